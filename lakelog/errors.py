@@ -1,0 +1,139 @@
+"""The errors of lakelog: few kinds, chosen by what the caller does next.
+
+Every error says whether its effect may have happened (`effect`), carries a machine-readable `reason` and `metadata`, survives pickling
+and the way over the wire unchanged. Which gRPC status a kind becomes is decided in `lakelog/client/status.py` and nowhere else.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+
+class Effect(enum.Enum):
+    """What is certain about the effect of the call that failed."""
+
+    NONE = "none"
+    """It is certain that nothing happened."""
+    UNKNOWN = "unknown"
+    """It may have happened: repeat the same request to find out, and delete nothing meanwhile."""
+
+
+class LakelogError(Exception):
+    """Base of every error that lakelog raises on purpose.
+
+    Args:
+        message: What happened to what, why, and what to do about it, in whole sentences.
+        reason: Upper-case word that programs may compare, for instance `TABLE_NOT_FOUND`. Defaults to the kind's own word.
+        metadata: Names and values that the message speaks of; strings only, never secrets.
+    """
+
+    default_reason: ClassVar[str] = "LAKELOG_ERROR"
+    effect: ClassVar[Effect] = Effect.NONE
+    retryable: ClassVar[bool] = False
+    """Whether the same request, repeated unchanged a little later, may succeed."""
+
+    def __init__(
+        self, message: str, *, reason: str | None = None, metadata: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message: Final = message
+        self.reason: Final = reason or self.default_reason
+        self.metadata: Final[dict[str, str]] = dict(metadata or {})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild_error, (type(self), self.message, self.reason, self.metadata))
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def _rebuild_error(
+    kind: type[LakelogError], message: str, reason: str, metadata: dict[str, str]
+) -> LakelogError:
+    return kind(message, reason=reason, metadata=metadata)
+
+
+class InvalidArgument(LakelogError):
+    """The request can never succeed as it is: change it. Names the field, the value and the remedy."""
+
+    default_reason = "INVALID_ARGUMENT"
+
+
+class NotFound(LakelogError):
+    """A database, table, snapshot or other named thing does not exist."""
+
+    default_reason = "NOT_FOUND"
+
+
+class AlreadyExists(LakelogError):
+    """The name is taken."""
+
+    default_reason = "ALREADY_EXISTS"
+
+
+class PermissionDenied(LakelogError):
+    """Who asks may not do this, or could not be recognized."""
+
+    default_reason = "PERMISSION_DENIED"
+
+
+class CommitConflict(LakelogError):
+    """Another commit changed what this one assumed; nothing of it was applied.
+
+    `metadata["retry"]` is `replan` where a new plan on the newest snapshot can help, `never` where it cannot.
+    """
+
+    default_reason = "COMMIT_CONFLICT"
+
+
+class Fenced(LakelogError):
+    """A newer holder of the same identity exists: stop, and read again what was done before doing anything else."""
+
+    default_reason = "FENCED"
+
+
+class Unavailable(LakelogError):
+    """The service or its database cannot be reached or is draining; it is certain that nothing happened."""
+
+    default_reason = "UNAVAILABLE"
+    retryable = True
+
+
+class OutcomeUnknown(LakelogError):
+    """The answer was lost, the effect may have happened: repeat the same request, delete no file."""
+
+    default_reason = "OUTCOME_UNKNOWN"
+    effect = Effect.UNKNOWN
+    retryable = True
+
+
+class ResourceExhausted(LakelogError):
+    """A limit of size, count or rate was passed; the message names the limit."""
+
+    default_reason = "RESOURCE_EXHAUSTED"
+
+
+class SnapshotExpired(LakelogError):
+    """The snapshot existed and its files may be gone; the message names the earliest and the latest that can be read."""
+
+    default_reason = "SNAPSHOT_EXPIRED"
+
+
+class HistoryDiverged(LakelogError):
+    """What the caller remembers is not in the table's history, as after a restore of the database: stop and look."""
+
+    default_reason = "HISTORY_DIVERGED"
+
+
+class DataCorrupted(LakelogError):
+    """A file is damaged, truncated or not what its entry says; the message names it."""
+
+    default_reason = "DATA_CORRUPTED"
+
+
+class InternalError(LakelogError):
+    """A defect of lakelog itself; please report it with the message."""
+
+    default_reason = "INTERNAL"
