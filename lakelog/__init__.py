@@ -1,1 +1,1 @@
-"""lakelog: a streaming lakehouse. Tables as plain Parquet files, one commit gate, exactly-once change logs."""
+"""lakelog: a streaming lakehouse of plain Parquet tables, one commit gate and exactly-once change logs."""

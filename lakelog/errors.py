@@ -1,7 +1,8 @@
 """The errors of lakelog: few kinds, chosen by what the caller does next.
 
-Every error says whether its effect may have happened (`effect`), carries a machine-readable `reason` and `metadata`, survives pickling
-and the way over the wire unchanged. Which gRPC status a kind becomes is decided in `lakelog/client/status.py` and nowhere else.
+Every error says whether its effect may have happened (`effect`), carries a machine-readable `reason` and `metadata`,
+survives pickling and the way over the wire unchanged. Which gRPC status a kind becomes is decided in
+`lakelog/client/status.py` and nowhere else.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class LakelogError(Exception):
 
     Args:
         message: What happened to what, why, and what to do about it, in whole sentences.
-        reason: Upper-case word that programs may compare, for instance `TABLE_NOT_FOUND`. Defaults to the kind's own word.
+        reason: Upper-case word that programs may compare, for instance `TABLE_NOT_FOUND`; by default the kind's own.
         metadata: Names and values that the message speaks of; strings only, never secrets.
     """
 
@@ -34,9 +35,7 @@ class LakelogError(Exception):
     retryable: ClassVar[bool] = False
     """Whether the same request, repeated unchanged a little later, may succeed."""
 
-    def __init__(
-        self, message: str, *, reason: str | None = None, metadata: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, message: str, *, reason: str | None = None, metadata: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
         self.message: Final = message
         self.reason: Final = reason or self.default_reason
@@ -49,9 +48,7 @@ class LakelogError(Exception):
         return self.message
 
 
-def _rebuild_error(
-    kind: type[LakelogError], message: str, reason: str, metadata: dict[str, str]
-) -> LakelogError:
+def _rebuild_error(kind: type[LakelogError], message: str, reason: str, metadata: dict[str, str]) -> LakelogError:
     return kind(message, reason=reason, metadata=metadata)
 
 
@@ -89,7 +86,7 @@ class CommitConflict(LakelogError):
 
 
 class Fenced(LakelogError):
-    """A newer holder of the same identity exists: stop, and read again what was done before doing anything else."""
+    """A newer holder of the same identity exists: stop, and read again what was done before going on."""
 
     default_reason = "FENCED"
 
@@ -116,13 +113,13 @@ class ResourceExhausted(LakelogError):
 
 
 class SnapshotExpired(LakelogError):
-    """The snapshot existed and its files may be gone; the message names the earliest and the latest that can be read."""
+    """The snapshot existed and its files may be gone; the message names what can still be read."""
 
     default_reason = "SNAPSHOT_EXPIRED"
 
 
 class HistoryDiverged(LakelogError):
-    """What the caller remembers is not in the table's history, as after a restore of the database: stop and look."""
+    """What the caller remembers is not in the table's history, as after a restore: stop and look."""
 
     default_reason = "HISTORY_DIVERGED"
 
