@@ -1,0 +1,1 @@
+"""How the SDK and the services talk to the metastore."""

@@ -1,0 +1,195 @@
+"""The metastore as its callers see it: one protocol, whatever stands behind it.
+
+Implementations: `lakelog.client.grpc_metastore.GrpcMetastore` over the wire and, in the metastore's own room, one that
+calls the use cases in-process. One contract suite (`tests/contract/metastore`) runs over all of them. All methods
+block, may be called from several threads at once, and raise only errors of `lakelog.errors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from lakelog.format.commit import CommitRequest, CommitResult, WriterProgress
+from lakelog.format.plan import Plan, PlanRequest
+from lakelog.format.schema import TableSchema
+from lakelog.format.snapshot import Snapshot
+from lakelog.format.table import DatabaseInfo, TableInfo, TableName
+from lakelog.format.work import LeaseGrant, Pipeline
+
+
+@dataclass(frozen=True)
+class SnapshotPage:
+    """Snapshots in rising order, and the table's newest and oldest kept ones (0 when there is none)."""
+
+    snapshots: tuple[Snapshot, ...]
+    latest_snapshot_id: int
+    earliest_snapshot_id: int
+
+
+@dataclass(frozen=True)
+class WatchPosition:
+    """From where a table is watched: the first snapshot told of is the one behind `after`."""
+
+    table_uuid: str
+    after: int
+    after_uuid: str = ""
+
+
+@dataclass(frozen=True)
+class WatchEvent:
+    """New snapshots of a table, in rising order without gaps; or that it was dropped."""
+
+    table_uuid: str
+    snapshots: tuple[Snapshot, ...]
+    dropped: bool = False
+
+
+class Watch(Protocol):
+    """An open watch: iterate for events; `close` ends it from any thread."""
+
+    def __iter__(self) -> Iterator[WatchEvent]:
+        """Blocks for the next event; ends when closed; raises what ended the watch otherwise."""
+        ...
+
+    def close(self) -> None:
+        """Ends the watch; idempotent."""
+        ...
+
+
+class CommitPipeline(Protocol):
+    """Commits in flight one after the other on one stream.
+
+    Commits to the same tables take effect in the order submitted. After a broken stream every open future fails with
+    `OutcomeUnknown`; repeating those requests in order on a new pipeline is safe, since commits are idempotent.
+    """
+
+    def submit(self, request: CommitRequest) -> Future[CommitResult]:
+        """Sends a commit; blocks only while too many are in flight."""
+        ...
+
+    def close(self) -> None:
+        """Waits for all answers, then ends the stream; idempotent."""
+        ...
+
+
+class Metastore(Protocol):
+    """All that the metastore does."""
+
+    def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
+        """Makes a database; False when it existed and that was no error."""
+        ...
+
+    def list_databases(self) -> list[DatabaseInfo]:
+        """All databases by name."""
+        ...
+
+    def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> bool:
+        """Removes a database; False when there was none and that was no error."""
+        ...
+
+    def create_table(
+        self,
+        name: TableName,
+        schema: pa.Schema,
+        *,
+        primary_key: Sequence[str] = (),
+        partition_by: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+        if_not_exists: bool = False,
+        comment: str = "",
+    ) -> tuple[TableInfo, bool]:
+        """Makes a table; the flag is False when it existed and that was no error."""
+        ...
+
+    def get_table(self, name: TableName) -> TableInfo:
+        """A table by name; NotFound names the nearest ones."""
+        ...
+
+    def get_table_by_uuid(self, table_uuid: str) -> TableInfo:
+        """A table by uuid; NotFound when it was dropped."""
+        ...
+
+    def list_tables(self, database: str) -> list[str]:
+        """Names of a database's tables, sorted."""
+        ...
+
+    def alter_table(
+        self, table_uuid: str, *, set_options: Mapping[str, str], unset_options: Sequence[str]
+    ) -> TableInfo:
+        """Changes options that may be changed."""
+        ...
+
+    def drop_table(self, name: TableName, *, if_exists: bool = False) -> bool:
+        """Removes a table from the catalog; False when there was none and that was no error."""
+        ...
+
+    def list_schemas(self, table_uuid: str) -> list[TableSchema]:
+        """All versions of a table's schema by id."""
+        ...
+
+    def stage_attempt(self, table_uuids: Sequence[str], writer: str) -> str:
+        """Opens an attempt and returns its id."""
+        ...
+
+    def abandon_attempt(self, attempt_id: str) -> None:
+        """Gives up an open attempt for good; raises CommitConflict when it is committed. Idempotent."""
+        ...
+
+    def register_writer(self, writer: str) -> int:
+        """Takes a writer's identity and returns its new epoch."""
+        ...
+
+    def get_writer_progress(self, writer: str, table_uuid: str) -> WriterProgress:
+        """What a writer has committed last to a table."""
+        ...
+
+    def commit(self, request: CommitRequest) -> CommitResult:
+        """Commits, all or nothing, idempotent; OutcomeUnknown: repeat the same request."""
+        ...
+
+    def open_commit_pipeline(self, *, max_in_flight: int = 256) -> CommitPipeline:
+        """Opens a stream of commits."""
+        ...
+
+    def list_snapshots(
+        self, table_uuid: str, *, after: int = 0, until: int = 0, limit: int = 0, newest: bool = False
+    ) -> SnapshotPage:
+        """Snapshots behind `after` up to `until` (0: no end), at most `limit` (0: 1000)."""
+        ...
+
+    def plan(self, request: PlanRequest) -> Plan:
+        """The files a read must look at."""
+        ...
+
+    def watch(self, positions: Sequence[WatchPosition]) -> Watch:
+        """Tells of each new snapshot, none left out, beginning behind the positions."""
+        ...
+
+    def acquire_lease(self, name: str, holder: str, duration_ms: int) -> LeaseGrant:
+        """Takes a lease that is free or over."""
+        ...
+
+    def renew_lease(self, name: str, epoch: int, duration_ms: int) -> int:
+        """Keeps a lease; returns the milliseconds that remain; Fenced when another holds it."""
+        ...
+
+    def release_lease(self, name: str, epoch: int) -> None:
+        """Gives a lease back. Idempotent."""
+        ...
+
+    def report_pipeline(self, pipeline: Pipeline, epoch: int) -> None:
+        """Writes down where a pipeline is; Fenced when its lease has another epoch."""
+        ...
+
+    def list_pipelines(self) -> list[Pipeline]:
+        """All pipelines that ever reported, by name."""
+        ...
+
+    def close(self) -> None:
+        """Ends all connections; idempotent."""
+        ...

@@ -1,0 +1,55 @@
+"""Time and identity, injected: nothing in lakelog asks the operating system for either behind a caller's back."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where time comes from."""
+
+    def now_ms(self) -> int:
+        """Wall-clock time in milliseconds since the epoch."""
+        ...
+
+    def monotonic_s(self) -> float:
+        """Seconds on a clock that never goes back."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Blocks for so many seconds."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clock."""
+
+    def now_ms(self) -> int:
+        """Wall-clock time in milliseconds since the epoch."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic_s(self) -> float:
+        """Seconds on a clock that never goes back."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Blocks for so many seconds."""
+        time.sleep(seconds)
+
+
+class Ids(Protocol):
+    """Where new identities come from."""
+
+    def new_id(self) -> str:
+        """A new identity: 32 lower-case hexadecimal digits, unique in the world."""
+        ...
+
+
+class RandomIds:
+    """Identities from the operating system's random numbers (UUID version 4)."""
+
+    def new_id(self) -> str:
+        """A new identity: 32 lower-case hexadecimal digits, unique in the world."""
+        return uuid.uuid4().hex

@@ -1,0 +1,80 @@
+"""What is asked for a plan and what a plan holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from lakelog.format.predicate import Predicate
+from lakelog.format.schema import TableSchema
+from lakelog.format.snapshot import Snapshot
+from lakelog.format.table import TableInfo
+
+
+@dataclass(frozen=True)
+class AtSnapshot:
+    """The state at this snapshot."""
+
+    snapshot_id: int
+
+
+@dataclass(frozen=True)
+class AtTime:
+    """The state at the newest snapshot committed at or before this time, in milliseconds since the epoch."""
+
+    timestamp_ms: int
+
+
+@dataclass(frozen=True)
+class InRange:
+    """What the snapshots behind `after` up to and with `until` added."""
+
+    after: int
+    until: int
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """Which files of a table to list.
+
+    Args:
+        table_uuid: The table.
+        at: A state or a range; None: the newest snapshot.
+        predicate: Leave out files that surely hold no match.
+        buckets: Only these; empty: all.
+        partitions: Only these, encoded, all columns; empty: all.
+        first_key: Only files with keys at or above it; None: unbounded.
+        last_key: Only files with keys at or below it; None: unbounded.
+    """
+
+    table_uuid: str
+    at: AtSnapshot | AtTime | InRange | None = None
+    predicate: Predicate | None = None
+    buckets: tuple[int, ...] = ()
+    partitions: tuple[bytes, ...] = ()
+    first_key: bytes | None = None
+    last_key: bytes | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The files a read must look at.
+
+    Args:
+        table: The table, as it is now.
+        schema: What to read with.
+        file_schemas: Every schema that a file was written with, by id.
+        snapshot: What is read, or the last of the range; None for a table without snapshots.
+        files: One row a file, with the columns of `lakelog.format.files.FILE_SCHEMA`, ordered by (partition, bucket,
+            order snapshot, order ordinal).
+        range_snapshots: With a range: its snapshots in rising order.
+    """
+
+    table: TableInfo
+    schema: TableSchema
+    file_schemas: Mapping[int, TableSchema]
+    snapshot: Snapshot | None
+    files: pa.Table
+    range_snapshots: tuple[Snapshot, ...] = field(default=())

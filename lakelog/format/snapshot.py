@@ -1,0 +1,44 @@
+"""Snapshots: the numbered, immutable states of a table."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+class SnapshotKind(enum.Enum):
+    """What a snapshot did."""
+
+    APPEND = "APPEND"
+    """Added rows of any row kind and removed no file."""
+    OVERWRITE = "OVERWRITE"
+    """Took files away and may have added others."""
+    COMPACT = "COMPACT"
+    """Rewrote files without changing what a read returns."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One committed change of one table. Times are in milliseconds since the epoch by the database's clock.
+
+    `total_*` count what is live at the snapshot, rows that merging hides included; `added_*` and `removed_files` what
+    the snapshot itself brought and took.
+    """
+
+    snapshot_id: int
+    snapshot_uuid: str
+    parent_uuid: str
+    kind: SnapshotKind
+    schema_id: int
+    committed_at_ms: int
+    watermark_ms: int | None
+    total_rows: int
+    total_files: int
+    total_bytes: int
+    added_rows: int
+    added_files: int
+    removed_files: int
+    writer: str
+    identifier: int
+    properties: Mapping[str, str] = field(default_factory=dict)
