@@ -90,33 +90,37 @@ class DataFileReader:
             return map_columns(self._schema, tuple(fields))
 
     def read_batches(self, row_groups: Sequence[int], mapping: ColumnMapping) -> Iterator[pa.RecordBatch]:
-        """Reads some row groups, at most `BATCH_ROWS` rows a batch.
+        """Reads some row groups, one after the other, so that no more than one is buffered.
 
         Args:
             row_groups: Their numbers, rising.
             mapping: As of `map_columns`.
 
         Yields:
-            Batches with the columns of the mapping, in the order of the rows; as many rows as the row groups have.
+            Batches of at most `BATCH_ROWS` rows with the columns of the mapping, in the order of the rows; together as
+            many rows as the row groups have.
         """
-        wanted = sum(int(self.row_group_starts[g + 1] - self.row_group_starts[g]) for g in row_groups)
-        found = 0
+        for group in row_groups:
+            wanted = int(self.row_group_starts[group + 1] - self.row_group_starts[group])
+            found = 0
+            for batch in self._decode(group, wanted, mapping):
+                found += batch.num_rows
+                if found > wanted:
+                    break
+                yield batch
+            if found != wanted:
+                raise _corrupted(self._name, f"row group {group} holds {found} rows where the footer says {wanted}")
+
+    def _decode(self, group: int, rows: int, mapping: ColumnMapping) -> Iterator[pa.RecordBatch]:
         if mapping.leaf_columns:
             with translated(self._name):
-                batches = self._parquet.reader.iter_batches(BATCH_ROWS, list(row_groups), list(mapping.leaf_columns))
-                for batch in batches:
-                    found += batch.num_rows
-                    if found > wanted:
-                        break
+                for batch in self._parquet.reader.iter_batches(BATCH_ROWS, [group], list(mapping.leaf_columns)):
                     yield apply_mapping(batch, mapping)
-        else:
-            # The file has none of the columns: all are NULL, and only the number of rows counts.
-            while found < wanted:
-                rows = min(BATCH_ROWS, wanted - found)
-                found += rows
-                yield apply_mapping(pa.RecordBatch.from_arrays([pa.nulls(rows)], names=[""]), mapping)
-        if found != wanted:
-            raise _corrupted(self._name, f"its pages hold {found} rows or more where the footer says {wanted}")
+            return
+        # The file has none of the columns: all are NULL, and only the number of rows counts.
+        for start in range(0, rows, BATCH_ROWS):
+            nulls = pa.nulls(min(BATCH_ROWS, rows - start))
+            yield apply_mapping(pa.RecordBatch.from_arrays([nulls], names=[""]), mapping)
 
     def read_kept_rows(
         self, row_groups: Sequence[int], mapping: ColumnMapping, left_out: Positions | None
