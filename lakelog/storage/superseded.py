@@ -28,6 +28,7 @@ from lakelog.format.merge import MergeRun, find_superseded
 from lakelog.format.ordering import comparable_keys
 from lakelog.format.rowkind import ROW_KIND_COLUMN, is_retract
 from lakelog.format.schema import TableSchema
+from lakelog.format.sections import KeyRange, split_sections
 from lakelog.options.table_options import SEQUENCE_DELETE_RETENTION, SEQUENCE_FIELD, SEQUENCE_SORT_ORDER
 from lakelog.options.values import TableOptions
 from lakelog.storage.live_file import LiveFile
@@ -136,7 +137,7 @@ def find_superseded_positions(
     if cache is not None and (known := cache.get(cache_key)) is not None:
         return known
     found: list[Positions | None] = [None] * len(files)
-    for section in split_into_sections(files):
+    for section in split_sections([KeyRange(file.min_key, file.max_key) for file in files]):
         merge = _Section(store, [files[place] for place in section], schema, policy)
         for place, positions in zip(section, merge.find(memory_bytes), strict=True):
             found[place] = positions if positions is not None and len(positions) else None
@@ -144,29 +145,6 @@ def find_superseded_positions(
     if cache is not None:
         cache.put(cache_key, result)
     return result
-
-
-def split_into_sections(files: Sequence[LiveFile]) -> list[list[int]]:
-    """Groups files so that keys in different groups differ. Pure.
-
-    Args:
-        files: In order; a file without bounds meets all others.
-
-    Returns:
-        Places in `files`, rising within a section; sections by lowest key.
-    """
-    by_key = sorted(range(len(files)), key=lambda place: files[place].min_key or b"")
-    sections: list[list[int]] = []
-    end: bytes | None = b""
-    for place in by_key:
-        file = files[place]
-        if sections and (end is None or (file.min_key or b"") <= end):
-            sections[-1].append(place)
-            end = None if end is None or file.max_key is None else max(end, file.max_key)
-        else:
-            sections.append([place])
-            end = file.max_key
-    return [sorted(section) for section in sections]
 
 
 class _Section:

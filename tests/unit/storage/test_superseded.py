@@ -16,7 +16,6 @@ from lakelog.storage.superseded import (
     MergePolicy,
     SupersededCache,
     find_superseded_positions,
-    split_into_sections,
     to_merge_policy,
 )
 
@@ -69,18 +68,6 @@ def to_lists(found: tuple[np.ndarray | None, ...]) -> list[list[int] | None]:
 def test_policy_comes_from_key_and_options() -> None:
     options = TableOptions({"sequence.field": "seq", "sequence.field.sort-order": "desc"})
     assert to_merge_policy(SCHEMA, options) == MergePolicy(("id", "sub"), ("seq",), True, 86_400_000)
-
-
-def test_sections_are_files_whose_keys_meet() -> None:
-    def file(low: int | None, high: int | None) -> LiveFile:
-        bounds = [None if bound is None else key_bytes(bound) for bound in (low, high)]
-        return LiveFile(0, "x", b"", 0, 0, 1, 0, 1, bounds[0], bounds[1], 0, 1, 1, 0, 0)
-
-    files = [file(50, 60), file(0, 10), file(10, 20), file(21, 30), file(55, 55), file(25, 40)]
-    assert split_into_sections(files) == [[1, 2], [3, 5], [0, 4]]
-    assert split_into_sections([*files, file(None, None)]) == [[0, 1, 2, 3, 4, 5, 6]]
-    assert split_into_sections([file(0, 5), file(6, None), file(100, 200)]) == [[0], [1, 2]]
-    assert split_into_sections([]) == []
 
 
 def test_files_that_overlap_nothing_are_not_even_opened() -> None:
