@@ -32,7 +32,7 @@ class ConnectSettings:
     tls_key: str | None
     tls: bool
     token: str | None = field(repr=False)
-    s3: S3Settings = S3Settings()
+    s3: S3Settings
 
 
 def read_connect_settings(
@@ -73,7 +73,9 @@ def read_connect_settings(
     key = tls_key or environment.get("LAKELOG_TLS_KEY") or None
     given = any((tls_ca, tls_cert, tls_key))
     if tls is False and given:
-        raise InvalidArgument("tls=False and TLS files contradict each other: leave one out.", metadata={"field": "tls"})
+        raise InvalidArgument(
+            "tls=False and TLS files contradict each other: leave one out.", metadata={"field": "tls"}
+        )
     use_tls = any((ca, cert, key)) if tls is None else tls
     if not use_tls:
         ca = cert = key = None

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakelog.format.files import DataFile
+from lakelog.format.files import ColumnStatistics, DataFile
 from lakelog.format.keys import encode_key, lower_bound, upper_bound
 from lakelog.format.rowkind import is_retract
 from lakelog.format.schema import TableSchema
@@ -52,7 +52,7 @@ class FileBuilder:
         self._target_bytes = target_size_bytes
         self._writer = DataFileWriter(store, path, plan_file_schema(schema, with_row_kind), encoding)
         self._with_row_kind = with_row_kind
-        self._statistics = StatisticsCollector(schema.arrow)
+        self._statistics = StatisticsCollector(schema.field_ids)
         self._delete_count = 0
         self._first_key: bytes | None = None
         self._last_key: bytes | None = None
@@ -94,7 +94,10 @@ class FileBuilder:
             min_key=None if self._first_key is None else lower_bound(self._first_key),
             max_key=None if self._last_key is None else upper_bound(self._last_key),
             schema_id=self._schema.schema_id,
-            statistics=self._statistics.finish(),
+            statistics=tuple(
+                ColumnStatistics(each.field_id, each.null_count, each.lower, each.upper)
+                for each in self._statistics.finish()
+            ),
         )
 
     def abort(self) -> None:
@@ -102,7 +105,7 @@ class FileBuilder:
         self._writer.abort()
 
     def _write_row_group(self, rows: pa.Table, kinds: Kinds | None) -> None:
-        self._statistics.add(rows)
+        self._statistics.update(rows)
         if self._schema.primary_key:
             key = [rows.column(name) for name in self._schema.trimmed_key]
             self._first_key = self._first_key or encode_key([column[0] for column in key])

@@ -60,6 +60,7 @@ def route_rows(table: pa.Table, routing: Routing) -> list[RoutedRows]:
 
     Args:
         table: With the table's columns, in their types.
+        routing: The table's.
 
     Returns:
         Partitions in the order in which they first appear, their buckets rising; none for no rows.

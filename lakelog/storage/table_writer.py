@@ -19,6 +19,7 @@ import itertools
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -137,7 +138,7 @@ class TableWriter:
             self._flush_runs()
         for key, pending in self._pending.items():
             self._submit_pending(key, pending)
-            self._lane_of(key).submit(lambda pending=pending: _close(pending))
+            self._lane_of(key).submit(partial(_close, pending))
         for lane in self._lanes:
             lane.close()
         runs = [file for run in self._runs for file in run]
@@ -168,7 +169,7 @@ class TableWriter:
             run: list[DataFile] = []
             self._runs.append(run)
             lane = self._lanes[len(self._runs) % LANES]
-            lane.submit(lambda routed=routed, run=run: self._write_run(table, kinds, routed, encoding, run))
+            lane.submit(partial(self._write_run, table, kinds, routed, encoding, run))
         # The buffer's memory must be free before the next one is filled.
         for lane in self._lanes:
             lane.wait()
@@ -239,7 +240,7 @@ class TableWriter:
         self._pending_bytes -= pending.size_bytes
         pending.tables, pending.rows, pending.size_bytes = [], 0, 0
         encoding = self._plan_encoding(table)
-        self._lane_of(key).submit(lambda: self._append_to_file(key, pending, table, encoding))
+        self._lane_of(key).submit(partial(self._append_to_file, key, pending, table, encoding))
         self._close_unused(key)
 
     def _append_to_file(self, key: GroupKey, pending: _Pending, table: pa.Table, encoding: FileEncoding) -> None:
@@ -256,7 +257,7 @@ class TableWriter:
         if len(used) > _MAX_OPEN_FILES:
             oldest = min((each for each in used if each != key), key=lambda each: self._pending[each].last_used)
             pending = self._pending[oldest]
-            self._lane_of(oldest).submit(lambda: _close(pending))
+            self._lane_of(oldest).submit(partial(_close, pending))
 
     def _lane_of(self, key: GroupKey) -> _Lane:
         return self._lanes[(key[1] + key[2] + sum(key[0])) % LANES]
