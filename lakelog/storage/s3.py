@@ -91,10 +91,18 @@ class S3Store:
         """Begins a new object by a multipart upload; it can be seen when it is committed."""
         key = self._key(path)
         with self._translated(key):
-            if self._filesystem.get_file_info(key).type != fs.FileType.NotFound:
-                raise AlreadyExists(f"Object s3://{key} exists already and is never overwritten.")
+            self._check_free(key)
             sink = self._filesystem.open_output_stream(key, compression=None)
         return S3Writer(self, path, sink)
+
+    def copy(self, source: str, target: str) -> None:
+        """Has the server copy an object (at most 5 GiB, S3's own limit)."""
+        old, new = self._key(source), self._key(target)
+        with self._translated(old):
+            if self._filesystem.get_file_info(old).type != fs.FileType.File:
+                raise NotFound(f"Object s3://{old} does not exist.", reason="FILE_NOT_FOUND", metadata={"path": old})
+            self._check_free(new)
+            self._filesystem.copy_file(old, new)
 
     def delete(self, path: str) -> bool:
         """Removes an object."""
@@ -133,6 +141,10 @@ class S3Store:
         if info.type != fs.FileType.File:
             raise NotFound(f"Object s3://{key} does not exist.", reason="FILE_NOT_FOUND", metadata={"path": key})
         return int(info.size)
+
+    def _check_free(self, key: str) -> None:
+        if self._filesystem.get_file_info(key).type != fs.FileType.NotFound:
+            raise AlreadyExists(f"Object s3://{key} exists already and is never overwritten.")
 
     def _key(self, path: str) -> str:
         return "/".join(part for part in (self._bucket, self._prefix, check_path(path)) if part)

@@ -70,7 +70,7 @@ class TableWriter:
         store: Where the table's files are.
         schema: What to write with.
         options: The table's.
-        attempt_id: Whose files they are.
+        attempt_id: Whose files they are; or a function that gives it, called from any thread when the first file is begun.
         name_prefix: Begins each file's name; tasks that write for one attempt must differ in it.
     """
 
@@ -79,7 +79,7 @@ class TableWriter:
         store: ObjectStore,
         schema: TableSchema,
         options: TableOptions,
-        attempt_id: str,
+        attempt_id: str | Callable[[], str],
         *,
         name_prefix: str = "",
     ) -> None:
@@ -91,7 +91,8 @@ class TableWriter:
         self._compression: str = options.get(FILE_COMPRESSION)
         self._buffer_bytes: int = options.get(WRITE_BUFFER_SIZE)
         self._target_bytes = options.target_file_size_bytes(has_key)
-        self._path_prefix = f"data/{attempt_id}/{name_prefix}"
+        self._attempt_id = attempt_id
+        self._name_prefix = name_prefix
         self._lanes = [_Lane() for _ in range(LANES)]
         self._encoding: FileEncoding | None = None
         self._builders: list[FileBuilder] = []
@@ -122,15 +123,14 @@ class TableWriter:
         for lane in self._lanes:
             lane.check()
         self._rows += table.num_rows
-        if table.num_rows == 0:
-            return
-        if self._policy is None:
-            self._write_append(table)
-            return
-        self._buffer.append((table, kinds))
-        self._buffered_bytes += table.nbytes
-        if self._buffered_bytes >= self._buffer_bytes:
-            self._flush_runs()
+        # Slices, which copy nothing: a table larger than the buffer passes through it in parts.
+        length = max(1, table.num_rows * self._buffer_bytes // max(1, table.nbytes))
+        for start in range(0, table.num_rows, length):
+            part = table.slice(start, length)
+            if self._policy is None:
+                self._write_append(part)
+            else:
+                self._buffer_run(part, None if kinds is None else kinds[start : start + length])
 
     def finish(self) -> tuple[DataFile, ...]:
         """Writes what waits, makes all files durable and returns them in the order the commit must list them."""
@@ -158,6 +158,12 @@ class TableWriter:
             return
 
     # Primary-key tables: sorted runs
+
+    def _buffer_run(self, table: pa.Table, kinds: Kinds | None) -> None:
+        self._buffer.append((table, kinds))
+        self._buffered_bytes += table.nbytes
+        if self._buffered_bytes >= self._buffer_bytes:
+            self._flush_runs()
 
     def _flush_runs(self) -> None:
         tables = [table for table, _ in self._buffer]
@@ -265,9 +271,10 @@ class TableWriter:
     # Both
 
     def _start_file(self, partition: bytes, bucket: int, encoding: FileEncoding, with_row_kind: bool) -> FileBuilder:
+        attempt_id = self._attempt_id if isinstance(self._attempt_id, str) else self._attempt_id()
         builder = FileBuilder(
             self._store,
-            f"{self._path_prefix}{next(self._file_numbers):05d}-{bucket}.parquet",
+            f"data/{attempt_id}/{self._name_prefix}{next(self._file_numbers):05d}-{bucket}.parquet",
             self._schema,
             encoding,
             partition=partition,
