@@ -168,14 +168,16 @@ def main() -> None:
                 + "".join(f"{figure:>14.1f}" for figure in figures[:-2])
                 + f"{figures[-2]:>16.1f}{figures[-1]:>12.1f}"
             )
+        names = made[0].column_names
         shuffled = made[0].take(random.permutation(ROWS))
-        names = shuffled.column_names
-        print(
-            f"{'':24}sort_order: sorted {cost_ns(lambda made=made, names=names: sort_order(made[0], names), ROWS):.1f}, "
-            f"shuffled {cost_ns(lambda s=shuffled, names=names: sort_order(s, names), ROWS):.1f}, "
-            f"pc.sort_indices {cost_ns(lambda s=shuffled, names=names: pc.sort_indices(s, sort_keys=[(n, 'ascending') for n in names]), ROWS):.1f}, "
-            f"merge_batch shuffled {cost_ns(lambda s=shuffled, names=names: merge_batch(s, names), ROWS):.1f}"
-        )
+        by = [(name, "ascending") for name in names]
+        sorting = {
+            "sort_order sorted": lambda made=made, names=names: sort_order(made[0], names),
+            "shuffled": lambda table=shuffled, names=names: sort_order(table, names),
+            "pc.sort_indices": lambda table=shuffled, by=by: pc.sort_indices(table, sort_keys=by),
+            "merge_batch": lambda table=shuffled, names=names: merge_batch(table, names),
+        }
+        print(" " * 24 + ", ".join(f"{name} {cost_ns(call, ROWS):.1f}" for name, call in sorting.items()))
 
 
 if __name__ == "__main__":
