@@ -16,7 +16,7 @@ from lakelog.format.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.types import canonical_schema, check_key_type
 from lakelog.options import TableOptions, check_alter, validate_table_options
 
-from .requests import MAX_COMMENT, check_name, check_properties, check_text, check_uuid, invalid
+from .requests import MAX_COMMENT, check_name, check_properties, check_text, check_uuid
 from .store import NewTable, Store, TableRecord, Transaction, run_transaction
 
 _MAX_NEAREST: Final = 3
@@ -277,4 +277,6 @@ def _nearest(name: str, known: Sequence[str], if_none: str) -> str:
     near = difflib.get_close_matches(name.casefold(), folded, n=_MAX_NEAREST)
     shown = [folded[other] for other in near] or sorted(known)[:_MAX_NEAREST]
     names = ", ".join(f"'{other}'" for other in shown)
-    return f"The nearest names are {names}." if near else f"There is {names}{', ...' if len(known) > len(shown) else ''}."
+    return (
+        f"The nearest names are {names}." if near else f"There is {names}{', ...' if len(known) > len(shown) else ''}."
+    )

@@ -50,7 +50,8 @@ def lease_lost(name: str, epoch: int, current: int, holder: str) -> Fenced:
     """The error for who acts under a lease that is not theirs."""
     who = f"'{holder}' holds it" if holder else "no one holds it"
     return Fenced(
-        f"Lease '{name}' has epoch {current} by now and {who}; the caller's epoch is {epoch}. Stop this work, and acquire "
+        f"Lease '{name}' has epoch {current} by now and {who}; the caller's epoch is {epoch}. Stop this work, and "
+        "acquire "
         "the lease again before going on.",
         reason="LEASE_FENCED",
         metadata={"lease": name, "epoch": str(epoch), "current_epoch": str(current), "holder": holder},

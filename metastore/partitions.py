@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
-from lakelog.format.keys import split_partition
 
-from lakelog.errors import InvalidArgument
+from lakelog.errors import DataCorrupted
 from lakelog.format.commit import Change, RemovePartitions, RemovePartitionValues
 from lakelog.format.commit_facts import TableHead
+from lakelog.format.key_parts import split_key
+from lakelog.format.keys import decode_partition
 from lakelog.format.schema import TableSchema
 
 from .requests import invalid
@@ -70,7 +71,7 @@ class PartitionRules:
         wanted = [(schema.partition_by.index(column), value) for column, value in values.items()]
         matches = []
         for partition in known:
-            parts = split_partition(partition, types)
+            parts = split_key(partition, types)
             if all(parts[place] == value for place, value in wanted):
                 matches.append(partition)
         return tuple(matches)
@@ -97,8 +98,8 @@ def check_partition(partition: bytes, types: Sequence[pa.DataType], table: str) 
         InvalidArgument: It holds more, less or something else.
     """
     try:
-        split_partition(partition, types)
-    except InvalidArgument as error:
+        decode_partition(partition, types)
+    except DataCorrupted as error:
         raise invalid(
             "partition",
             partition,

@@ -177,7 +177,7 @@ class Chunk:
         max_added: The highest `added_snapshot` of its entries.
         first_key: The lowest bound of its files; None: unbounded.
         last_key: The highest bound of its files; None: unbounded.
-        without: Ids of its files that were removed since it was packed.
+        without: Ids of files of its range that were removed since it was packed.
         size_bytes: Of the entries as stored.
     """
 
