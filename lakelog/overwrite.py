@@ -45,8 +45,9 @@ class StaticPartition:
             if not pc.all(same, min_count=0).as_py():
                 row = pc.index(same, False).as_py()
                 raise InvalidArgument(
-                    f"Row {row} has {name}={own[row].as_py()!r:.80}, but only the partition {name}={value.as_py()!r:.80} of "
-                    f"{self.table_name} is overwritten. Filter the rows, or overwrite with partition='dynamic'.",
+                    f"Row {row} has {name}={own[row].as_py()!r:.80}, but only the partition {name}="
+                    f"{value.as_py()!r:.80} of {self.table_name} is overwritten. Filter the rows, or overwrite with "
+                    "partition='dynamic'.",
                     metadata={"column": name},
                 )
         return batch
@@ -65,8 +66,8 @@ def to_static_partition(partition: Any, info: TableInfo) -> StaticPartition:
     columns = info.schema.partition_by
     if not isinstance(partition, Mapping):
         raise InvalidArgument(
-            f"partition is a {type(partition).__name__}: give a dict such as {{'dt': '2024-05-01'}}, 'dynamic', or None "
-            "for the whole table.",
+            f"partition is a {type(partition).__name__}: give a dict such as {{'dt': '2024-05-01'}}, 'dynamic', or "
+            "None for the whole table.",
             metadata={"field": "partition"},
         )
     if not columns:
@@ -95,8 +96,8 @@ def _to_scalar(name: str, value: Any, info: TableInfo) -> pa.Scalar:
         given = pa.array([value])
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidArgument(
-            f"partition has a {type(value).__name__} for column '{name}', which is of type {field.type}. Give a value of "
-            "that type.",
+            f"partition has a {type(value).__name__} for column '{name}', which is of type {field.type}. Give a value "
+            "of that type.",
             metadata={"field": "partition", "column": name},
         ) from error
     batch = pa.RecordBatch.from_arrays([given], names=[name])

@@ -12,6 +12,7 @@ Every write of the SDK is one, so that the rules stand here only:
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime as dt
 import random
 import threading
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
+from lakelog.arguments import to_epoch_ms
 from lakelog.client.retry import RetryPolicy, call_repeatedly
 from lakelog.clock import RandomIds, SystemClock
 from lakelog.errors import Effect, InvalidArgument, LakelogError
@@ -91,6 +93,14 @@ class CommitNote:
     watermark_ms: int | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     allow_empty: bool = False
+
+
+def make_note(
+    watermark: int | dt.datetime | None, properties: Mapping[str, str] | None, allow_empty: bool
+) -> CommitNote:
+    """Returns what a commit says besides its rows, checked."""
+    watermark_ms = None if watermark is None else to_epoch_ms(watermark, "watermark")
+    return CommitNote(watermark_ms, dict(properties or {}), allow_empty)
 
 
 @dataclass
@@ -175,7 +185,7 @@ class Transaction:
             OutcomeUnknown: The answer was lost. Repeating the same writes under the same writer and identifier is safe.
         """
         self._check_open()
-        if not self._parts:
+        if not any(part.was_written for part in self._parts.values()):
             self._ended = True
             self.result = TransactionResult({}, False)
             return self.result
@@ -272,7 +282,7 @@ class Transaction:
         return CommitRequest(
             writer=self._writer_name,
             identifier=self._identity.identifier or 0,
-            changes=tuple(self._make_change(part) for part in self._parts.values()),
+            changes=tuple(self._make_change(part) for part in self._parts.values() if part.was_written),
             attempt_id=attempt_id,
             previous_identifier=self._identity.previous_identifier,
         )
@@ -298,9 +308,9 @@ class Transaction:
         if already_applied:
             # The commit that found itself applied has doomed our attempt, so nothing refers to these files.
             self._delete_files()
-        by_uuid = {result.table_uuid: result.snapshot_id for result in answer.results}
         return TransactionResult(
-            {str(part.info.name): by_uuid[uuid] for uuid, part in self._parts.items()}, already_applied
+            {str(self._parts[result.table_uuid].info.name): result.snapshot_id for result in answer.results},
+            already_applied,
         )
 
 
@@ -343,8 +353,8 @@ class TransactionTable:
         part = self._part
         if part.was_written:
             raise InvalidArgument(
-                f"{part.info.name} was written to before in this transaction. Overwrite it first, or in a transaction of "
-                "its own.",
+                f"{part.info.name} was written to before in this transaction. Overwrite it first, or in a "
+                "transaction of its own.",
                 metadata={"table": str(part.info.name)},
             )
         static: StaticPartition | None = None
@@ -359,8 +369,8 @@ class TransactionTable:
                 )
             if not part.info.schema.partition_by:
                 raise InvalidArgument(
-                    f"Table {part.info.name} has no partitions, so 'dynamic' would replace nothing or everything. Leave "
-                    "partition out to replace the whole table.",
+                    f"Table {part.info.name} has no partitions, so 'dynamic' would replace nothing or everything. "
+                    "Leave partition out to replace the whole table.",
                     metadata={"field": "partition"},
                 )
             part.is_dynamic = True
@@ -403,17 +413,4 @@ def _finish(part: _TablePart) -> None:
 
 
 def _in_attempt(file: DataFile, attempt_id: str) -> DataFile:
-    import dataclasses
-
     return dataclasses.replace(file, path=f"data/{attempt_id}/{file.path.rsplit('/', 1)[1]}")
-
-
-def to_watermark_ms(watermark: int | dt.datetime | None) -> int | None:
-    """Returns a watermark in milliseconds since the epoch.
-
-    Raises:
-        InvalidArgument: It is neither a number of milliseconds nor a datetime with a time zone.
-    """
-    from lakelog.times import to_epoch_ms
-
-    return None if watermark is None else to_epoch_ms(watermark, "watermark")
