@@ -130,9 +130,12 @@ def _parse(sql: str) -> exp.Query:
     except SqlglotError as error:
         details = getattr(error, "errors", None) or [{}]
         line, column = details[0].get("line"), details[0].get("col")
-        place = f" in line {line} at character {column}" if line else ""
-        what = details[0].get("description") or str(error).splitlines()[0]
-        raise _invalid(f"It cannot be read{place}: {what}".rstrip(".") + ". Check its spelling there.") from None
+        place = f" in line {line} near character {column}" if line else ""
+        what = str(details[0].get("description") or str(error).splitlines()[0]).rstrip(".")
+        if "Required keyword" in what:
+            # In the words of sqlglot's inside.
+            what = "something is missing there"
+        raise _invalid(f"It cannot be read{place}: {what}. Check its spelling.") from None
     except RecursionError:
         raise _invalid("It is nested too deep. Flatten it, or use WITH.") from None
     if len(trees) != 1:

@@ -158,7 +158,7 @@ def test_inserts() -> None:
         ("CREATE TABLE t (id WIDE)", 20, ["Column 'id'", "'WIDE'"]),
         ("CREATE TABLE t (id DECIMAL(50, 2))", 20, ["Column 'id'", "DECIMAL(50,2)"]),
         ("CREATE TABLE t (id INT DEFAULT 5)", 24, ["The column ends here", "NOT NULL"]),
-        ("CREATE TABLE t (id INT, UNIQUE (id))", 25, ["other constraints are not possible"]),
+        ("CREATE TABLE t (id INT, UNIQUE (id))", 25, ["no other constraints are possible"]),
         ("CREATE TABLE t (id INT, CONSTRAINT pk PRIMARY KEY (id))", 25, ["Leave CONSTRAINT and the name out"]),
         ("CREATE TABLE t (id INT, PRIMARY KEY (id), PRIMARY KEY (id))", 43, ["a primary key already"]),
         ("CREATE TABLE t (id INT PRIMARY KEY, PRIMARY KEY (id))", 37, ["a primary key already"]),
