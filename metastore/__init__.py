@@ -1,0 +1,1 @@
+"""The metastore service: owner of every snapshot and every commit."""
