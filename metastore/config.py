@@ -119,28 +119,42 @@ def parse_command(arguments: Sequence[str], environment: Mapping[str, str]) -> C
 
 # Argument -> (its variable, what it is for). Shown by --help.
 _DATABASE: Final = {
-    "database-url": ("LAKELOG_DATABASE_URL", "Postgres: postgresql://user:password@host:port/database. Best given by its "
-                     "variable, which other users of the machine cannot read."),
+    "database-url": (
+        "LAKELOG_DATABASE_URL",
+        "Postgres: postgresql://user:password@host:port/database. Best given by its variable, which other users of the "
+        "machine cannot read.",
+    ),
     "wait-for-database": ("LAKELOG_WAIT_FOR_DATABASE", "Seconds to wait for the database at start; default 0."),
     "log-level": ("LAKELOG_LOG_LEVEL", f"One of {', '.join(LEVELS)}; default info; debug also logs reads."),
-}  # fmt: skip
+}
 _SERVE: Final = {
     "warehouse": ("LAKELOG_WAREHOUSE", "Where tables are kept: an absolute path, file:///path or s3://bucket/prefix."),
     "listen": ("LAKELOG_LISTEN", "host:port of the gRPC server; default 127.0.0.1:7450; port 0: a free one."),
-    "metrics-port": ("LAKELOG_METRICS_PORT", "Port of /metrics and /healthz over HTTP, on the host of --listen; default: "
-                     "none; 0: a free one."),
+    "metrics-port": (
+        "LAKELOG_METRICS_PORT",
+        "Port of /metrics and /healthz over HTTP, on the host of --listen; default: none; 0: a free one.",
+    ),
     "tls-cert": ("LAKELOG_SERVER_TLS_CERT", "The server's certificate with its chain, PEM."),
     "tls-key": ("LAKELOG_SERVER_TLS_KEY", "The private key of --tls-cert, PEM."),
-    "tls-client-ca": ("LAKELOG_SERVER_TLS_CLIENT_CA", "Clients must show a certificate signed by one of these, PEM. Without "
-                      "--token-file each such certificate is an admin's."),
-    "token-file": ("LAKELOG_TOKEN_FILE", "Who may call: a line `<name> reader|writer|admin <token>` each, or `cert` instead "
-                   "of the token for the client certificate with that common name."),
-    "database-connections": ("LAKELOG_DATABASE_CONNECTIONS", "Largest number of connections to the database; default 10."),
+    "tls-client-ca": (
+        "LAKELOG_SERVER_TLS_CLIENT_CA",
+        "Clients must show a certificate signed by one of these, PEM. Without --token-file each such certificate is an "
+        "admin's.",
+    ),
+    "token-file": (
+        "LAKELOG_TOKEN_FILE",
+        "Who may call: a line `<name> reader|writer|admin <token>` each, or `cert` instead of the token for the client "
+        "certificate with that common name.",
+    ),
+    "database-connections": ("LAKELOG_DATABASE_CONNECTIONS", "Most connections to the database; default 10."),
     "grace": ("LAKELOG_GRACE", "Seconds that running calls may take after SIGTERM; default 20."),
     "max-calls": ("LAKELOG_MAX_CALLS", "Calls and streams that may be open at once; default 2000."),
-}  # fmt: skip
-_INSECURE: Final = ("LAKELOG_INSECURE_DEV", "For development: plaintext, on a loopback address only; without --token-file "
-                    "everyone on this machine may do everything.")  # fmt: skip
+}
+_INSECURE: Final = (
+    "LAKELOG_INSECURE_DEV",
+    "For development: plaintext, on a loopback address only; without --token-file everyone on this machine may do "
+    "everything.",
+)
 _VARIABLES: Final[dict[str, str]] = {
     name.replace("-", "_"): variable for name, (variable, _) in (_DATABASE | _SERVE).items()
 } | {"insecure_dev": _INSECURE[0]}

@@ -43,8 +43,8 @@ def normalize_warehouse(text: str) -> str:
         )
     if parts.username or parts.password or parts.query or parts.fragment:
         raise StartupFailure(
-            f"The warehouse {shown} must hold no credentials, query or fragment: give S3 credentials and the endpoint by "
-            "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_ENDPOINT_URL."
+            f"The warehouse {shown} must hold no credentials, query or fragment: give S3 credentials and the endpoint "
+            "by AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_ENDPOINT_URL."
         )
     if parts.scheme == "file" and (parts.netloc or not parts.path.startswith("/")):
         raise StartupFailure(f"The warehouse {shown} must be an absolute path: write three slashes, file:///path.")
@@ -106,8 +106,8 @@ async def wait_for_database(ping: Callable[[], Awaitable[object]], shown_url: st
             if clock.monotonic_s() >= give_up_s:
                 waited = f" within {wait_s:g} s" if wait_s else ""
                 raise StartupFailure(
-                    f"The database {shown_url} does not answer{waited}: {one_line(error.message)} Is it running, and are "
-                    "host, port, user and password right (--database-url, --wait-for-database)?"
+                    f"The database {shown_url} does not answer{waited}: {one_line(error.message)} Is it running, and "
+                    "are host, port, user and password right (--database-url, --wait-for-database)?"
                 ) from error
             await asyncio.sleep(_WAIT_PAUSE_S)
         except LakelogError as error:
