@@ -17,6 +17,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import weakref
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -54,7 +55,6 @@ class EmbeddedPostgres:
         self._data = self.folder / "data"
         self._lock: IO[str] | None = None
         self._socket_folder: Path | None = None
-        self._temporary_socket_folder: tempfile.TemporaryDirectory[str] | None = None
         self._process: ManagedProcess | None = None
 
     def __repr__(self) -> str:
@@ -136,14 +136,14 @@ class EmbeddedPostgres:
 
     def stop(self) -> None:
         """Ends the server in order (a "fast" shutdown: open transactions are rolled back), blocks until it is gone; idempotent."""
-        if self._process is not None:
+        if self._process is not None and self._lock is not None:
             self._process.stop()
             self._end_leftovers()
         self._release_lock()
 
     def kill(self) -> None:
         """Ends the server and all its backends by SIGKILL, as a power cut of the process kind would; blocks until they are gone."""
-        if self._process is not None:
+        if self._process is not None and self._lock is not None:
             # The server first: otherwise it would answer a backend's death by a recovery of its own.
             self._process.kill()
             self._end_leftovers()
@@ -193,9 +193,6 @@ class EmbeddedPostgres:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
-        if self._temporary_socket_folder is not None and not self.is_running:
-            for entry in Path(self._temporary_socket_folder.name).iterdir():
-                entry.unlink()
 
     def _server_pids(self) -> list[int]:
         """The server and its backends, whoever started them: each works in the data folder."""
@@ -209,6 +206,9 @@ class EmbeddedPostgres:
         return found
 
     def _signal_all(self, number: signal.Signals) -> None:
+        if self._lock is None:
+            # What runs in the folder may be another process's server.
+            return
         for pid in self._server_pids():
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
@@ -273,12 +273,14 @@ class EmbeddedPostgres:
 
     def _make_socket_folder(self, user: RunAs | None) -> Path:
         if self._socket_folder is not None:
+            _empty(self._socket_folder)
             return self._socket_folder
         folder = (self.folder / "socket").resolve()
         if len(os.fsencode(folder / f".s.PGSQL.{self._port or _SOCKET_PORT}.lock")) > _LONGEST_SOCKET_PATH:
-            self._temporary_socket_folder = tempfile.TemporaryDirectory(prefix="lakelog-", dir="/tmp")
-            folder = Path(self._temporary_socket_folder.name)
+            folder = Path(tempfile.mkdtemp(prefix="lakelog-", dir="/tmp"))
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         folder.mkdir(mode=0o700, exist_ok=True)
+        _empty(folder)
         if user is not None:
             os.chown(folder, user.user_id, user.group_id)
         return folder
@@ -319,6 +321,12 @@ class EmbeddedPostgres:
         except OSError:
             return False
         return len(lines) >= 8 and lines[0].strip() == str(self.pid) and lines[7].strip() == "ready"
+
+
+def _empty(socket_folder: Path) -> None:
+    """Removes what a killed server left: its lock names a process id that may by now be another program's."""
+    for entry in socket_folder.iterdir():
+        entry.unlink()
 
 
 def _server_environment(programs: Path) -> dict[str, str]:
