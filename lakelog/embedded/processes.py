@@ -111,12 +111,12 @@ class ManagedProcess:
         deadline_s = self._clock.monotonic_s() + self._ready_within_s
         while self._is_ready is not None:
             if not self.is_running:
-                raise self._failure(f"ended with exit code {self.exit_code} before it was ready")
+                raise self.failure(f"ended with exit code {self.exit_code} before it was ready")
             if self._is_ready():
                 return
             if self._clock.monotonic_s() > deadline_s:
                 self.kill()
-                raise self._failure(f"was not ready within {self._ready_within_s:g} s and was killed")
+                raise self.failure(f"was not ready within {self._ready_within_s:g} s and was killed")
             self._clock.sleep(_POLL_S)
 
     def stop(self) -> None:
@@ -161,7 +161,7 @@ class ManagedProcess:
         self._wait(within_s)
         code = self.exit_code
         if code is None:
-            raise self._failure(f"did not end within {within_s:g} s")
+            raise self.failure(f"did not end within {within_s:g} s")
         return code
 
     def last_log_lines(self, count: int = 20) -> list[str]:
@@ -171,6 +171,15 @@ class ManagedProcess:
         with self.log.open("rb") as log:
             log.seek(max(0, self.log.stat().st_size - _LOG_TAIL_BYTES))
             return log.read().decode(errors="replace").splitlines()[-count:]
+
+    def failure(self, what: str) -> Unavailable:
+        """An error that says what this process did, with its last words."""
+        words = "\n".join(f"    {line}" for line in self.last_log_lines()) or "    (nothing)"
+        return Unavailable(
+            f"{self.name} {what}. Its last words in {self.log}:\n{words}",
+            reason="PROCESS_FAILED",
+            metadata={"process": self.name, "log": str(self.log), "exit_code": str(self.exit_code)},
+        )
 
     def _wait(self, within_s: float) -> None:
         if self._child is not None:
@@ -182,11 +191,3 @@ class ManagedProcess:
             # The group is gone when its last member is.
             with suppress(ProcessLookupError):
                 os.killpg(self._child.pid, number)
-
-    def _failure(self, what: str) -> Unavailable:
-        words = "\n".join(f"    {line}" for line in self.last_log_lines()) or "    (nothing)"
-        return Unavailable(
-            f"{self.name} {what}. Its last words in {self.log}:\n{words}",
-            reason="PROCESS_FAILED",
-            metadata={"process": self.name, "log": str(self.log), "exit_code": str(self.exit_code)},
-        )

@@ -93,7 +93,6 @@ class _Spawner:
                 future.set_exception(error)
 
 
-
 @lru_cache(maxsize=1)
 def _spawner(process_id: int) -> _Spawner:
     # By process id: a forked copy of us has the object but not its thread.
