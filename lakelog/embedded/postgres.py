@@ -24,6 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
+from urllib.parse import quote
 
 from lakelog.embedded.ports import free_port
 from lakelog.embedded.postgres_files import find_postgres_programs, find_server_user, let_user_reach
@@ -104,7 +105,7 @@ class EmbeddedPostgres:
             raise InternalError("The address of an embedded Postgres was asked for before its start: start it first.")
         if not over_tcp:
             port = self._port or _SOCKET_PORT
-            return f"postgresql+psycopg://{_SUPERUSER}@/{database}?host={self._socket_folder}&port={port}"
+            return f"postgresql+psycopg://{_SUPERUSER}@/{database}?host={quote(str(self._socket_folder))}&port={port}"
         if self._port is None:
             raise InternalError("This embedded Postgres has no TCP port: make it with port=0.")
         password = self._password_file.read_text().strip()

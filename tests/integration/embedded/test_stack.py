@@ -12,7 +12,7 @@ from lakelog.embedded.stack import EmbeddedStack
 from lakelog.errors import InvalidArgument, NotFound, Unavailable
 from lakelog.testing import embedded_stack
 
-# A metastore that does what the stack relies on: it migrates a real database, takes the agreed arguments and has a health service.
+# What the stack relies on: a program that migrates a real database, takes the agreed arguments and tells its health.
 METASTORE = """
 import argparse, signal, sys
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +29,7 @@ for flag in ("--warehouse", "--listen", "--metrics-port"):
     serve.add_argument(flag, required=True)
 serve.add_argument("--insecure-dev", action="store_true", required=True)
 chosen = parser.parse_args()
-with psycopg.connect(chosen.database_url.replace("+psycopg", "")) as connection:
+with psycopg.connect(chosen.database_url.replace("+psycopg", ""), autocommit=True) as connection:
     if chosen.verb == "migrate":
         connection.execute("CREATE TABLE IF NOT EXISTS started (at timestamptz)")
         sys.exit(0)
