@@ -1,9 +1,9 @@
 """Columns as one numpy array whose order is the order of the rows' keys.
 
 The sort and merge kernels work on numpy arrays, since numpy's stable sort finds the sorted runs that data files are
-and merges them. Finding superseded rows then costs 10 to 25 ns a row for integers and 30 to 140 for strings; hashing the
-keys with Arrow takes 60 to 200, and its `group_by` degenerates to minutes for keys that are multiples of 2**40
-(bench/kernels/merge.py). So a key becomes, in order of preference:
+and merges them. Finding superseded rows then costs 10 to 25 ns a row for integers and 30 to 140 for strings, hashing
+the keys with Arrow 60 to 200 (bench/kernels/merge.py); and Arrow's `group_by` ran for minutes on a million keys that
+were all multiples of 2**40. So a key becomes, in order of preference:
 
 1. itself, if it is one integer-like column;
 2. one unsigned 64-bit number, if the columns' value ranges fit into 64 bits together;
