@@ -14,4 +14,4 @@ TITLE = "the documentation builds without a warning and every page is in the nav
 def find_problems(root: Path) -> list[str]:
     """What mkdocs says."""
     with tempfile.TemporaryDirectory() as folder:
-        return problems_of([sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder], root)
+        return problems_of([sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder], root)

@@ -1,4 +1,4 @@
-"""What no tracked file may hold: hosts of package registries, paths of somebody's machine, work without an owner.
+"""What no tracked file may hold: hosts of package registries, paths of somebody's machine, work without an owner."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _FIX_ME = "FIX" + "ME"
 
 PATTERNS = {
     "a package registry's host": re.compile(
-        r"(?i)(pypi\.org|pythonhosted\.org|repo1?\.maven|maven\.org|npmjs\.(org|com)|crates\.io|proxy\.golang\.org|"
-        r"deb\.debian\.org|--(extra-)?index-url|://[^\s/]+/simple\b)"
+        r"(?i)\b(?:pypi|pythonhosted|npmjs|crates|maven|apache\.repo)\.(?:org|com|io)\b|\bproxy\.golang\.|\bdeb\.debian\."
+        r"|--(?:extra-)?index-url|://[^\s/]+/simple\b(?!-)"
     ),
     "a path of one machine": re.compile(r"(?<![\w./<])/(?:root|work|Users)/\w|(?<![\w./<])/home/\w"),
     "something to be done without a reason": re.compile(rf"\b(?:{_TO_DO}|{_FIX_ME}|XXX)\b(?!\(\w)"),

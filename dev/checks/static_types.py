@@ -1,4 +1,4 @@
-"""mypy in its strict mode over all of our Python."""
+"""mypy over all of our Python, in the strict mode that pyproject.toml sets."""
 
 from __future__ import annotations
 
@@ -12,4 +12,4 @@ TITLE = "mypy --strict finds nothing"
 
 def find_problems(root: Path) -> list[str]:
     """Type errors, with file and line."""
-    return problems_of([sys.executable, "-m", "mypy", "--strict", *present_packages(root)], root)
+    return problems_of([sys.executable, "-m", "mypy", *present_packages(root)], root)
