@@ -179,6 +179,7 @@ def test_protos_and_stubs(tree: Path) -> None:
 
 
 def test_generated_pages(tree: Path) -> None:
+    write(tree, "dev/__init__.py", "")
     write(tree, "dev/one_page.py", "")
     assert generated_pages.find_problems(tree) == []
     write(tree, "dev/two_page.py", "import sys\nsys.exit('two.md is not current' if '--check' in sys.argv else 0)\n")
