@@ -77,7 +77,7 @@ class CommitStream:
             failure = error
         finally:
             drained.cancel()
-        # Also when reading failed, so that what was read is still answered; not when cancelled, as no one takes it then.
+        # Also when reading failed, so that what was read is still answered; not when cancelled: no one takes it then.
         await self._answers.put(None)
         if failure is not None:
             raise failure

@@ -19,7 +19,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeAlias
 
 import grpc
 from google.protobuf.message import Message
@@ -40,8 +40,8 @@ from .access import NEEDED_ROLES, Access, Caller, Role, check_allowed
 from .audit import describe_request, log
 from .rpc_metrics import RpcMetrics
 
-Context = grpc.aio.ServicerContext[Any, Any]
-Handler = grpc.RpcMethodHandler[Any, Any]
+Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 # A stream of commits or snapshots has no end; a plan of millions of files takes its time.
 _UNLIMITED: Final = frozenset(
