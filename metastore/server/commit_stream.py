@@ -16,7 +16,7 @@ from typing import Any
 import grpc
 
 from lakelog.client.status import to_proto_status
-from lakelog.errors import InternalError, LakelogError, OutcomeUnknown
+from lakelog.errors import InternalError, InvalidArgument, LakelogError, OutcomeUnknown
 from lakelog.rpc.commit import from_proto_commit_request, to_proto_commit_result
 from lakelog.rpc.messages import refusal
 from lakelog.rpc.v1 import snapshots_pb2
@@ -127,4 +127,6 @@ async def _until(ended: asyncio.Future[Any], context: Context) -> AsyncIterator[
             reading.cancel()
         if message is grpc.aio.EOF:
             return
+        if isinstance(message, InvalidArgument):  # Bytes that were no message; nothing behind them can be trusted.
+            raise message
         yield message

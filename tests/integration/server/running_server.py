@@ -9,7 +9,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field
 from typing import Any
 
+import grpc
 import pyarrow as pa
+import pytest
 from prometheus_client import CollectorRegistry
 
 from lakelog.client.metastore import SnapshotPage, WatchEvent, WatchPosition
@@ -209,6 +211,26 @@ class ScriptedUseCases:
     async def list_pipelines(self) -> list[Pipeline]:
         await self._enter("list_pipelines")
         return []
+
+
+def failure_of(
+    target: str, method: str, request: bytes = b"", *, timeout_s: float = 10, options: Any = None, metadata: Any = None
+) -> tuple[grpc.StatusCode, str]:
+    """The status and its text that a call from any gRPC client fails with.
+
+    Args:
+        target: Whom to call.
+        method: `Service/Method` of lakelog.rpc.v1.
+        request: The message's bytes.
+        timeout_s: Of the call.
+        options: Of the channel.
+        metadata: Of the call.
+    """
+    with grpc.insecure_channel(target, options=options) as channel:
+        call: Any = channel.unary_unary(f"/lakelog.rpc.v1.{method}")
+        with pytest.raises(grpc.RpcError) as caught:
+            call(request, timeout=timeout_s, metadata=metadata)
+        return caught.value.code(), caught.value.details() or ""
 
 
 class RunningServer:
