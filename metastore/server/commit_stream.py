@@ -16,7 +16,7 @@ from typing import Any
 import grpc
 
 from lakelog.client.status import to_proto_status
-from lakelog.errors import InternalError, LakelogError, OutcomeUnknown
+from lakelog.errors import InternalError, InvalidArgument, LakelogError, OutcomeUnknown
 from lakelog.rpc.commit import from_proto_commit_request, to_proto_commit_result
 from lakelog.rpc.messages import refusal
 from lakelog.rpc.v1 import snapshots_pb2
@@ -77,7 +77,7 @@ class CommitStream:
             failure = error
         finally:
             drained.cancel()
-        # Also when reading failed, so that what was read is still answered; not when cancelled, as no one takes it then.
+        # Also when reading failed, so that what was read is still answered; not when cancelled: no one takes it then.
         await self._answers.put(None)
         if failure is not None:
             raise failure
@@ -127,4 +127,6 @@ async def _until(ended: asyncio.Future[Any], context: Context) -> AsyncIterator[
             reading.cancel()
         if message is grpc.aio.EOF:
             return
+        if isinstance(message, InvalidArgument):  # Bytes that were no message; nothing behind them can be trusted.
+            raise message
         yield message
