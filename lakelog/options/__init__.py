@@ -1,0 +1,70 @@
+"""Every option of lakelog, declared once: key, type, default, meaning, where it is given, whether it may change."""
+
+from lakelog.options.call_options import (
+    COMMIT_USER,
+    DYNAMIC_PARTITION_OVERWRITE,
+    INCREMENTAL_BETWEEN,
+    INCREMENTAL_BETWEEN_SCAN_MODE,
+    SCAN_SNAPSHOT_ID,
+    SCAN_TIMESTAMP_MILLIS,
+)
+from lakelog.options.option import Option, Scope
+from lakelog.options.refused import REFUSED_OPTIONS, find_refusal
+from lakelog.options.registry import ALL_OPTIONS, OPTIONS_BY_KEY, check_options, list_options
+from lakelog.options.table_options import (
+    BUCKET,
+    BUCKET_KEY,
+    CHANGELOG_PRODUCER,
+    FILE_COMPRESSION,
+    IGNORE_DELETE,
+    IGNORE_UPDATE_BEFORE,
+    LOG_SYSTEM,
+    MAX_BUCKETS,
+    MERGE_ENGINE,
+    ROWKIND_FIELD,
+    SEQUENCE_DELETE_RETENTION,
+    SEQUENCE_FIELD,
+    SEQUENCE_SORT_ORDER,
+    TARGET_FILE_SIZE,
+    WRITE_BUFFER_SIZE,
+)
+from lakelog.options.validate import RESERVED_COLUMNS, check_alter, validate_table_options
+from lakelog.options.values import ScanOptions, TableOptions, WriteOptions
+
+__all__ = [
+    "ALL_OPTIONS",
+    "BUCKET",
+    "BUCKET_KEY",
+    "CHANGELOG_PRODUCER",
+    "COMMIT_USER",
+    "DYNAMIC_PARTITION_OVERWRITE",
+    "FILE_COMPRESSION",
+    "IGNORE_DELETE",
+    "IGNORE_UPDATE_BEFORE",
+    "INCREMENTAL_BETWEEN",
+    "INCREMENTAL_BETWEEN_SCAN_MODE",
+    "LOG_SYSTEM",
+    "MAX_BUCKETS",
+    "MERGE_ENGINE",
+    "OPTIONS_BY_KEY",
+    "REFUSED_OPTIONS",
+    "RESERVED_COLUMNS",
+    "ROWKIND_FIELD",
+    "SCAN_SNAPSHOT_ID",
+    "SCAN_TIMESTAMP_MILLIS",
+    "SEQUENCE_DELETE_RETENTION",
+    "SEQUENCE_FIELD",
+    "SEQUENCE_SORT_ORDER",
+    "TARGET_FILE_SIZE",
+    "WRITE_BUFFER_SIZE",
+    "Option",
+    "ScanOptions",
+    "Scope",
+    "TableOptions",
+    "WriteOptions",
+    "check_alter",
+    "check_options",
+    "find_refusal",
+    "list_options",
+    "validate_table_options",
+]

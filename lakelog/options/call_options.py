@@ -1,0 +1,60 @@
+"""The options that are given with one read or one write."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakelog.options.option import Option, Scope
+from lakelog.options.value_types import Choice, Flag, SnapshotRange, Text, Whole
+
+SCAN_SNAPSHOT_ID: Final = Option[int | None](
+    "scan.snapshot-id",
+    Whole(1, 10**18 - 1),
+    None,
+    "Read the table as it was at this snapshot.",
+    Scope.SCAN,
+    default_text="the newest snapshot",
+)
+SCAN_TIMESTAMP_MILLIS: Final = Option[int | None](
+    "scan.timestamp-millis",
+    Whole(0, 10**18 - 1),
+    None,
+    "Read the table as it was at the newest snapshot that was committed at or before this time, in milliseconds since "
+    "1970-01-01 UTC.",
+    Scope.SCAN,
+)
+INCREMENTAL_BETWEEN: Final = Option[tuple[int, int] | None](
+    "incremental-between",
+    SnapshotRange(),
+    None,
+    "Read what was added by the snapshots behind the first id, up to and with the second one.",
+    Scope.SCAN,
+)
+INCREMENTAL_BETWEEN_SCAN_MODE: Final = Option[str](
+    "incremental-between-scan-mode",
+    Choice(
+        ("delta",),
+        refused=dict.fromkeys(("auto", "changelog", "diff"), "only the rows as they were written can be read"),
+    ),
+    "delta",
+    "What `incremental-between` returns; `delta`: the rows as they were written, deletes left out.",
+    Scope.SCAN,
+)
+
+COMMIT_USER: Final = Option[str | None](
+    "commit-user",
+    Text(last_length=256),
+    None,
+    "The writer's name. A commit is applied once for each writer and identifier, so a stream that shall go on where "
+    "another one stopped takes its name.",
+    Scope.WRITE,
+    default_text="derived from a stream's checkpoint, else a new name for each write",
+)
+DYNAMIC_PARTITION_OVERWRITE: Final = Option[bool](
+    "dynamic-partition-overwrite",
+    Flag(),
+    True,
+    "Whether an overwrite of a partitioned table that names no partition replaces only the partitions that the new "
+    "rows belong to (`true`), or the whole table (`false`).",
+    Scope.WRITE,
+)

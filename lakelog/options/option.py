@@ -1,0 +1,82 @@
+"""What is declared of an option, once, and how its value is read from the options that were given."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from lakelog.errors import InvalidArgument
+from lakelog.options.value_types import ValueType
+
+T = TypeVar("T")
+
+MAX_SHOWN_LENGTH: Final = 80
+"""Characters of a value that a message repeats."""
+
+
+class Scope(enum.Enum):
+    """Where an option is given."""
+
+    TABLE = "table"
+    """When a table is made, or by ALTER TABLE."""
+    SCAN = "scan"
+    """With one read: `scan(options=...)`, or Spark's `.option(...)` of a read."""
+    WRITE = "write"
+    """With one write: Spark's `.option(...)` of a write."""
+
+
+@dataclass(frozen=True)
+class Option(Generic[T]):
+    """One option.
+
+    Args:
+        key: How users write it.
+        type: How its values look.
+        default: Its value where none is given.
+        description: One or two sentences for users.
+        scope: Where it is given.
+        fixed_because: Why a table's option may not change after creation; empty: it may.
+        default_text: What the reference page shows as the default, where the default depends on something.
+    """
+
+    key: str
+    type: ValueType[T]
+    default: T
+    description: str
+    scope: Scope = Scope.TABLE
+    fixed_because: str = ""
+    default_text: str = ""
+
+    def parse(self, text: str) -> T:
+        """Reads a value.
+
+        Raises:
+            InvalidArgument: It is none; names the option, the value and the remedy.
+        """
+        try:
+            return self.type.parse(text)
+        except ValueError as error:
+            raise invalid_option(self.key, text, f"{error}.") from None
+
+    def read(self, options: Mapping[str, str]) -> T:
+        """The option's value in `options`, or its default; InvalidArgument as in `parse`."""
+        text = options.get(self.key)
+        return self.default if text is None else self.parse(text)
+
+    def format_default(self) -> str:
+        """The default as the reference page shows it; empty for none."""
+        if self.default_text or self.default is None or self.default == ():
+            return self.default_text
+        return self.type.format(self.default)
+
+
+def invalid_option(key: str, value: str, explanation: str) -> InvalidArgument:
+    """An error about an option's value; the explanation is made of whole sentences and ends with the remedy."""
+    shown = value if len(value) <= MAX_SHOWN_LENGTH else value[: MAX_SHOWN_LENGTH - 3] + "..."
+    return InvalidArgument(
+        f"Option '{key}' = '{shown}' is not possible. {explanation}",
+        reason="INVALID_OPTION",
+        metadata={"option": key, "value": shown},
+    )

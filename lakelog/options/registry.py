@@ -1,0 +1,89 @@
+"""All options by key, and the check that a set of given options holds nothing else."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from lakelog.errors import InvalidArgument
+from lakelog.options import call_options, table_options
+from lakelog.options.option import MAX_SHOWN_LENGTH, Option, Scope
+from lakelog.options.refused import find_refusal
+
+ALL_OPTIONS: Final[tuple[Option[Any], ...]] = tuple(
+    value for module in (table_options, call_options) for value in vars(module).values() if isinstance(value, Option)
+)
+"""Every option, in the order in which they are declared."""
+
+OPTIONS_BY_KEY: Final[dict[str, Option[Any]]] = {option.key: option for option in ALL_OPTIONS}
+
+_WHERE: Final[dict[Scope, str]] = {
+    Scope.TABLE: "an option of tables: give it when the table is made, or with ALTER TABLE",
+    Scope.SCAN: "an option of reads: give it with the read",
+    Scope.WRITE: "an option of writes: give it with the write",
+}
+
+
+def list_options(scope: Scope) -> tuple[Option[Any], ...]:
+    """The options of one scope in the order in which they are declared. Pure."""
+    return tuple(option for option in ALL_OPTIONS if option.scope is scope)
+
+
+def find_option(key: str, scope: Scope) -> Option[Any]:
+    """The option `key` of this scope. Pure.
+
+    Raises:
+        InvalidArgument: There is none: says whether it belongs elsewhere, why this version does not have it, or which
+            options have the nearest names. The value is not repeated, since it may be a secret.
+    """
+    option = OPTIONS_BY_KEY.get(key)
+    if option is not None and option.scope is scope:
+        return option
+    raise unknown_option(key, scope)
+
+
+def unknown_option(key: str, scope: Scope) -> InvalidArgument:
+    """The error for a key that is no option of this scope. Pure."""
+    shown = key if len(key) <= MAX_SHOWN_LENGTH else key[: MAX_SHOWN_LENGTH - 3] + "..."
+    metadata = {"option": shown}
+    elsewhere = OPTIONS_BY_KEY.get(key)
+    if elsewhere is not None:
+        return InvalidArgument(
+            f"Option '{shown}' cannot be given here. It is {_WHERE[elsewhere.scope]}.",
+            reason="MISPLACED_OPTION",
+            metadata=metadata,
+        )
+    refusal = find_refusal(key)
+    if refusal is not None:
+        return InvalidArgument(
+            f"Option '{shown}' is not in this version: {refusal}. Leave it out.",
+            reason="REFUSED_OPTION",
+            metadata=metadata,
+        )
+    keys = [option.key for option in list_options(scope)]
+    nearest = difflib.get_close_matches(key[:MAX_SHOWN_LENGTH].lower(), keys, n=3, cutoff=0.6)
+    remedy = f"Did you mean {quote_names(nearest)}?" if nearest else f"Known options are {quote_names(keys)}."
+    return InvalidArgument(f"Option '{shown}' is unknown. {remedy}", reason="UNKNOWN_OPTION", metadata=metadata)
+
+
+def check_options(options: Mapping[str, str], scope: Scope) -> None:
+    """Check that every key is an option of this scope and every value one of its values; defaults are not looked at.
+
+    Raises:
+        InvalidArgument: Names the first key, in sorted order, that is not as it should be.
+    """
+    for key in sorted(options):
+        value = options[key]
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise InvalidArgument(
+                f"Option {str(key)[:MAX_SHOWN_LENGTH]!r} has a value of type {type(value).__name__}. "
+                "Give keys and values as text, for instance {'bucket': '4'}."
+            )
+        find_option(key, scope).parse(value)
+
+
+def quote_names(names: Iterable[str]) -> str:
+    """The names in quotes, separated by commas, the last one by `or`. Pure."""
+    quoted = [f"'{name}'" for name in names]
+    return quoted[0] if len(quoted) == 1 else ", ".join(quoted[:-1]) + f" or {quoted[-1]}"

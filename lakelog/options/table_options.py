@@ -1,0 +1,117 @@
+"""The options of tables. Names and defaults follow Apache Paimon; SEMANTICS says what they do to rows."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakelog.options.option import Option
+from lakelog.options.value_types import Choice, ColumnNames, Duration, Flag, MemorySize, Text, Whole
+
+MAX_BUCKETS: Final = 65_536
+"""More buckets than this make plans and commits of one table slow, and are always a mistake at this size."""
+
+BUCKET: Final = Option[int | None](
+    "bucket",
+    Whole(-(2**31), 2**31 - 1),
+    None,
+    "How many buckets each partition has; rows go to a bucket by the hash of the bucket key. "
+    "-1: no buckets, for append tables only.",
+    fixed_because="files already written lie in buckets counted by it; make a new table and copy the rows",
+    default_text="1 with a primary key, -1 without",
+)
+BUCKET_KEY: Final = Option[tuple[str, ...]](
+    "bucket-key",
+    ColumnNames(),
+    (),
+    "The columns whose hash gives a row's bucket. With a primary key they must be part of the key without its "
+    "partition columns; an append table with buckets must name them.",
+    fixed_because="files already written lie in buckets by its hash; make a new table and copy the rows",
+    default_text="the primary key without partition columns",
+)
+MERGE_ENGINE: Final = Option[str](
+    "merge-engine",
+    Choice(
+        ("deduplicate",),
+        refused=dict.fromkeys(
+            ("partial-update", "aggregation", "first-row"), "tables keep the last row of a key and do not combine rows"
+        ),
+    ),
+    "deduplicate",
+    "How rows of one primary key become one: `deduplicate` keeps the last row, and a delete removes it.",
+    fixed_because="what was merged with one engine cannot be merged again with another",
+)
+SEQUENCE_FIELD: Final = Option[tuple[str, ...]](
+    "sequence.field",
+    ColumnNames(),
+    (),
+    "Columns that decide which row of a key is the last, compared one after the other, NULL losing; equal ones are "
+    "decided by the order of arrival. Without it the order of arrival alone decides.",
+    fixed_because="rows that lost by it may be gone, so that another order cannot be restored",
+)
+SEQUENCE_SORT_ORDER: Final = Option[str](
+    "sequence.field.sort-order",
+    Choice(("asc", "desc"), synonyms={"ascending": "asc", "descending": "desc"}),
+    "asc",
+    "Whether the row with the greatest (`asc`) or the least (`desc`) `sequence.field` is the last. NULL loses in both.",
+    fixed_because="rows that lost by it may be gone, so that another order cannot be restored",
+)
+SEQUENCE_DELETE_RETENTION: Final = Option[int](
+    "sequence.delete-retention",
+    Duration(),
+    86_400_000,
+    "How long after its commit a delete goes on beating late rows with a lower `sequence.field`.",
+    fixed_because="reads of earlier snapshots would return other rows than before",
+)
+ROWKIND_FIELD: Final = Option[str | None](
+    "rowkind.field",
+    Text(),
+    None,
+    "A string column of the input that holds each row's kind: `+I`, `-U`, `+U` or `-D`.",
+    fixed_because="rows already written were understood by it",
+)
+IGNORE_DELETE: Final = Option[bool](
+    "ignore-delete",
+    Flag(),
+    False,
+    "Drop rows of the kinds `-D` and `-U` before anything else happens to them. Holds for later commits when changed.",
+)
+IGNORE_UPDATE_BEFORE: Final = Option[bool](
+    "ignore-update-before",
+    Flag(),
+    False,
+    "Drop rows of the kind `-U` before anything else happens to them. Holds for later commits when changed.",
+)
+CHANGELOG_PRODUCER: Final = Option[str](
+    "changelog-producer",
+    Choice(
+        ("none",),
+        refused=dict.fromkeys(("input", "lookup", "full-compaction"), "commits carry no changelog files yet"),
+    ),
+    "none",
+    "Who makes a table's changelog; `none`: nobody.",
+)
+LOG_SYSTEM: Final = Option[str](
+    "log.system",
+    Choice(("none",), refused={"kafka": "tables are read from their files only"}),
+    "none",
+    "The external log that also receives a table's changes; `none`: there is no such log.",
+)
+TARGET_FILE_SIZE: Final = Option[int | None](
+    "target-file-size",
+    MemorySize(first=1 << 10, last=1 << 40),
+    None,
+    "At about which size a data file ends and the next begins.",
+    default_text="128 mb with a primary key, 256 mb without",
+)
+WRITE_BUFFER_SIZE: Final = Option[int](
+    "write-buffer-size",
+    MemorySize(first=1 << 10, last=1 << 40),
+    256 << 20,
+    "How many bytes of rows one writer keeps in memory before it writes them to files. Smaller values make more files.",
+)
+FILE_COMPRESSION: Final = Option[str](
+    "file.compression",
+    Choice(("zstd", "snappy", "lz4", "none")),
+    "zstd",
+    "How data files are compressed. zstd runs at level 1.",
+)

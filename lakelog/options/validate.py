@@ -1,0 +1,289 @@
+"""Whether a table's options fit each other, its columns and its keys, and whether they may change."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from lakelog.errors import InvalidArgument
+from lakelog.options.option import Option, Scope, invalid_option
+from lakelog.options.registry import check_options, find_option, quote_names
+from lakelog.options.table_options import (
+    BUCKET,
+    BUCKET_KEY,
+    IGNORE_DELETE,
+    IGNORE_UPDATE_BEFORE,
+    MAX_BUCKETS,
+    MERGE_ENGINE,
+    ROWKIND_FIELD,
+    SEQUENCE_DELETE_RETENTION,
+    SEQUENCE_FIELD,
+    SEQUENCE_SORT_ORDER,
+)
+from lakelog.options.values import TableOptions
+
+RESERVED_COLUMNS: Final = ("_row_kind", "_snapshot_id", "_commit_timestamp")
+"""Names that lakelog gives to columns of its own, in reads of changes and in files (SEMANTICS 1.5)."""
+
+_MERGE_OPTIONS: Final[tuple[Option[Any], ...]] = (
+    MERGE_ENGINE,
+    SEQUENCE_FIELD,
+    SEQUENCE_SORT_ORDER,
+    SEQUENCE_DELETE_RETENTION,
+    ROWKIND_FIELD,
+    IGNORE_DELETE,
+    IGNORE_UPDATE_BEFORE,
+)
+
+
+def validate_table_options(
+    options: Mapping[str, str], *, columns: pa.Schema, primary_key: Sequence[str], partition_by: Sequence[str]
+) -> None:
+    """Check all that a table's options say against each other, the columns and the keys (SEMANTICS 1.1 to 1.6). Pure.
+
+    Names of columns are checked too (reserved, doubled, also in another case), and that the keys name existing ones.
+    The types of key columns are not: `lakelog.format.types.check_key_type` does that.
+
+    Args:
+        options: By key, as text.
+        columns: The table's columns.
+        primary_key: Names of the key's columns in order; empty for an append table.
+        partition_by: Names of the partition columns in order.
+
+    Raises:
+        InvalidArgument: Names the option or column, the value and the remedy.
+    """
+    _check_column_names(columns)
+    _check_keys(columns, primary_key, partition_by)
+    check_options(options, Scope.TABLE)
+    if primary_key:
+        _check_buckets_of_key(options, columns, primary_key, partition_by)
+        _check_sequence(options, columns, primary_key)
+        _check_rowkind(options, columns, primary_key)
+    else:
+        _check_append(options)
+        _check_buckets_of_append(options, columns)
+
+
+def check_alter(current: Mapping[str, str], set: Mapping[str, str], unset: Sequence[str]) -> None:  # noqa: A002
+    """Check that a table's options may be changed like this. Pure.
+
+    Setting an option to the value that it has already is no change. What results must still pass
+    `validate_table_options`.
+
+    Args:
+        current: The table's options.
+        set: New values by key.
+        unset: Keys that shall have their defaults again; one that was never given is no error.
+
+    Raises:
+        InvalidArgument: An unknown option, a wrong value, a key in both, or an option that may not change, with the
+            reason.
+    """
+    check_options(set, Scope.TABLE)
+    for key in unset:
+        if key in set:
+            raise InvalidArgument(
+                f"Option '{key}' is to be set and unset at once. Do one of them.",
+                reason="CONTRADICTING_OPTIONS",
+                metadata={"option": key},
+            )
+        option = find_option(key, Scope.TABLE)
+        if option.fixed_because and key in current:
+            raise _fixed(option)
+    for key, text in set.items():
+        option = find_option(key, Scope.TABLE)
+        if option.fixed_because and option.parse(text) != option.read(current):
+            raise _fixed(option)
+
+
+def _fixed(option: Option[Any]) -> InvalidArgument:
+    return InvalidArgument(
+        f"Option '{option.key}' cannot change after a table was made: {option.fixed_because}.",
+        reason="FIXED_OPTION",
+        metadata={"option": option.key},
+    )
+
+
+def _check_column_names(columns: pa.Schema) -> None:
+    seen: dict[str, str] = {}
+    for name in columns.names:
+        folded = name.casefold()
+        if folded in RESERVED_COLUMNS:
+            raise InvalidArgument(
+                f"Column '{name}' has a reserved name; lakelog gives {quote_names(RESERVED_COLUMNS)} to columns of "
+                "its own. Rename it.",
+                reason="RESERVED_COLUMN",
+                metadata={"column": name},
+            )
+        if folded in seen:
+            raise InvalidArgument(
+                f"Columns '{seen[folded]}' and '{name}' have names that SQL cannot tell apart, since case does not "
+                "count there. Rename one of them.",
+                reason="DUPLICATE_COLUMN",
+                metadata={"column": name, "other_column": seen[folded]},
+            )
+        seen[folded] = name
+
+
+def _check_keys(columns: pa.Schema, primary_key: Sequence[str], partition_by: Sequence[str]) -> None:
+    for what, names in (("primary key", primary_key), ("partition columns", partition_by)):
+        for position, name in enumerate(names):
+            if name not in columns.names:
+                raise _unknown_column(f"The {what}", name, columns)
+            if name in names[:position]:
+                raise InvalidArgument(
+                    f"The {what} name column '{name}' twice. Name each column once.", metadata={"column": name}
+                )
+    if not primary_key:
+        return
+    missing = [name for name in partition_by if name not in primary_key]
+    if missing:
+        raise InvalidArgument(
+            f"The primary key ({', '.join(primary_key)}) lacks the partition column '{missing[0]}'. A row could then "
+            "move from one partition to another, which is not in this version: add the column to the key, or leave it "
+            "out of the partition columns.",
+            metadata={"column": missing[0]},
+        )
+    if len(primary_key) == len(partition_by):
+        raise InvalidArgument(
+            f"The primary key ({', '.join(primary_key)}) has only partition columns, so that each partition would hold "
+            "one row. Add a column to the key, or take one out of the partition columns.",
+            metadata={"column": primary_key[0]},
+        )
+
+
+def _check_buckets_of_key(
+    options: Mapping[str, str], columns: pa.Schema, primary_key: Sequence[str], partition_by: Sequence[str]
+) -> None:
+    count = TableOptions(options).bucket_count(has_primary_key=True)
+    if count == -1:
+        raise invalid_option(
+            BUCKET.key, options[BUCKET.key], "Dynamic buckets are not in this version: give 'bucket' a number above 0."
+        )
+    _check_bucket_count(options, count)
+    trimmed = [name for name in primary_key if name not in partition_by]
+    for name in BUCKET_KEY.read(options):
+        if name not in columns.names:
+            raise _unknown_column(f"Option '{BUCKET_KEY.key}'", name, columns)
+        if name not in trimmed:
+            raise invalid_option(
+                BUCKET_KEY.key,
+                options[BUCKET_KEY.key],
+                f"Column '{name}' is not one of the primary key's columns without the partition columns "
+                f"({', '.join(trimmed)}), so rows of one key could lie in several buckets. Choose from these columns.",
+            )
+
+
+def _check_buckets_of_append(options: Mapping[str, str], columns: pa.Schema) -> None:
+    count = TableOptions(options).bucket_count(has_primary_key=False)
+    names = BUCKET_KEY.read(options)
+    if count == -1:
+        if names:
+            raise invalid_option(
+                BUCKET_KEY.key,
+                options[BUCKET_KEY.key],
+                "The table has no buckets ('bucket' is -1). Give 'bucket' a number above 0, or leave this one out.",
+            )
+        return
+    _check_bucket_count(options, count)
+    if not names:
+        raise invalid_option(
+            BUCKET.key,
+            options[BUCKET.key],
+            f"A table without a primary key must say which columns its buckets go by: give '{BUCKET_KEY.key}', or "
+            "leave 'bucket' out.",
+        )
+    for name in names:
+        if name not in columns.names:
+            raise _unknown_column(f"Option '{BUCKET_KEY.key}'", name, columns)
+        data_type = columns.field(name).type
+        if pt.is_nested(data_type) or pt.is_floating(data_type):
+            raise invalid_option(
+                BUCKET_KEY.key,
+                options[BUCKET_KEY.key],
+                f"Column '{name}' has type {data_type}; floating-point numbers and nested types cannot be keys. "
+                "Choose columns of other types.",
+            )
+
+
+def _check_bucket_count(options: Mapping[str, str], count: int) -> None:
+    if not 1 <= count <= MAX_BUCKETS:
+        raise invalid_option(BUCKET.key, options[BUCKET.key], f"Give a number from 1 to {MAX_BUCKETS}.")
+
+
+def _check_sequence(options: Mapping[str, str], columns: pa.Schema, primary_key: Sequence[str]) -> None:
+    names = SEQUENCE_FIELD.read(options)
+    if not names:
+        for option in (SEQUENCE_SORT_ORDER, SEQUENCE_DELETE_RETENTION):
+            if option.key in options:
+                raise invalid_option(
+                    option.key,
+                    options[option.key],
+                    f"It has no effect without '{SEQUENCE_FIELD.key}'. Give both, or none.",
+                )
+    for name in names:
+        if name not in columns.names:
+            raise _unknown_column(f"Option '{SEQUENCE_FIELD.key}'", name, columns)
+        if name in primary_key:
+            raise invalid_option(
+                SEQUENCE_FIELD.key,
+                options[SEQUENCE_FIELD.key],
+                f"Column '{name}' is part of the primary key, so it is equal in all rows of a key and cannot order "
+                "them. Choose another column.",
+            )
+        if pt.is_nested(columns.field(name).type):
+            raise invalid_option(
+                SEQUENCE_FIELD.key,
+                options[SEQUENCE_FIELD.key],
+                f"Column '{name}' has type {columns.field(name).type}; nested types have no order. "
+                "Choose a column with a number, a time or a text.",
+            )
+
+
+def _check_rowkind(options: Mapping[str, str], columns: pa.Schema, primary_key: Sequence[str]) -> None:
+    name = ROWKIND_FIELD.read(options)
+    if name is None:
+        return
+    if name not in columns.names:
+        raise _unknown_column(f"Option '{ROWKIND_FIELD.key}'", name, columns)
+    data_type = columns.field(name).type
+    if not (pt.is_string(data_type) or pt.is_large_string(data_type) or pt.is_string_view(data_type)):
+        raise invalid_option(
+            ROWKIND_FIELD.key,
+            name,
+            f"Column '{name}' has type {data_type}. Choose a string column that holds +I, -U, +U or -D.",
+        )
+    if name in primary_key:
+        raise invalid_option(
+            ROWKIND_FIELD.key,
+            name,
+            f"Column '{name}' is part of the primary key, so a delete could not find the row it deletes. "
+            "Choose another column.",
+        )
+
+
+def _check_append(options: Mapping[str, str]) -> None:
+    for option in _MERGE_OPTIONS:
+        if option.key in options:
+            raise invalid_option(
+                option.key,
+                options[option.key],
+                "The table has no primary key, so its rows are never merged. Give the table a primary key, or leave "
+                "the option out.",
+            )
+
+
+def _unknown_column(who: str, name: str, columns: pa.Schema) -> InvalidArgument:
+    nearest = difflib.get_close_matches(name, columns.names, n=3, cutoff=0.5) or columns.names[:20]
+    known = f" The columns nearest to it are {quote_names(nearest)}." if nearest else ""
+    return InvalidArgument(
+        f"{who} {'names' if who.startswith('Option') else 'has'} column '{name}', which the table does not have."
+        f"{known} Name an existing column; upper and lower case count.",
+        reason="UNKNOWN_COLUMN",
+        metadata={"column": name},
+    )

@@ -1,0 +1,240 @@
+"""The types of option values: how each is read from text, written back and described.
+
+A type's `parse` raises ValueError with a remedy ("Give ..."); `Option.parse` turns it into an InvalidArgument that
+names the option and the value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeVar
+
+T_co = TypeVar("T_co", covariant=True)
+
+_MEMORY_UNITS: Final[dict[str, int]] = {
+    **dict.fromkeys(("", "b", "bytes"), 1),
+    **dict.fromkeys(("k", "kb", "kib", "kibibytes"), 1 << 10),
+    **dict.fromkeys(("m", "mb", "mib", "mebibytes"), 1 << 20),
+    **dict.fromkeys(("g", "gb", "gib", "gibibytes"), 1 << 30),
+    **dict.fromkeys(("t", "tb", "tib", "tebibytes"), 1 << 40),
+}
+_DURATION_UNITS: Final[dict[str, int]] = {
+    **dict.fromkeys(("", "ms", "milli", "millis", "millisecond", "milliseconds"), 1),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1000),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60_000),
+    **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
+    **dict.fromkeys(("d", "day", "days"), 86_400_000),
+}
+_QUANTITY: Final = re.compile(r"([0-9]{1,18})\s*([A-Za-z]*)", re.ASCII)
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+
+
+class ValueType(Protocol[T_co]):
+    """How the values of an option look."""
+
+    @property
+    def description(self) -> str:
+        """What values look like, in a few words for the reference page."""
+        ...
+
+    def parse(self, text: str) -> T_co:
+        """Reads a value; ValueError says what to give instead."""
+        ...
+
+    def format(self, value: Any) -> str:
+        """Writes a value so that `parse` reads it back."""
+        ...
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole number between two inclusive bounds."""
+
+    first: int
+    last: int
+
+    @property
+    def description(self) -> str:
+        """What values look like."""
+        return "whole number"
+
+    def parse(self, text: str) -> int:
+        """Reads a value; ValueError says what to give instead."""
+        if not _WHOLE.fullmatch(text.strip()) or not self.first <= int(text) <= self.last:
+            raise ValueError(f"Give a whole number from {self.first} to {self.last}")
+        return int(text)
+
+    def format(self, value: Any) -> str:
+        """Writes a value so that `parse` reads it back."""
+        return str(value)
+
+
+@dataclass(frozen=True)
+class Flag:
+    """True or false."""
+
+    description: str = "`true` or `false`"
+
+    def parse(self, text: str) -> bool:
+        """Reads a value; ValueError says what to give instead."""
+        word = text.strip().lower()
+        if word not in ("true", "false"):
+            raise ValueError("Give true or false")
+        return word == "true"
+
+    def format(self, value: Any) -> str:
+        """Writes a value so that `parse` reads it back."""
+        return "true" if value else "false"
+
+
+@dataclass(frozen=True)
+class MemorySize:
+    """A number of bytes, written as in Flink and Paimon: `128 mb`, powers of 1024, without a unit bytes."""
+
+    first: int = 0
+    last: int = 1 << 50
+    description: str = "memory size, as `128 mb`"
+
+    def parse(self, text: str) -> int:
+        """Reads a value in bytes; ValueError says what to give instead."""
+        size = _parse_quantity(text, _MEMORY_UNITS)
+        if size is None:
+            raise ValueError("Give a size such as '128 mb'; the units are b, kb, mb, gb and tb")
+        if not self.first <= size <= self.last:
+            raise ValueError(f"Give a size from {self.format(self.first)} to {self.format(self.last)}")
+        return size
+
+    def format(self, value: Any) -> str:
+        """Writes a value so that `parse` reads it back."""
+        return _format_quantity(value, (("tb", 1 << 40), ("gb", 1 << 30), ("mb", 1 << 20), ("kb", 1 << 10)), "b")
+
+
+@dataclass(frozen=True)
+class Duration:
+    """A span of time in milliseconds, written as in Flink and Paimon: `1 h`, without a unit milliseconds."""
+
+    description: str = "duration, as `1 h`"
+    last: int = 36_500 * 86_400_000
+
+    def parse(self, text: str) -> int:
+        """Reads a value in milliseconds; ValueError says what to give instead."""
+        duration = _parse_quantity(text, _DURATION_UNITS)
+        if duration is None or duration > self.last:
+            raise ValueError("Give a duration such as '1 h', at most 100 years; the units are ms, s, min, h and d")
+        return duration
+
+    def format(self, value: Any) -> str:
+        """Writes a value so that `parse` reads it back."""
+        return _format_quantity(value, (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)), "ms")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a few words.
+
+    Args:
+        values: What may be given.
+        synonyms: Other ways to write them.
+        refused: Words that users of peers know and this version does not have, with the reason for each.
+    """
+
+    values: tuple[str, ...]
+    synonyms: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def description(self) -> str:
+        """What values look like."""
+        return ", ".join(f"`{value}`" for value in self.values)
+
+    def parse(self, text: str) -> str:
+        """Reads a value; ValueError says what to give instead."""
+        word = text.strip().lower()
+        word = self.synonyms.get(word, word)
+        if word in self.refused:
+            raise ValueError(f"'{word}' is not in this version: {self.refused[word]}. Give {self._remedy()}")
+        if word not in self.values:
+            raise ValueError(f"Give {self._remedy()}")
+        return word
+
+    def format(self, value: Any) -> str:
+        """Writes a value so that `parse` reads it back."""
+        return str(value)
+
+    def _remedy(self) -> str:
+        return " or ".join(self.values)
+
+
+@dataclass(frozen=True)
+class ColumnNames:
+    """Names of columns, separated by commas; each once, in an order that matters."""
+
+    description: str = "column names, separated by commas"
+
+    def parse(self, text: str) -> tuple[str, ...]:
+        """Reads a value; ValueError says what to give instead."""
+        names = tuple(name.strip() for name in text.split(","))
+        if "" in names:
+            raise ValueError("Give names of columns, separated by commas, none of them empty")
+        if len(set(names)) < len(names):
+            raise ValueError("Give each column once")
+        return names
+
+    def format(self, value: Any) -> str:
+        """Writes a value so that `parse` reads it back."""
+        return ",".join(value)
+
+
+@dataclass(frozen=True)
+class Text:
+    """Any text that is not empty."""
+
+    description: str = "text"
+    last_length: int = 1024
+
+    def parse(self, text: str) -> str:
+        """Reads a value; ValueError says what to give instead."""
+        if not text.strip() or len(text) > self.last_length or "\0" in text:
+            raise ValueError(f"Give a text of 1 to {self.last_length} characters")
+        return text
+
+    def format(self, value: Any) -> str:
+        """Writes a value so that `parse` reads it back."""
+        return str(value)
+
+
+@dataclass(frozen=True)
+class SnapshotRange:
+    """Two snapshot ids `a,b`: what the snapshots behind a, up to and with b, added."""
+
+    description: str = "two snapshot ids, as `3,7`"
+
+    def parse(self, text: str) -> tuple[int, int]:
+        """Reads a value; ValueError says what to give instead."""
+        parts = [part.strip() for part in text.split(",")]
+        if len(parts) != 2 or not all(re.fullmatch(r"[0-9]{1,18}", part, re.ASCII) for part in parts):
+            raise ValueError("Give two snapshot ids such as '3,7': the first is excluded, the second included")
+        after, until = int(parts[0]), int(parts[1])
+        if after > until:
+            raise ValueError(f"Give the lower snapshot id first: '{until},{after}'")
+        return after, until
+
+    def format(self, value: Any) -> str:
+        """Writes a value so that `parse` reads it back."""
+        return f"{value[0]},{value[1]}"
+
+
+def _parse_quantity(text: str, units: Mapping[str, int]) -> int | None:
+    match = _QUANTITY.fullmatch(text.strip())
+    if match is None or match[2].lower() not in units:
+        return None
+    return int(match[1]) * units[match[2].lower()]
+
+
+def _format_quantity(value: int, units: tuple[tuple[str, int], ...], smallest: str) -> str:
+    for name, size in units:
+        if value and value % size == 0:
+            return f"{value // size} {name}"
+    return f"{value} {smallest}"

@@ -1,0 +1,119 @@
+"""Given options with their types: what the rest of lakelog holds instead of a mapping of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import ClassVar, Final, TypeVar
+
+from lakelog.errors import InvalidArgument
+from lakelog.options.call_options import (
+    INCREMENTAL_BETWEEN,
+    INCREMENTAL_BETWEEN_SCAN_MODE,
+    SCAN_SNAPSHOT_ID,
+    SCAN_TIMESTAMP_MILLIS,
+)
+from lakelog.options.option import Option, Scope
+from lakelog.options.registry import check_options
+from lakelog.options.table_options import BUCKET, TARGET_FILE_SIZE
+
+T = TypeVar("T")
+
+_TARGET_FILE_SIZE_WITH_KEY: Final = 128 << 20
+_TARGET_FILE_SIZE_WITHOUT_KEY: Final = 256 << 20
+"""Append files are only ever read from end to end, so larger ones cost nothing; Paimon has the same two defaults."""
+
+
+class _Values:
+    """Options of one scope, checked when made."""
+
+    scope: ClassVar[Scope]
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        check_options(options, self.scope)
+        self._options = MappingProxyType(dict(options))
+
+    def get(self, option: Option[T]) -> T:
+        """The value of an option of this scope, or its default."""
+        assert option.scope is self.scope, f"{option.key} is an option of scope {option.scope.value}"
+        return option.read(self._options)
+
+    def given(self) -> Mapping[str, str]:
+        """The options that were given, as text; read only."""
+        return self._options
+
+    def __reduce__(self) -> tuple[type[_Values], tuple[dict[str, str]]]:
+        return (type(self), (dict(self._options),))
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other._options == self._options
+
+    def __hash__(self) -> int:
+        return hash((type(self), frozenset(self._options.items())))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({dict(self._options)!r})"
+
+
+class TableOptions(_Values):
+    """A table's options. Immutable, picklable.
+
+    Args:
+        options: As given when the table was made and altered; those of a table in the catalog are valid.
+
+    Raises:
+        InvalidArgument: Unknown keys or wrong values; contradictions are `validate_table_options`'s to find.
+    """
+
+    scope = Scope.TABLE
+
+    def bucket_count(self, has_primary_key: bool) -> int:
+        """How many buckets each partition has; -1: the table has no buckets (all rows are in bucket 0)."""
+        count = self.get(BUCKET)
+        if count is not None:
+            return count
+        return 1 if has_primary_key else -1
+
+    def target_file_size_bytes(self, has_primary_key: bool) -> int:
+        """At about which size a data file ends and the next begins."""
+        size = self.get(TARGET_FILE_SIZE)
+        if size is not None:
+            return size
+        return _TARGET_FILE_SIZE_WITH_KEY if has_primary_key else _TARGET_FILE_SIZE_WITHOUT_KEY
+
+
+class ScanOptions(_Values):
+    """The options of one read. Immutable, picklable.
+
+    Raises:
+        InvalidArgument: Unknown keys, wrong values, more than one that says where to read, or a mode without a range.
+    """
+
+    scope = Scope.SCAN
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(options)
+        starts = [o.key for o in (SCAN_SNAPSHOT_ID, SCAN_TIMESTAMP_MILLIS, INCREMENTAL_BETWEEN) if o.key in options]
+        if len(starts) > 1:
+            raise InvalidArgument(
+                f"Options '{starts[0]}' and '{starts[1]}' both say which state to read. Give one of them.",
+                reason="CONTRADICTING_OPTIONS",
+                metadata={"option": starts[0], "other_option": starts[1]},
+            )
+        if INCREMENTAL_BETWEEN_SCAN_MODE.key in options and INCREMENTAL_BETWEEN.key not in options:
+            raise InvalidArgument(
+                f"Option '{INCREMENTAL_BETWEEN_SCAN_MODE.key}' has no effect without '{INCREMENTAL_BETWEEN.key}'. "
+                "Give both, or none.",
+                reason="CONTRADICTING_OPTIONS",
+                metadata={"option": INCREMENTAL_BETWEEN_SCAN_MODE.key, "other_option": INCREMENTAL_BETWEEN.key},
+            )
+
+
+class WriteOptions(_Values):
+    """The options of one write. Immutable, picklable.
+
+    Raises:
+        InvalidArgument: Unknown keys or wrong values.
+    """
+
+    scope = Scope.WRITE

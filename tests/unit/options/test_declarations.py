@@ -1,0 +1,73 @@
+"""What holds of all declared options together."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakelog import options as options_room
+from lakelog.options import ALL_OPTIONS, REFUSED_OPTIONS, Option, Scope
+from lakelog.options.value_types import Choice
+
+ROOT = Path(__file__).resolve().parents[3]
+CONSTANTS = {value.key: name for name, value in vars(options_room).items() if isinstance(value, Option)}
+ACCESSORS = {"bucket": "bucket_count", "target-file-size": "target_file_size_bytes"}
+"""Options whose default depends on the table: they are read by a method of TableOptions."""
+
+
+def product_sources() -> str:
+    rooms = [ROOT / "lakelog", ROOT / "metastore", ROOT / "writer"]
+    files = [path for room in rooms for path in room.rglob("*.py") if ROOT / "lakelog" / "options" not in path.parents]
+    return "\n".join(path.read_text(encoding="utf-8") for path in files)
+
+
+def test_every_option_is_exported() -> None:
+    assert {option.key for option in ALL_OPTIONS} == set(CONSTANTS)
+    assert all(name in options_room.__all__ for name in CONSTANTS.values())
+
+
+def test_keys_are_unique_and_lower_case() -> None:
+    keys = [option.key for option in ALL_OPTIONS]
+    assert len(set(keys)) == len(keys)
+    assert all(re.fullmatch(r"[a-z]+([.-][a-z]+)*", key) for key in keys)
+
+
+@pytest.mark.parametrize("option", ALL_OPTIONS, ids=lambda option: option.key)
+def test_descriptions_are_sentences(option: Option[Any]) -> None:
+    assert option.description.endswith(".")
+    assert option.scope is Scope.TABLE or not option.fixed_because
+
+
+@pytest.mark.parametrize(
+    "option",
+    # An option with a single value leaves nothing to read: it is there so that its only value may be written down.
+    [option for option in ALL_OPTIONS if not (isinstance(option.type, Choice) and len(option.type.values) == 1)],
+    ids=lambda option: option.key,
+)
+def test_every_option_is_read(option: Option[Any]) -> None:
+    accessor = ACCESSORS.get(option.key)
+    pattern = rf"\.{accessor}\(" if accessor else rf"\b{CONSTANTS[option.key]}\b"
+    found = re.search(pattern, product_sources()) is not None
+    assert found, f"nothing outside lakelog/options reads '{option.key}' (searched for {pattern})"
+
+
+def test_no_declared_option_is_refused_by_name() -> None:
+    assert not {option.key for option in ALL_OPTIONS} & set(REFUSED_OPTIONS)
+
+
+def test_reasons_can_stand_in_a_sentence() -> None:
+    for reason in REFUSED_OPTIONS.values():
+        assert not reason.endswith(".")
+        assert reason[0].islower() or reason.startswith("Spark")
+
+
+def test_the_page_is_current() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "dev" / "options_page.py"), "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,191 @@
+"""Options of a table against each other, its columns and its keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pytest
+
+from lakelog.errors import InvalidArgument
+from lakelog.options import check_alter, validate_table_options
+
+COLUMNS = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("dt", pa.string()),
+        ("seq", pa.timestamp("us")),
+        ("kind", pa.string()),
+        ("price", pa.float64()),
+        ("tags", pa.list_(pa.string())),
+    ]
+)
+
+
+def check(
+    options: Mapping[str, str],
+    primary_key: tuple[str, ...] = ("dt", "id"),
+    partition_by: tuple[str, ...] = ("dt",),
+    columns: pa.Schema = COLUMNS,
+) -> None:
+    validate_table_options(options, columns=columns, primary_key=primary_key, partition_by=partition_by)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"bucket": "1"},
+        {"bucket": "65536", "bucket-key": "id"},
+        {"merge-engine": "deduplicate", "changelog-producer": "none", "log.system": "none"},
+        {"sequence.field": "seq, price", "sequence.field.sort-order": "DESCENDING", "sequence.delete-retention": "2 d"},
+        {"rowkind.field": "kind", "ignore-delete": "true", "ignore-update-before": "false"},
+        {"target-file-size": "1 kb", "write-buffer-size": "64 mb", "file.compression": "lz4"},
+    ],
+)
+def test_tables_with_a_key_may_have(options: dict[str, str]) -> None:
+    check(options)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"bucket": "-1"}, {"bucket": "4", "bucket-key": "dt,id"}, {"target-file-size": "1 gb"}]
+)
+def test_append_tables_may_have(options: dict[str, str]) -> None:
+    check(options, primary_key=())
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        ({"bukcet": "1"}, ["'bukcet' is unknown", "'bucket'"]),
+        ({"zzz": "1"}, ["'zzz' is unknown", "Known options are", "'sequence.field'"]),
+        ({"bucket": "four"}, ["'bucket' = 'four'", "whole number"]),
+        ({"bucket": "0"}, ["'bucket' = '0'", "1 to 65536"]),
+        ({"bucket": "65537"}, ["1 to 65536"]),
+        ({"bucket": "-2"}, ["1 to 65536"]),
+        ({"bucket": "-1"}, ["Dynamic buckets are not in this version", "above 0"]),
+        ({"bucket-key": "dt"}, ["'dt'", "(id)", "Choose"]),
+        ({"bucket-key": "price"}, ["'price'", "(id)"]),
+        ({"bucket-key": "idd"}, ["'idd'", "does not have", "'id'"]),
+        ({"merge-engine": "aggregation"}, ["'aggregation' is not in this version", "Give deduplicate"]),
+        ({"changelog-producer": "lookup"}, ["'lookup' is not in this version", "Give none"]),
+        ({"log.system": "kafka"}, ["'kafka' is not in this version", "Give none"]),
+        ({"sequence.field": "sek"}, ["'sek'", "'seq'"]),
+        ({"sequence.field": "Seq"}, ["'Seq'", "'seq'", "case count"]),
+        ({"sequence.field": "tags"}, ["list<", "nested types have no order"]),
+        ({"sequence.field": "id"}, ["part of the primary key"]),
+        ({"sequence.field": "dt"}, ["part of the primary key"]),
+        ({"sequence.field": "seq,seq"}, ["each column once"]),
+        ({"sequence.field.sort-order": "asc"}, ["no effect without 'sequence.field'"]),
+        ({"sequence.delete-retention": "1 d"}, ["no effect without 'sequence.field'"]),
+        ({"rowkind.field": "seq"}, ["timestamp", "string column"]),
+        ({"rowkind.field": "knd"}, ["'knd'", "'kind'"]),
+        ({"rowkind.field": "dt"}, ["part of the primary key"]),
+        ({"file.compression": "gzip"}, ["zstd or snappy or lz4 or none"]),
+        ({"target-file-size": "1"}, ["from 1 kb"]),
+        ({"scan.snapshot-id": "1"}, ["cannot be given here", "option of reads"]),
+        ({"commit-user": "me"}, ["cannot be given here", "option of writes"]),
+        ({"snapshot.time-retained": "1 h"}, ["not in this version", "every snapshot is kept"]),
+        ({"file.format": "orc"}, ["not in this version", "always Parquet"]),
+        ({"manifest.target-file-size": "1 mb"}, ["not in this version", "no manifest files"]),
+        ({"fields.a.aggregate-function": "sum"}, ["not in this version"]),
+        ({"maxFilesPerTrigger": "1"}, ["not in this version", "no streaming reads"]),
+    ],
+)
+def test_tables_with_a_key_may_not_have(options: dict[str, str], parts: list[str]) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        check(options)
+    for part in parts:
+        assert part in caught.value.message
+    assert caught.value.metadata["option" if "does not have" not in caught.value.message else "column"]
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        ({"bucket-key": "id"}, ["'bucket' is -1"]),
+        ({"bucket": "-1", "bucket-key": "id"}, ["'bucket' is -1"]),
+        ({"bucket": "4"}, ["give 'bucket-key'"]),
+        ({"bucket": "0", "bucket-key": "id"}, ["1 to 65536"]),
+        ({"bucket": "4", "bucket-key": "price"}, ["'price' has type double", "cannot be keys"]),
+        ({"bucket": "4", "bucket-key": "tags"}, ["cannot be keys"]),
+        ({"bucket": "4", "bucket-key": "nope"}, ["'nope'", "does not have"]),
+        ({"merge-engine": "deduplicate"}, ["no primary key"]),
+        ({"sequence.field": "seq"}, ["no primary key"]),
+        ({"rowkind.field": "kind"}, ["no primary key"]),
+        ({"ignore-delete": "true"}, ["no primary key"]),
+    ],
+)
+def test_append_tables_may_not_have(options: dict[str, str], parts: list[str]) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        check(options, primary_key=(), partition_by=("dt",))
+    for part in parts:
+        assert part in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("primary_key", "partition_by", "part"),
+    [
+        (("id",), ("dt",), "lacks the partition column 'dt'"),
+        (("dt",), ("dt",), "has only partition columns"),
+        (("id", "id"), (), "name column 'id' twice"),
+        (("idd",), (), "'idd', which the table does not have. The columns nearest to it are 'id'"),
+        (("id",), ("nope",), "The partition columns has column 'nope'"),
+    ],
+)
+def test_keys_that_cannot_be(primary_key: tuple[str, ...], partition_by: tuple[str, ...], part: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        check({}, primary_key, partition_by)
+    assert part in caught.value.message
+
+
+@pytest.mark.parametrize("name", ["_row_kind", "_SNAPSHOT_ID", "_commit_timestamp"])
+def test_reserved_columns_are_refused(name: str) -> None:
+    with pytest.raises(InvalidArgument, match="reserved name"):
+        check({}, (), (), pa.schema([("id", pa.int64()), (name, pa.int64())]))
+
+
+def test_columns_that_differ_in_case_only_are_refused() -> None:
+    with pytest.raises(InvalidArgument, match="'straße' and 'STRASSE'"):
+        check({}, (), (), pa.schema([("straße", pa.int64()), ("STRASSE", pa.int64())]))
+
+
+def test_values_of_unknown_options_are_not_repeated() -> None:
+    for key in ("kafka.sasl.password", "pasword"):
+        with pytest.raises(InvalidArgument) as caught:
+            check({key: "s3cret"})
+        assert "s3cret" not in caught.value.message
+        assert "s3cret" not in str(caught.value.metadata)
+
+
+def test_values_must_be_texts() -> None:
+    with pytest.raises(InvalidArgument, match=r"'bucket' has a value of type int.*as text"):
+        check({"bucket": 4})  # type: ignore[dict-item]
+
+
+def test_what_may_change() -> None:
+    check_alter(
+        {"bucket": "4", "ignore-delete": "true"}, {"target-file-size": "1 mb", "bucket": " 4"}, ["ignore-delete"]
+    )
+    check_alter({}, {}, ["bucket", "write-buffer-size"])
+    check_alter({"sequence.field": "a,b"}, {"sequence.field": "a, b"}, [])
+
+
+@pytest.mark.parametrize(
+    ("set_options", "unset", "parts"),
+    [
+        ({"bucket": "8"}, [], ["'bucket' cannot change", "buckets counted by it"]),
+        ({}, ["bucket"], ["'bucket' cannot change"]),
+        ({"sequence.field": "b"}, [], ["'sequence.field' cannot change"]),
+        ({"rowkind.field": "b"}, [], ["'rowkind.field' cannot change"]),
+        ({"target-file-size": "big"}, [], ["'target-file-size' = 'big'"]),
+        ({}, ["write-bufer-size"], ["'write-bufer-size' is unknown", "'write-buffer-size'"]),
+        ({"file.compression": "lz4"}, ["file.compression"], ["set and unset at once"]),
+        ({"snapshot.num-retained.min": "1"}, [], ["not in this version"]),
+    ],
+)
+def test_what_may_not_change(set_options: dict[str, str], unset: list[str], parts: list[str]) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        check_alter({"bucket": "4", "sequence.field": "a"}, set_options, unset)
+    for part in parts:
+        assert part in caught.value.message
