@@ -6,7 +6,6 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import click
@@ -20,11 +19,11 @@ from lakelog.cli.pipelines import pipelines
 from lakelog.cli.printer import OutputFormat
 from lakelog.cli.scan import scan
 from lakelog.cli.snapshots import snapshots
-from lakelog.cli.sql import sql
 from lakelog.cli.status import status
 from lakelog.cli.table import table
 from lakelog.cli.tail import tail
 from lakelog.cli.up import up
+from lakelog.cli.version import installed_version
 from lakelog.errors import InternalError, LakelogError
 
 
@@ -40,30 +39,19 @@ class _RootGroup(LakelogGroup):
             raise _PipeClosedError from error
 
 
-def _installed_version() -> str:
-    try:
-        return version("lakelog")
-    except PackageNotFoundError:
-        return "not installed (run from the tree)"
-
-
 @click.group(
     cls=_RootGroup,
     params=shared_options(hidden=False),
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 not found, 4 exists already or conflict, 5 unavailable or "
     "outcome unknown, 130 Ctrl-C.",
 )
-@click.version_option(_installed_version(), prog_name="lakelog")
+@click.version_option(installed_version(), prog_name="lakelog")
 def app() -> None:
-    """Tables of plain Parquet files behind one commit gate.
-
-    \b
-    Begin with:  lakelog up --data ./lakelog-data
-    """
+    """Tables of plain Parquet files behind one commit gate. Begin with: lakelog up"""
 
 
-for _command in (up, status, database, table, insert, scan, tail, snapshots, files, pipelines, sql):
+for _command in (up, status, database, table, insert, scan, tail, snapshots, files, pipelines):
     app.add_command(_command)
 
 
@@ -142,5 +130,7 @@ def _missing_extra(error: ImportError) -> LakelogError:
     module = (error.name or "").partition(".")[0]
     extra = _EXTRAS.get(module)
     if extra is None:
-        return InternalError(f"A module cannot be imported: {error}. The installation is damaged; install lakelog anew.")
+        return InternalError(
+            f"A module cannot be imported: {error}. The installation is damaged; install lakelog anew."
+        )
     return LakelogError(f'This needs {module}, which is not installed: pip install "lakelog[{extra}]"')

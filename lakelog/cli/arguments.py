@@ -48,5 +48,7 @@ def parse_table_name(text: str) -> TableName:
     """
     database, dot, name = text.partition(".")
     if not dot or not database or not name or "." in name:
-        raise InvalidArgument(f"The table {text!r} is not named in full. Write DATABASE.TABLE, for instance shop.orders.")
+        raise InvalidArgument(
+            f"The table {text!r} is not named in full. Write DATABASE.TABLE, for instance shop.orders."
+        )
     return TableName(database, name)

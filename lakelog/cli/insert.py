@@ -8,7 +8,7 @@ from typing import Final
 import click
 import pyarrow as pa
 
-from lakelog.cli.arguments import parse_table_name
+from lakelog.cli.arguments import Whole, parse_table_name
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.source_files import FORMATS, detect_format, open_batches
 from lakelog.cli.text import plural
@@ -26,17 +26,28 @@ _VERBS: Final = {
 }
 
 
-@click.command(cls=LakelogCommand)
+@click.command(
+    cls=LakelogCommand,
+    example=("lakelog insert shop.orders orders.csv", "lakelog insert shop.orders - --format json < orders.json"),
+)
 @click.argument("name", metavar="DATABASE.TABLE")
 @click.argument("path", metavar="FILE")
 @click.option(
-    "--mode", type=click.Choice(_MODES),
-    help=f"What the rows do; write: what their column {ROW_KIND_COLUMN} says.  [default: upsert with a primary key, else "
-    "append]",
+    "--mode",
+    type=click.Choice(_MODES),
+    metavar="MODE",
+    help=f"{', '.join(_MODES[:-1])} or {_MODES[-1]}; write: each row does what its {ROW_KIND_COLUMN} says.  [default: upsert "
+    "with a primary key, else append]",
 )
-@click.option("--format", "file_format", type=click.Choice(FORMATS), help="Of the file.  [default: by its name]")
+@click.option(
+    "--format",
+    "file_format",
+    type=click.Choice(FORMATS),
+    metavar="FORMAT",
+    help=f"{', '.join(FORMATS)}.  [default: by the name of FILE]",
+)
 @click.option("--writer", metavar="NAME", help="With --identifier: a commit under both is applied once, ever.")
-@click.option("--identifier", type=click.IntRange(0), metavar="N", help="The writer's own number of this commit.")
+@click.option("--identifier", type=Whole(0), metavar="N", help="The writer's own number of this commit.")
 @pass_invocation
 def insert(
     invocation: Invocation,
@@ -47,10 +58,9 @@ def insert(
     writer: str | None,
     identifier: int | None,
 ) -> None:
-    """Write the rows of FILE (csv, parquet, json lines, arrow; - for the standard input) in one commit.
+    """Write the rows of a file in one commit.
 
-    \b
-    lakelog insert shop.orders orders.csv
+    FILE is csv, parquet, json (an object a line) or arrow; - is the standard input.
     """
     if (writer is None) != (identifier is None):
         raise InvalidArgument("--writer and --identifier say together which commit this is; give both or none.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from lakelog.cli.printer import OutputFormat, Printer
+from lakelog.client.target import TlsFiles
 
 if TYPE_CHECKING:
     from lakelog.catalog import Catalog
@@ -26,7 +27,8 @@ class Invocation:
     Args:
         target: Host and port of the metastore.
         token: For signing in; None: none.
-        tls_ca: Path of the certificates to trust; None: no TLS.
+        use_tls: Whether the connection is encrypted; each of the TLS files means so too.
+        tls_ca: Path of the certificates to trust; None: those that gRPC brings along.
         tls_cert: Path of the client's certificate chain.
         tls_key: Path of the client's private key.
         output: For whom the output is.
@@ -37,6 +39,7 @@ class Invocation:
 
     target: str = DEFAULT_TARGET
     token: str | None = field(default=None, repr=False)
+    use_tls: bool = False
     tls_ca: str | None = None
     tls_cert: str | None = None
     tls_key: str | None = None
@@ -49,6 +52,13 @@ class Invocation:
     def catalog(self) -> Catalog:
         """The catalog behind the target; the connection is made with the first call."""
         return self.open_catalog(self)
+
+    @property
+    def tls(self) -> TlsFiles | None:
+        """The files for TLS; None: plaintext."""
+        if not (self.use_tls or self.tls_ca or self.tls_cert or self.tls_key):
+            return None
+        return TlsFiles(self.tls_ca, self.tls_cert, self.tls_key)
 
     @property
     def metastore(self) -> Metastore:
@@ -75,9 +85,7 @@ def _connect(invocation: Invocation) -> Catalog:
     return lakelog.connect(
         invocation.target,
         token=invocation.token,
-        tls_ca=invocation.tls_ca,
-        tls_cert=invocation.tls_cert,
-        tls_key=invocation.tls_key,
+        tls=invocation.tls,
     )
 
 
@@ -112,20 +120,42 @@ def shared_options(*, hidden: bool) -> list[click.Option]:
 
     return [
         option(
-            "-t", "--target", name="target", environment="LAKELOG_TARGET", metavar="HOST:PORT",
+            "-t",
+            "--target",
+            name="target",
+            environment="LAKELOG_TARGET",
+            metavar="HOST:PORT",
             help=f"Where the metastore listens.  [default: {DEFAULT_TARGET}]",
         ),
         option("--token", name="token", environment="LAKELOG_TOKEN", metavar="TOKEN", help="Token to sign in with."),
+        option("--tls", name="use_tls", environment="LAKELOG_TLS", is_flag=True, help="Encrypt the connection."),
         option(
-            "--tls-ca", name="tls_ca", environment="LAKELOG_TLS_CA", metavar="FILE",
-            help="Certificates to trust; without it the connection is not encrypted.",
+            "--tls-ca",
+            name="tls_ca",
+            environment="LAKELOG_TLS_CA",
+            metavar="FILE",
+            help="Certificates to trust; implies --tls.",
         ),
-        option("--tls-cert", name="tls_cert", environment="LAKELOG_TLS_CERT", metavar="FILE",
-               help="The client's certificate, for mutual TLS."),
-        option("--tls-key", name="tls_key", environment="LAKELOG_TLS_KEY", metavar="FILE",
-               help="The private key of --tls-cert."),
         option(
-            "-o", "--output", name="output", environment="LAKELOG_OUTPUT", convert=OutputFormat,
+            "--tls-cert",
+            name="tls_cert",
+            environment="LAKELOG_TLS_CERT",
+            metavar="FILE",
+            help="The client's certificate, for mutual TLS.",
+        ),
+        option(
+            "--tls-key",
+            name="tls_key",
+            environment="LAKELOG_TLS_KEY",
+            metavar="FILE",
+            help="The private key of --tls-cert.",
+        ),
+        option(
+            "-o",
+            "--output",
+            name="output",
+            environment="LAKELOG_OUTPUT",
+            convert=OutputFormat,
             type=click.Choice([choice.value for choice in OutputFormat]),
             help="For people, or JSON for programs.  [default: table]",
         ),
@@ -134,15 +164,26 @@ def shared_options(*, hidden: bool) -> list[click.Option]:
 
 
 class LakelogCommand(click.Command):
-    """A command that takes the shared options behind its name as well."""
+    """A command that takes the shared options behind its name as well.
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
+    Args:
+        args: As for `click.Command`.
+        example: Lines to type, shown in the help.
+        settings: As for `click.Command`.
+    """
+
+    def __init__(self, *args: Any, example: Sequence[str] = (), **settings: Any) -> None:
         super().__init__(*args, **settings)
+        self.example = tuple(example)
         self.params.extend(shared_options(hidden=True))
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Says where the shared options are described."""
+        """Shows the examples, and says where the shared options are described."""
         super().format_epilog(ctx, formatter)
+        if self.example:
+            with formatter.section("Examples"):
+                for line in self.example:
+                    formatter.write(f"{'':{formatter.current_indent}}{line}\n")
         formatter.write_paragraph()
         formatter.write_text("Also: --target, --output json and the other options of `lakelog --help`.")
 

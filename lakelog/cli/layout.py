@@ -99,9 +99,7 @@ def plan_layout(
     Returns:
         The layout. The widest columns are cut first, none under `MIN_WIDTH`.
     """
-    natural = [
-        max([cell_len(title), *(cell_len(row[i].text) for row in rows)]) for i, title in enumerate(titles)
-    ]
+    natural = [max([cell_len(title), *(cell_len(row[i].text) for row in rows)]) for i, title in enumerate(titles)]
     if width is None:
         return Layout(tuple(titles), tuple(right), tuple(natural), cut=False)
     shown = len(natural)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import errno
 import json
 import os
 import sys
@@ -49,6 +50,14 @@ class Column:
         return Cell(clean_text(self.format(value)), style)
 
 
+class _Console(Console):
+    """A console that lets its caller know when nobody reads any more; rich would end the program."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        raise BrokenPipeError(errno.EPIPE, "Nobody reads the output")
+
+
 class Printer:
     """Prints to the standard output, and what is not data, to people only, to the standard error.
 
@@ -64,8 +73,8 @@ class Printer:
     ) -> None:
         self.output = output
         self._out = out or sys.stdout
-        self._console = Console(file=self._out, highlight=False, markup=False, emoji=False, width=width)
-        self._notes = Console(file=err or sys.stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+        self._console = _Console(file=self._out, highlight=False, markup=False, emoji=False, width=width)
+        self._notes = _Console(file=err or sys.stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
         self.width = width or (self._console.width if self._console.is_terminal or "COLUMNS" in os.environ else None)
 
     @property

@@ -58,9 +58,7 @@ class RowTable:
         self.row_count += batch.num_rows
 
     def _rows(self, batch: pa.RecordBatch) -> list[tuple[Cell, ...]]:
-        columns = [
-            _cells(batch.column(i), self._styles.get(field.name)) for i, field in enumerate(batch.schema)
-        ]
+        columns = [_cells(batch.column(i), self._styles.get(field.name)) for i, field in enumerate(batch.schema)]
         return list(zip(*columns, strict=True))
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from lakelog.cli.arguments import split_names
+from lakelog.cli.arguments import Whole, split_names
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.row_output import print_json, print_table
 from lakelog.cli.text import parse_time
@@ -16,15 +16,24 @@ TABLE_LIMIT: Final = 20
 """Rows that people see unless they ask for more; programs get all."""
 
 
-@click.command(cls=LakelogCommand)
+@click.command(
+    cls=LakelogCommand,
+    example=(
+        'lakelog scan shop.orders --columns id,item --filter "price < 5"',
+        "lakelog scan shop.orders --snapshot 3 --count",
+    ),
+)
 @click.argument("name", metavar="DATABASE.TABLE")
 @click.option("-c", "--columns", metavar="COLUMNS", help="Names apart by commas.  [default: all]")
-@click.option("-f", "--filter", "condition", metavar="SQL", help="Only rows for which this is true, as \"price < 5\".")
+@click.option("--filter", "condition", metavar="SQL", help='Only rows for which this is true, as "price < 5".')
 @click.option(
-    "-n", "--limit", type=click.IntRange(0), metavar="N",
+    "-n",
+    "--limit",
+    type=Whole(0),
+    metavar="N",
     help=f"At most so many rows, 0 for all.  [default: {TABLE_LIMIT} in tables, all in JSON]",
 )
-@click.option("--snapshot", type=click.IntRange(1), metavar="N", help="The table as it was at snapshot N.")
+@click.option("--snapshot", type=Whole(1), metavar="N", help="The table as it was at snapshot N.")
 @click.option("--timestamp", metavar="TIME", help="The table as it was then: 2013-07-01T12:00:00Z or milliseconds.")
 @click.option("--count", is_flag=True, help="Only the number of rows.")
 @pass_invocation
@@ -38,10 +47,9 @@ def scan(
     timestamp: str | None,
     count: bool,
 ) -> None:
-    """Show the rows of a table; as JSON lines with --output json.
+    """Show the rows of a table.
 
-    \b
-    lakelog scan shop.orders --columns id,item --filter "price < 5"
+    With --output json each row is an object on a line of its own.
     """
     if snapshot is not None and timestamp is not None:
         raise InvalidArgument("--snapshot and --timestamp both say which state to read; give one of them.")
@@ -66,4 +74,6 @@ def scan(
         for batch in rows.to_batches():
             print_json(invocation, batch)
         return
-    print_table(invocation, rows.to_batches(), shown_limit, empty=f"No rows in {name}" + (" match." if condition else "."))
+    print_table(
+        invocation, rows.to_batches(), shown_limit, empty=f"No rows in {name}" + (" match." if condition else ".")
+    )

@@ -17,7 +17,9 @@ def parse_columns(text: str) -> pa.Schema:
         InvalidArgument: Says at which character of `text` what was expected.
     """
     if not text.strip():
-        raise InvalidArgument('--schema names no columns. Write for instance --schema "id BIGINT NOT NULL, name STRING".')
+        raise InvalidArgument(
+            '--schema names no columns. Write for instance --schema "id BIGINT NOT NULL, name STRING".'
+        )
     try:
         # A list of columns is written as the fields of a struct are.
         struct = from_sql_type(f"{_FRAME}{text}>")
@@ -27,7 +29,11 @@ def parse_columns(text: str) -> pa.Schema:
         if position < 1 or not found:
             raise
         there = repr(text[position - 1 : position + 19]) if position <= len(text) else "the end"
-        expected = expected.rstrip(".").replace("'>'", "a comma or the end").replace("the end of the type", "a comma or the end")
+        expected = (
+            expected.rstrip(".")
+            .replace("'>'", "a comma or the end")
+            .replace("the end of the type", "a comma or the end")
+        )
         raise InvalidArgument(
             f"--schema cannot be read: at character {min(position, len(text) + 1)} stands {there}, expected {expected}. "
             'Write for instance "id BIGINT NOT NULL, name STRING".',
@@ -36,7 +42,9 @@ def parse_columns(text: str) -> pa.Schema:
     return pa.schema([struct.field(i) for i in range(struct.num_fields)])
 
 
-def describe_columns(schema: pa.Schema, primary_key: tuple[str, ...], partition_by: tuple[str, ...]) -> list[dict[str, object]]:
+def describe_columns(
+    schema: pa.Schema, primary_key: tuple[str, ...], partition_by: tuple[str, ...]
+) -> list[dict[str, object]]:
     """One record a column: `name`, `type` in SQL, `nullable`, `primary_key` and `partition` (places from 1, or None)."""
     return [
         {

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from lakelog.cli.arguments import parse_table_name
-from lakelog.cli.invocation import Invocation, pass_invocation, LakelogCommand
+from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.printer import Column
 from lakelog.cli.text import format_bytes, format_count, format_time, plural
 from lakelog.format.snapshot import Snapshot
@@ -31,7 +31,9 @@ _FEW = 20
 
 @click.command(cls=LakelogCommand)
 @click.argument("name", metavar="DATABASE.TABLE")
-@click.option("--limit", type=click.IntRange(1, 1000), default=_FEW, show_default=True, help="How many, the newest ones.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=_FEW, show_default=True, help="How many, the newest ones."
+)
 @click.option("--after", type=click.IntRange(0), default=0, metavar="N", help="Only those behind snapshot N.")
 @click.option("--until", type=click.IntRange(1), metavar="N", help="Only those up to and with snapshot N.")
 @pass_invocation
@@ -41,9 +43,7 @@ def snapshots(invocation: Invocation, name: str, limit: int, after: int, until: 
     Stored rows are those in files, the ones that merging hides included.
     """
     info = invocation.metastore.get_table(parse_table_name(name))
-    page = invocation.metastore.list_snapshots(
-        info.table_uuid, after=after, until=until or 0, limit=limit, newest=True
-    )
+    page = invocation.metastore.list_snapshots(info.table_uuid, after=after, until=until or 0, limit=limit, newest=True)
     found = sorted(page.snapshots, key=lambda snapshot: snapshot.snapshot_id)
     records = [_record(snapshot) for snapshot in found]
     if page.latest_snapshot_id == 0:

@@ -106,7 +106,9 @@ def _open_reader(source: Any, file_format: str, schema: pa.Schema) -> pa.RecordB
         return pa_csv.open_csv(
             source,
             read_options=pa_csv.ReadOptions(block_size=_BLOCK_BYTES),
-            convert_options=pa_csv.ConvertOptions(column_types=schema, strings_can_be_null=True, quoted_strings_can_be_null=False),
+            convert_options=pa_csv.ConvertOptions(
+                column_types=schema, strings_can_be_null=True, quoted_strings_can_be_null=False
+            ),
         )
     return pa_json.open_json(
         source,
@@ -120,7 +122,9 @@ def _open_arrow(source: Any) -> pa.RecordBatchReader:
     if source.seekable() and source.size() >= 6 and source.read(6) == b"ARROW1":
         source.seek(0)
         file = pa.ipc.open_file(source)
-        return pa.RecordBatchReader.from_batches(file.schema, (file.get_batch(i) for i in range(file.num_record_batches)))
+        return pa.RecordBatchReader.from_batches(
+            file.schema, (file.get_batch(i) for i in range(file.num_record_batches))
+        )
     if source.seekable():
         source.seek(0)
     return pa.ipc.open_stream(source)

@@ -12,7 +12,7 @@ from lakelog.cli.invocation import Invocation, LakelogGroup, pass_invocation
 from lakelog.cli.printer import Column
 from lakelog.cli.schema_text import describe_columns, parse_columns
 from lakelog.cli.source_files import read_file_schema
-from lakelog.cli.text import format_bytes, format_count, format_time, plural
+from lakelog.cli.text import format_bytes, format_count, format_time
 from lakelog.errors import InvalidArgument
 from lakelog.format.table import TableInfo, TableName
 
@@ -65,10 +65,14 @@ def table() -> None:
 @click.argument("name", metavar="DATABASE.TABLE")
 @click.option("--schema", "schema_text", metavar="COLUMNS", help='As in SQL: "id BIGINT NOT NULL, name STRING".')
 @click.option(
-    "--schema-from", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
+    "--schema-from",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
     help="Take the columns of a .parquet or .arrow file instead.",
 )
-@click.option("--primary-key", metavar="COLUMNS", help="Names apart by commas; without it the table is an append table.")
+@click.option(
+    "--primary-key", metavar="COLUMNS", help="Names apart by commas; without it the table is an append table."
+)
 @click.option("--partition-by", metavar="COLUMNS", help="Names apart by commas.")
 @click.option("--option", "settings", multiple=True, metavar="KEY=VALUE", help="A table option; may come often.")
 @click.option("--if-not-exists", is_flag=True, help="It is no error when the table exists.")
@@ -158,7 +162,8 @@ def describe(invocation: Invocation, name: str) -> None:
     shown = [
         column
         for column in _COLUMNS
-        if column.key in ("name", "type") or any(column.format(described[column.key]) for described in record["columns"])
+        if column.key in ("name", "type")
+        or any(column.format(described[column.key]) for described in record["columns"])
     ]
     printer.records(shown, record["columns"], empty="")
 
@@ -169,7 +174,7 @@ def describe(invocation: Invocation, name: str) -> None:
 def show_create(invocation: Invocation, name: str) -> None:
     """Show the statement that makes this table, for `lakelog sql`."""
     info = invocation.metastore.get_table(parse_table_name(name))
-    statement = to_create_table(info)
+    statement = invocation.catalog.table(name).to_create_sql()
     if invocation.printer.is_json:
         invocation.printer.document({"table": str(info.name), "statement": statement})
     else:
@@ -218,7 +223,9 @@ def _alter(invocation: Invocation, name: str, set_options: dict[str, str], unset
     found = metastore.get_table(parse_table_name(name))
     info = metastore.alter_table(found.table_uuid, set_options=set_options, unset_options=unset_options)
     shown = ", ".join(f"{key}={value}" for key, value in sorted(info.options.items())) or "all defaults"
-    invocation.printer.done(f"Options of {info.name}: {shown}", {"table": str(info.name), "options": dict(info.options)})
+    invocation.printer.done(
+        f"Options of {info.name}: {shown}", {"table": str(info.name), "options": dict(info.options)}
+    )
 
 
 def _summary(info: TableInfo) -> dict[str, Any]:

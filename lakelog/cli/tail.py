@@ -10,10 +10,10 @@ from typing import Final
 import click
 import pyarrow as pa
 
-from lakelog.cli.arguments import parse_table_name, split_names
+from lakelog.cli.arguments import Whole, parse_table_name, split_names
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
-from lakelog.cli.row_table import ROW_KIND_STYLES, RowTable
 from lakelog.cli.row_output import MAX_PRINTED_ROWS, note_hidden, print_json
+from lakelog.cli.row_table import ROW_KIND_STYLES, RowTable
 from lakelog.cli.text import plural
 from lakelog.client.metastore import WatchPosition
 from lakelog.errors import InvalidArgument, NotFound, Unavailable
@@ -27,17 +27,25 @@ _RETRY_S: Final = 1.0
 """Between two tries to watch again: a metastore that starts anew is back within seconds."""
 
 
-@click.command(cls=LakelogCommand)
+@click.command(
+    cls=LakelogCommand,
+    example=("lakelog tail shop.orders --follow", "lakelog tail shop.orders --after 0 --until 7 --output json"),
+)
 @click.argument("name", metavar="DATABASE.TABLE")
 @click.option(
-    "--after", type=click.IntRange(0), metavar="N",
+    "--after",
+    type=Whole(0),
+    metavar="N",
     help="Begin behind snapshot N; 0: with the oldest.  [default: with the newest]",
 )
-@click.option("--until", type=click.IntRange(1), metavar="N", help="End with snapshot N.")
+@click.option("--until", type=Whole(1), metavar="N", help="End with snapshot N.")
 @click.option("-c", "--columns", metavar="COLUMNS", help="Names apart by commas.  [default: all]")
 @click.option("--filter", "condition", metavar="SQL", help="Only changed rows for which this is true.")
 @click.option(
-    "-n", "--limit", type=click.IntRange(0), metavar="N",
+    "-n",
+    "--limit",
+    type=Whole(0),
+    metavar="N",
     help=f"Stop after so many rows, 0 for none.  [default: {TABLE_LIMIT} in tables without --follow, else 0]",
 )
 @click.option("-f", "--follow", is_flag=True, help="Wait for new snapshots, until Ctrl-C.")
@@ -52,12 +60,10 @@ def tail(
     limit: int | None,
     follow: bool,
 ) -> None:
-    """Show the changes of a table as they were written; as JSON lines with --output json.
+    """Show a table's changes as they were written.
 
-    Each row has its kind (+I insert, -U and +U update, -D delete) and the snapshot that brought it.
-
-    \b
-    lakelog tail shop.orders --follow
+    Each row has its kind (+I insert, -U and +U update, -D delete) and the snapshot that brought it. With --output json
+    each row is an object on a line of its own.
     """
     if after is not None and until is not None and until <= after:
         raise InvalidArgument(f"--until {until} is not behind --after {after}; there is nothing between them.")

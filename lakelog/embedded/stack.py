@@ -28,7 +28,8 @@ class EmbeddedStack:
     Args:
         folder: Where data, warehouse and logs stand; made if it is not there. The same folder gives the same data again.
         services: What runs besides Postgres; `metastore` is the only one that needs no arguments of its own (others: `add_service`).
-        port: The metastore's port on 127.0.0.1; None: a free one.
+        host: The loopback address at which the metastore listens.
+        port: The metastore's port there; None: a free one.
         metrics_port: The port of the metastore's metrics; None: a free one.
         database_url: A Postgres of somebody else's, in SQLAlchemy's form; None: one of our own in the folder.
         environment: The services' environment variables; None: ours.
@@ -39,6 +40,7 @@ class EmbeddedStack:
         folder: Path,
         *,
         services: Sequence[str] = ("metastore",),
+        host: str = "127.0.0.1",
         port: int | None = None,
         metrics_port: int | None = None,
         database_url: str | None = None,
@@ -52,11 +54,14 @@ class EmbeddedStack:
                 metadata={"field": "services", "value": unknown[0]},
             )
         self.folder = folder.absolute()
-        self.postgres = None if database_url else EmbeddedPostgres(self.folder / "postgres")
+        self.postgres = None if database_url else EmbeddedPostgres(
+            self.folder / "postgres", log=self.folder / "logs" / "postgres.log"
+        )
         self._foreign_database_url = database_url
         self._environment = dict(os.environ if environment is None else environment)
         self._with_metastore = "metastore" in services
         free = free_ports(2)
+        self.host = host
         self.port = port or free[0]
         self.metrics_port = metrics_port or free[1]
         self._components: dict[str, _Part] = {}
@@ -74,7 +79,7 @@ class EmbeddedStack:
     @property
     def target(self) -> str:
         """Where the metastore listens, as `lakelog.connect` takes it; the same over restarts."""
-        return f"127.0.0.1:{self.port}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def database_url(self) -> str:
@@ -116,15 +121,28 @@ class EmbeddedStack:
             self.stop()
             raise
 
-    def add_service(self, name: str, arguments: Sequence[str], *, is_ready: Callable[[], bool] | None = None) -> None:
+    def add_service(
+        self,
+        service: str,
+        arguments: Sequence[str],
+        *,
+        name: str = "",
+        environment: Mapping[str, str] | None = None,
+        is_ready: Callable[[], bool] | None = None,
+    ) -> None:
         """Starts one more of our services as the last component; raises as `start`, without stopping the others.
 
         Args:
-            name: The service's folder, for instance `writer`; each once.
+            service: The service's folder, for instance `writer`.
             arguments: What stands behind `python -m <service>`.
+            name: What the component and its log are called, each once; by default as the service.
+            environment: Variables besides those of the stack.
             is_ready: See `ManagedProcess`.
         """
-        self._add(name, self._service_process(name, arguments, is_ready=is_ready))
+        process = self._service_process(
+            service, arguments, log_name=name, environment=environment, is_ready=is_ready
+        )
+        self._add(name or service, process)
 
     def stop(self) -> None:
         """Stops everything in reverse order; idempotent."""
@@ -200,7 +218,13 @@ class EmbeddedStack:
         return [*arguments, "--insecure-dev", "--metrics-port", str(self.metrics_port)]
 
     def _service_process(
-        self, service: str, arguments: Sequence[str], *, log_name: str = "", is_ready: Callable[[], bool] | None = None
+        self,
+        service: str,
+        arguments: Sequence[str],
+        *,
+        log_name: str = "",
+        environment: Mapping[str, str] | None = None,
+        is_ready: Callable[[], bool] | None = None,
     ) -> ManagedProcess:
         name = log_name or service
         return ManagedProcess(
@@ -208,7 +232,7 @@ class EmbeddedStack:
             service_command(service, arguments),
             log=self.folder / "logs" / f"{name}.log",
             is_ready=is_ready,
-            environment=service_environment(service, self._environment),
+            environment=service_environment(service, {**self._environment, **(environment or {})}),
             working_directory=self.folder,
         )
 
