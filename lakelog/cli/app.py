@@ -48,7 +48,7 @@ class _RootGroup(LakelogGroup):
 )
 @click.version_option(installed_version(), prog_name="lakelog")
 def app() -> None:
-    """Tables of plain Parquet files behind one commit gate. Begin with: lakelog up"""
+    """Tables of plain Parquet files behind one commit gate. Begin with: lakelog up."""
 
 
 for _command in (up, status, database, table, insert, scan, tail, snapshots, files, pipelines):

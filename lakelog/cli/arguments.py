@@ -3,9 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import click
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.table import TableName
+
+
+class Whole(click.ParamType):
+    """A whole number within bounds.
+
+    Args:
+        first: The least that is allowed.
+        last: The greatest; None: no bound.
+    """
+
+    name = "N"
+
+    def __init__(self, first: int, last: int | None = None) -> None:
+        self._first = first
+        self._last = last
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Reads the number, or fails with what is allowed."""
+        text = str(value)
+        number = int(text) if text.isascii() and text.removeprefix("-").isdigit() and len(text) < 20 else None
+        if number is None or number < self._first or (self._last is not None and number > self._last):
+            allowed = f"of at least {self._first}" if self._last is None else f"from {self._first} to {self._last}"
+            self.fail(f"{text[:40]!r} is not a whole number {allowed}", param, ctx)
+        return number
 
 
 def parse_options(settings: Sequence[str], flag: str) -> dict[str, str]:

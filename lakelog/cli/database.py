@@ -53,7 +53,10 @@ def list_(invocation: Invocation) -> None:
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @pass_invocation
 def drop(invocation: Invocation, name: str, if_exists: bool, cascade: bool, yes: bool) -> None:
-    """Drop the database NAME; without --cascade only when it has no tables."""
+    """Drop the database NAME.
+
+    Without --cascade only when it has no tables.
+    """
     confirm(invocation, f"Drop database {name}{' and all of its tables' if cascade else ''}?", yes)
     dropped = invocation.catalog.drop_database(name, if_exists=if_exists, cascade=cascade)
     sentence = f"Dropped database {name}." if dropped else f"There is no database {name}; nothing was changed."

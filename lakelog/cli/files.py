@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import click
 
+from lakelog.cli.arguments import Whole
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.json_rows import to_json_lines
 from lakelog.cli.printer import Column
@@ -41,10 +42,10 @@ _COLUMNS: Final = (
 
 @click.command(cls=LakelogCommand)
 @click.argument("name", metavar="DATABASE.TABLE")
-@click.option("--snapshot", type=click.IntRange(1), metavar="N", help="Those of snapshot N.  [default: the newest]")
+@click.option("--snapshot", type=Whole(1), metavar="N", help="Those of snapshot N.  [default: the newest]")
 @pass_invocation
 def files(invocation: Invocation, name: str, snapshot: int | None) -> None:
-    """List the data files that a read of the table looks at."""
+    """List the data files that a read looks at."""
     found = invocation.catalog.table(name).files(snapshot_id=snapshot)
     records = [json.loads(line) for batch in found.to_batches() for line in to_json_lines(batch).splitlines()]
     # Columns that say nothing about this table, as partitions or keys it has not, only take room.

@@ -36,8 +36,8 @@ _VERBS: Final = {
     "--mode",
     type=click.Choice(_MODES),
     metavar="MODE",
-    help=f"{', '.join(_MODES[:-1])} or {_MODES[-1]}; write: each row does what its {ROW_KIND_COLUMN} says.  [default: upsert "
-    "with a primary key, else append]",
+    help=f"{', '.join(_MODES[:-1])} or {_MODES[-1]}; write: each row does what its {ROW_KIND_COLUMN} says.  [default: "
+    "upsert with a primary key, else append]",
 )
 @click.option(
     "--format",

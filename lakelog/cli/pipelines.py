@@ -29,7 +29,7 @@ COLUMNS: Final = (
 @click.command(cls=LakelogCommand)
 @pass_invocation
 def pipelines(invocation: Invocation) -> None:
-    """List the ingestion pipelines: position, lag, last error, who runs them."""
+    """List the pipelines: position, lag, last error."""
     now_ms = time.time_ns() // 1_000_000
     records = [describe_pipeline(pipeline, now_ms) for pipeline in invocation.metastore.list_pipelines()]
     invocation.printer.records(

@@ -35,7 +35,8 @@ def parse_columns(text: str) -> pa.Schema:
             .replace("the end of the type", "a comma or the end")
         )
         raise InvalidArgument(
-            f"--schema cannot be read: at character {min(position, len(text) + 1)} stands {there}, expected {expected}. "
+            f"--schema cannot be read: at character {min(position, len(text) + 1)} stands {there}, expected "
+            f"{expected}. "
             'Write for instance "id BIGINT NOT NULL, name STRING".',
             metadata={"field": "schema"},
         ) from error
@@ -45,7 +46,10 @@ def parse_columns(text: str) -> pa.Schema:
 def describe_columns(
     schema: pa.Schema, primary_key: tuple[str, ...], partition_by: tuple[str, ...]
 ) -> list[dict[str, object]]:
-    """One record a column: `name`, `type` in SQL, `nullable`, `primary_key` and `partition` (places from 1, or None)."""
+    """One record a column: its `name`, `type` in SQL, `nullable`, `comment`, and places in the key and the partition.
+
+    `primary_key` and `partition` count from 1 and are None for other columns.
+    """
     return [
         {
             "name": field.name,

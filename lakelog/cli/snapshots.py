@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from lakelog.cli.arguments import parse_table_name
+from lakelog.cli.arguments import Whole, parse_table_name
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.printer import Column
 from lakelog.cli.text import format_bytes, format_count, format_time, plural
@@ -31,11 +31,9 @@ _FEW = 20
 
 @click.command(cls=LakelogCommand)
 @click.argument("name", metavar="DATABASE.TABLE")
-@click.option(
-    "--limit", type=click.IntRange(1, 1000), default=_FEW, show_default=True, help="How many, the newest ones."
-)
-@click.option("--after", type=click.IntRange(0), default=0, metavar="N", help="Only those behind snapshot N.")
-@click.option("--until", type=click.IntRange(1), metavar="N", help="Only those up to and with snapshot N.")
+@click.option("--limit", type=Whole(1, 1000), default=_FEW, show_default=True, help="How many, the newest ones.")
+@click.option("--after", type=Whole(0), default=0, metavar="N", help="Only those behind snapshot N.")
+@click.option("--until", type=Whole(1), metavar="N", help="Only those up to and with snapshot N.")
 @pass_invocation
 def snapshots(invocation: Invocation, name: str, limit: int, after: int, until: int | None) -> None:
     """List a table's snapshots, the newest last.

@@ -31,7 +31,7 @@ _FACTS: Final = (
 @click.command(cls=LakelogCommand)
 @pass_invocation
 def status(invocation: Invocation) -> ExitCode:
-    """Show whether lakelog can be reached, how it is, and what it holds.
+    """Show how lakelog is and what it holds.
 
     Ends with exit code 5 when it does not serve.
     """

@@ -61,7 +61,12 @@ def table() -> None:
     """Make, list, describe, alter and drop tables."""
 
 
-@table.command()
+@table.command(
+    example=(
+        'lakelog table create shop.orders --schema "id BIGINT NOT NULL, item STRING" --primary-key id --option bucket=4',
+        "lakelog table create shop.visits --schema-from visits.parquet --partition-by day",
+    )
+)
 @click.argument("name", metavar="DATABASE.TABLE")
 @click.option("--schema", "schema_text", metavar="COLUMNS", help='As in SQL: "id BIGINT NOT NULL, name STRING".')
 @click.option(
@@ -89,11 +94,7 @@ def create(
     if_not_exists: bool,
     comment: str,
 ) -> None:
-    """Make a table.
-
-    \b
-    lakelog table create shop.orders --schema "id BIGINT NOT NULL, item STRING" --primary-key id
-    """
+    """Make a table."""
     if (schema_text is None) == (schema_from is None):
         raise InvalidArgument("Give the columns by --schema or by --schema-from, one of them.")
     schema = parse_columns(schema_text) if schema_text is not None else read_file_schema(str(schema_from))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from lakelog.cli.arguments import Whole
 from lakelog.cli.data_folder import DataFolder, remove_ready_file, wait_for_port, write_ready_file
 from lakelog.cli.failures import ExitCode
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
@@ -39,11 +40,11 @@ _PIPELINE_ENDINGS: Final = (".yaml", ".yml")
     metavar="DIR",
     help="Where everything is kept.",
 )
+@click.option("--port", type=Whole(1, 65535), default=DEFAULT_PORT, show_default=True, help="Of the metastore.")
 @click.option(
-    "--port", type=click.IntRange(1, 65535), default=DEFAULT_PORT, show_default=True, help="Of the metastore."
+    "--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="An address of this machine for itself."
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="An address of this machine for itself.")
-@click.option("--metrics-port", type=click.IntRange(1, 65535), help="Of the metrics.  [default: a free one]")
+@click.option("--metrics-port", type=Whole(1, 65535), help="Of the metrics.  [default: a free one]")
 @click.option(
     "--database-url",
     envvar="LAKELOG_DATABASE_URL",
@@ -75,8 +76,9 @@ def up(
     pipelines: tuple[Path, ...],
     ready_file: Path | None,
 ) -> ExitCode:
-    """Run lakelog on this machine until Ctrl-C: Postgres, metastore, services.
+    """Run lakelog on this machine until Ctrl-C.
 
+    That is Postgres, the metastore and a writer for each pipeline.
     What dies is started again. The data stays in DIR, and the next `lakelog up` goes on with it.
     """
     if not Target(host, port).is_loopback:
