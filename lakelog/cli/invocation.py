@@ -169,13 +169,17 @@ class LakelogCommand(click.Command):
     Args:
         args: As for `click.Command`.
         example: Lines to type, shown in the help.
+        connects: Whether it connects to a metastore, and so takes the options that say where and how.
         settings: As for `click.Command`.
     """
 
-    def __init__(self, *args: Any, example: Sequence[str] = (), **settings: Any) -> None:
+    def __init__(self, *args: Any, example: Sequence[str] = (), connects: bool = True, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.example = tuple(example)
-        self.params.extend(shared_options(hidden=True))
+        self._connects = connects
+        self.params.extend(
+            option for option in shared_options(hidden=True) if connects or option.name in ("_output", "_verbose")
+        )
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Shows the examples, and says where the shared options are described."""
@@ -185,7 +189,10 @@ class LakelogCommand(click.Command):
                 for line in self.example:
                     formatter.write(f"{'':{formatter.current_indent}}{line}\n")
         formatter.write_paragraph()
-        formatter.write_text("Also: --target, --output json and the other options of `lakelog --help`.")
+        if self._connects:
+            formatter.write_text("Also: --target, --output json and the other options of `lakelog --help`.")
+        else:
+            formatter.write_text("Also: --output json, and -v for tracebacks.")
 
 
 class LakelogGroup(click.Group):

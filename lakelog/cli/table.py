@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
+import pyarrow as pa
 
 from lakelog.cli.arguments import parse_options, parse_table_name, split_names
 from lakelog.cli.confirmation import confirm
@@ -63,7 +64,7 @@ def table() -> None:
 
 @table.command(
     example=(
-        'lakelog table create shop.orders --schema "id BIGINT NOT NULL, item STRING" --primary-key id --option bucket=4',
+        'lakelog table create shop.orders --schema "id BIGINT NOT NULL, item STRING" --primary-key id',
         "lakelog table create shop.visits --schema-from visits.parquet --partition-by day",
     )
 )
@@ -101,7 +102,7 @@ def create(
     keys = split_names(primary_key) or []
     if schema_from is not None:
         # Files rarely say NOT NULL, which keys must be.
-        schema = type(schema)([f.with_nullable(f.nullable and f.name not in keys) for f in schema])
+        schema = pa.schema([f.with_nullable(f.nullable and f.name not in keys) for f in schema])
     info, made = invocation.metastore.create_table(
         parse_table_name(name),
         schema,

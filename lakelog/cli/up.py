@@ -31,7 +31,9 @@ _LOOK_EVERY_S: Final = 0.25
 _PIPELINE_ENDINGS: Final = (".yaml", ".yml")
 
 
-@click.command(cls=LakelogCommand)
+@click.command(
+    cls=LakelogCommand, connects=False, example=("lakelog up --data ./lakelog-data --pipelines ./pipelines",)
+)
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
