@@ -11,7 +11,7 @@ from lakelog.errors import InvalidArgument
 from lakelog.format.table import TableName
 
 
-class Whole(click.ParamType):
+class Whole(click.ParamType[int]):
     """A whole number within bounds.
 
     Args:

@@ -44,7 +44,7 @@ def check_health(target: str, tls: TlsFiles | None, token: str | None) -> Health
     """
     parsed = parse_target(target)
     check_token(token, parsed, tls=tls is not None)
-    metadata = [("authorization", f"Bearer {token}")] if token else None
+    metadata = (("authorization", f"Bearer {token}"),) if token else None
     if tls is None:
         channel = grpc.insecure_channel(str(parsed))
     else:
@@ -60,7 +60,7 @@ def check_health(target: str, tls: TlsFiles | None, token: str | None) -> Health
                 ask(b"", timeout=_WITHIN_S, metadata=metadata)
                 latencies_ms.append((time.perf_counter() - began_s) * 1000)
         except grpc.RpcError as error:
-            code, details = error.code(), (error.details() or "").splitlines()[:1]  # type: ignore[attr-defined]
+            code, details = error.code(), (error.details() or "").splitlines()[:1]
             return Health("UNREACHABLE", None, f"{code.name}: {' '.join(details)}".rstrip(": "))
     problem = (
         "" if state == "SERVING" else "It answers, but takes no requests: it starts, drains, or has lost its database."

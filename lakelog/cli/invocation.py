@@ -85,7 +85,10 @@ def _connect(invocation: Invocation) -> Catalog:
     return lakelog.connect(
         invocation.target,
         token=invocation.token,
-        tls=invocation.tls,
+        tls=True if invocation.use_tls else None,
+        tls_ca=invocation.tls_ca,
+        tls_cert=invocation.tls_cert,
+        tls_key=invocation.tls_key,
     )
 
 
@@ -128,7 +131,7 @@ def shared_options(*, hidden: bool) -> list[click.Option]:
             help=f"Where the metastore listens.  [default: {DEFAULT_TARGET}]",
         ),
         option("--token", name="token", environment="LAKELOG_TOKEN", metavar="TOKEN", help="Token to sign in with."),
-        option("--tls", name="use_tls", environment="LAKELOG_TLS", is_flag=True, help="Encrypt the connection."),
+        option("--tls", name="use_tls", is_flag=True, help="Encrypt the connection."),
         option(
             "--tls-ca",
             name="tls_ca",

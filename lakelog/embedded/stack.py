@@ -54,8 +54,10 @@ class EmbeddedStack:
                 metadata={"field": "services", "value": unknown[0]},
             )
         self.folder = folder.absolute()
-        self.postgres = None if database_url else EmbeddedPostgres(
-            self.folder / "postgres", log=self.folder / "logs" / "postgres.log"
+        self.postgres = (
+            None
+            if database_url
+            else EmbeddedPostgres(self.folder / "postgres", log=self.folder / "logs" / "postgres.log")
         )
         self._foreign_database_url = database_url
         self._environment = dict(os.environ if environment is None else environment)
@@ -116,7 +118,12 @@ class EmbeddedStack:
                 self._add("postgres", self.postgres)
             if self._with_metastore:
                 self._migrate()
-                self.add_service("metastore", self._metastore_arguments(), is_ready=lambda: is_serving(self.target))
+                self.add_service(
+                    "metastore",
+                    self._metastore_arguments(),
+                    environment=self._database_environment,
+                    is_ready=lambda: is_serving(self.target),
+                )
         except BaseException:
             self.stop()
             raise
@@ -139,9 +146,7 @@ class EmbeddedStack:
             environment: Variables besides those of the stack.
             is_ready: See `ManagedProcess`.
         """
-        process = self._service_process(
-            service, arguments, log_name=name, environment=environment, is_ready=is_ready
-        )
+        process = self._service_process(service, arguments, log_name=name, environment=environment, is_ready=is_ready)
         self._add(name or service, process)
 
     def stop(self) -> None:
@@ -195,7 +200,7 @@ class EmbeddedStack:
 
     def _migrate(self) -> None:
         migration = self._service_process(
-            "metastore", ["migrate", "--database-url", self.database_url], log_name="migrate"
+            "metastore", ["migrate"], log_name="migrate", environment=self._database_environment
         )
         migration.start()
         try:
@@ -206,16 +211,13 @@ class EmbeddedStack:
             raise migration.failure(f"ended with exit code {code}: the database was not brought to this version's form")
 
     def _metastore_arguments(self) -> list[str]:
-        arguments = [
-            "serve",
-            "--database-url",
-            self.database_url,
-            "--warehouse",
-            self.warehouse,
-            "--listen",
-            self.target,
-        ]
+        arguments = ["serve", "--warehouse", self.warehouse, "--listen", self.target]
         return [*arguments, "--insecure-dev", "--metrics-port", str(self.metrics_port)]
+
+    @property
+    def _database_environment(self) -> dict[str, str]:
+        # Not an argument: every user of the machine sees those, and the address may hold a password.
+        return {"LAKELOG_DATABASE_URL": self.database_url}
 
     def _service_process(
         self,

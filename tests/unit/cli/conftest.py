@@ -235,7 +235,7 @@ class Lake:
         def make_printer(output: OutputFormat) -> Printer:
             return Printer(output, out, err, width or self.width)
 
-        invocation = Invocation(open_catalog=lambda _: self.catalog, make_printer=make_printer)  # type: ignore[arg-type, return-value]
+        invocation = Invocation(open_catalog=lambda _: self.catalog, make_printer=make_printer)
         code = run(arguments, invocation)
         captured_out, captured_err = self.capture()
         return Outcome(code, captured_out + out.getvalue(), err.getvalue() + captured_err)
