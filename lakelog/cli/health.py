@@ -60,8 +60,9 @@ def check_health(target: str, tls: TlsFiles | None, token: str | None) -> Health
                 ask(b"", timeout=_WITHIN_S, metadata=metadata)
                 latencies_ms.append((time.perf_counter() - began_s) * 1000)
         except grpc.RpcError as error:
-            code, details = error.code(), (error.details() or "").splitlines()[:1]
-            return Health("UNREACHABLE", None, f"{code.name}: {' '.join(details)}".rstrip(": "))
+            details = (error.details() or error.code().name).splitlines()[0]
+            # gRPC tells the way to the cause first, and the cause behind these words.
+            return Health("UNREACHABLE", None, details.rpartition("last error: ")[2].removeprefix("UNKNOWN: "))
     problem = (
         "" if state == "SERVING" else "It answers, but takes no requests: it starts, drains, or has lost its database."
     )
