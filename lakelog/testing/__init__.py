@@ -27,7 +27,8 @@ def embedded_stack(
         kafka: Whether a Kafka broker runs as well; this version has no log, so it must be False.
 
     Yields:
-        The running stack: `target` for `lakelog.connect`, `database_url`, `warehouse`, `logs`, and `restart`, `kill`, `pause` and
+        The running stack: `target` for `lakelog.connect`, `database_url`, `warehouse`, `logs`, and `restart`, `kill`,
+            `pause` and
         `resume` by name.
 
     Raises:

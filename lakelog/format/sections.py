@@ -1,0 +1,48 @@
+"""Key-range sections: which files of a bucket must be merged with each other, and which stand alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class KeyRange:
+    """Bounds of a file's keys in the encoding of `lakelog.format.keys`, both inclusive; None: unbounded.
+
+    A truncated bound is allowed: it only makes the range larger.
+    """
+
+    lower: bytes | None
+    upper: bytes | None
+
+
+def split_sections(ranges: Sequence[KeyRange]) -> list[list[int]]:
+    """Group the files of one bucket into maximal sets whose key ranges overlap, directly or through others. Pure.
+
+    No key occurs in two sections, so that sections are merged one after the other in bounded memory, and a section of
+    one file without deletes needs no merging at all. O(n log n) in the number of files.
+
+    Args:
+        ranges: One range a file, in the files' order (oldest first).
+
+    Returns:
+        Sections in key order; each holds the indexes of its files, ascending, so oldest first. Every file stands in
+        exactly one.
+    """
+    by_lower = sorted(range(len(ranges)), key=lambda index: ranges[index].lower or b"")
+    sections: list[list[int]] = []
+    upper: bytes | None = b""
+    for index in by_lower:
+        lower = ranges[index].lower or b""
+        if sections and (upper is None or lower <= upper):
+            sections[-1].append(index)
+            upper = _higher(upper, ranges[index].upper)
+        else:
+            sections.append([index])
+            upper = ranges[index].upper
+    return [sorted(section) for section in sections]
+
+
+def _higher(left: bytes | None, right: bytes | None) -> bytes | None:
+    return None if left is None or right is None else max(left, right)
