@@ -62,7 +62,7 @@ class World:
         return self.loop.run_until_complete(work)
 
     def batch(self, writer: str, identifier: int) -> dict[int, str | None]:
-        """What a writer's source holds for a number: values by key, None for a delete. The same whenever it is asked."""
+        """What a writer's source holds for a number: values by key, None for a delete; always the same."""
         dice = random.Random(f"{self.seed}/{writer}/{identifier}")
         keys = dice.sample(range(_KEYS), dice.randint(1, 5))
         return {k: None if dice.random() < 0.2 else f"{writer}.{identifier}.{k}" for k in keys}
@@ -71,7 +71,7 @@ class World:
 def write(world: World, writer: str) -> None:
     """Copies a source into the table, going on from where the metastore says it is."""
     table = _persistently(world, lambda: world.catalog().table(TABLE))
-    progress = _persistently(world, lambda: table.catalog.metastore.get_writer_progress(writer, table.table_uuid))
+    progress = _persistently(world, lambda: world.catalog().metastore.get_writer_progress(writer, table.uuid))
     number = (progress.last_identifier or 0) + 1
     while number <= world.batches_per_writer:
         _commit_batch(world, table, writer, number)
@@ -90,7 +90,8 @@ def _commit_batch(world: World, table: Table, writer: str, number: int) -> None:
             if not world.habits.same_identifier_on_repeat:
                 identifier += 1000
         except (Unavailable, CommitConflict) as error:
-            assert error.effect is Effect.NONE, "an error that leaves things open must be OutcomeUnknown"
+            if error.effect is not Effect.NONE:
+                raise AssertionError("an error that leaves things open must be OutcomeUnknown") from error
             world.scheduler.sleep(1)
         else:
             return
@@ -135,8 +136,11 @@ def _is_live(world: World, attempt: str) -> bool:
     return any(path.split("/")[1] == attempt for path in files.column("path").to_pylist())
 
 
-def audit(world: World) -> None:
+def audit(world: World) -> set[tuple[str, int]]:
     """Reads every snapshot there is and holds it against a fold of the batches in commit order.
+
+    Returns:
+        Writer and number of each batch that is in the table.
 
     Raises:
         AssertionError: Something was lost, doubled, torn or out of order.
@@ -157,6 +161,7 @@ def audit(world: World) -> None:
         assert found == state, f"snapshot {snapshot['id']}"
     lost = world.acknowledged - seen
     assert not lost, f"acknowledged and not there: {sorted(lost)}"
+    return seen
 
 
 def apply(state: dict[int, str], batch: Mapping[int, str | None], *, keep_deletes: bool) -> None:

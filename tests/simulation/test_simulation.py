@@ -62,26 +62,26 @@ def simulate(seed: int, loop: asyncio.AbstractEventLoop, habits: Habits | None =
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEED_COUNT))
 def test_every_history_holds(seed: int, loop: asyncio.AbstractEventLoop) -> None:
     world = simulate(seed, loop)
-    missing = {(w, n) for w in "abc" for n in range(1, 7)} - world.acknowledged
-    assert not missing, f"seed {seed}: never acknowledged: {sorted(missing)}"
+    expected = {(writer, number) for writer in "abc" for number in range(1, 7)}
+    assert expected <= actors.audit(world), f"seed {seed}: a writer gave up"
 
 
 def test_faults_take_effect(loop: asyncio.AbstractEventLoop) -> None:
     injected: set[str] = set()
     kills = freezes = 0
-    for seed in range(100, 115):
+    for seed in range(100, 108):
         world = simulate(seed, loop)
         injected |= set(world.faults.injected)
         kills += world.scheduler.kills
         freezes += world.scheduler.freezes
-    assert {"request lost: commit", "reply lost: commit", "reply lost: stage_attempt", "write fails"} <= injected
-    assert kills > 5
-    assert freezes > 5
+    assert {"request lost: commit", "reply lost: commit", "reply lost: abandon_attempt", "write fails"} <= injected
+    assert kills >= 3
+    assert freezes >= 3
 
 
 def test_a_seed_gives_the_same_history(loop: asyncio.AbstractEventLoop) -> None:
     first, second = (simulate(7, loop) for _ in range(2))
-    assert [line for line in first.scheduler.trace] == [line for line in second.scheduler.trace]
+    assert first.scheduler.trace == second.scheduler.trace
 
 
 @pytest.mark.parametrize(
@@ -95,4 +95,4 @@ def test_a_seed_gives_the_same_history(loop: asyncio.AbstractEventLoop) -> None:
 def test_a_bad_habit_is_noticed(habits: Habits, expected: str, loop: asyncio.AbstractEventLoop) -> None:
     with pytest.raises(Exception, match=f"(?i){expected}"):  # noqa: PT012 - the first of many histories that breaks
         for seed in range(1, 60):
-            simulate(seed, loop, habits)
+            simulate(seed, loop, habits, reply_lost=0.4)

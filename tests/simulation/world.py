@@ -1,4 +1,4 @@
-"""The simulated world: the real use cases over the store in memory, files in memory, and faults between them and the actors."""
+"""The simulated world: the real use cases, stores in memory, and faults between them and the actors."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class SimulatedCalls:
         """A plan, put together as every client does."""
 
         async def collected() -> Any:
-            return await collect_plan(await self._service.plan(request))
+            return await collect_plan(self._service, request)
 
         return self._call("plan", collected)
 
