@@ -1,0 +1,151 @@
+"""How long a call may take and when it is repeated. Pure values and one loop."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Final, TypeVar
+
+from lakelog.clock import Clock
+from lakelog.errors import (
+    InternalError,
+    InvalidArgument,
+    LakelogError,
+    NotFound,
+    OutcomeUnknown,
+    PermissionDenied,
+    ResourceExhausted,
+    Unavailable,
+)
+
+T = TypeVar("T")
+
+NOT_CONNECTED: Final = "NOT_CONNECTED"
+"""The reason of an Unavailable for a server that did not answer at all, before anything was sent."""
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """How long one try of a call may take, in seconds.
+
+    Args:
+        connect_s: Until the server answers at all; then the error says that nothing answers there.
+        call_s: For one try of an ordinary call or commit.
+        plan_s: For one try of a plan, all chunks received.
+    """
+
+    connect_s: float = 5.0
+    call_s: float = 30.0
+    plan_s: float = 300.0
+
+    def __post_init__(self) -> None:
+        _check_positive(self)
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """When and how long calls are repeated where repeating is safe.
+
+    Before try n (from 1) a random time between 0 and `first_backoff_s * 2**(n-1)`, at most `max_backoff_s`, is waited
+    ("full jitter": clients that failed together do not come back together).
+
+    Args:
+        first_backoff_s: Bound of the first wait.
+        max_backoff_s: Bound of each wait.
+        total_s: After so long a read or an ordinary mutation is given up.
+        commit_total_s: After so long a commit is given up, and a commit pipeline that gets no answers is cut. Long
+            enough for a metastore or its database to be restarted meanwhile.
+        watch_total_s: After so long without any message, a watch whose connection is broken is given up.
+    """
+
+    first_backoff_s: float = 0.05
+    max_backoff_s: float = 2.0
+    total_s: float = 30.0
+    commit_total_s: float = 120.0
+    watch_total_s: float = 300.0
+
+    def __post_init__(self) -> None:
+        _check_positive(self)
+
+    def backoff_s(self, tries: int, draw: float) -> float:
+        """How long to wait after so many failed tries (from 1). Pure; `draw` is random in [0, 1)."""
+        return draw * min(self.max_backoff_s, self.first_backoff_s * 2 ** min(tries - 1, 30))
+
+
+def _check_positive(values: Deadlines | RetryPolicy) -> None:
+    for field in fields(values):
+        value = getattr(values, field.name)
+        if not value > 0:
+            raise InvalidArgument(
+                f"{type(values).__name__}.{field.name} is {value}: it must be a time in seconds above 0.",
+                metadata={"field": field.name},
+            )
+
+
+def call_repeatedly(
+    attempt: Callable[[float], T],
+    *,
+    policy: RetryPolicy,
+    total_s: float,
+    clock: Clock,
+    draw: Callable[[], float],
+    repeat_unknown: bool = True,
+    no_proof: tuple[type[LakelogError], ...] = (),
+) -> T:
+    """Calls until there is a definite answer or the time is up. Blocks.
+
+    `Unavailable` is certain to have had no effect, so it is always repeated, but for a server that never answered:
+    reaching it has been tried for `connect_s` already. `OutcomeUnknown` is repeated only when the caller says that the
+    request is idempotent. Once a try has ended unknown, errors that a *repetition* got before the server looked at the
+    earlier one (a refused token, a limit, a defect, a table dropped meanwhile) prove nothing about it, so they become
+    `OutcomeUnknown` too; what the commit gate decides under its lock (conflict, fenced) settles both.
+
+    Args:
+        attempt: Makes one try; is given the seconds that are left.
+        policy: Backoff.
+        total_s: All tries together, in seconds.
+        clock: For the time and for waiting.
+        draw: Random numbers in [0, 1).
+        repeat_unknown: The request may be repeated after an unknown outcome.
+        no_proof: Further kinds that prove nothing after an unknown outcome.
+
+    Returns:
+        What the first successful try returned.
+
+    Raises:
+        OutcomeUnknown: The time was up, or repeating is not safe, and some try may have had its effect.
+        LakelogError: What a try got, when no try may have had an effect.
+    """
+    give_up_s = clock.monotonic_s() + total_s
+    unknown: OutcomeUnknown | None = None
+    for tries in itertools.count(1):
+        try:
+            return attempt(max(give_up_s - clock.monotonic_s(), 0.001))
+        except OutcomeUnknown as error:
+            if not repeat_unknown:
+                raise
+            unknown = error
+            last: LakelogError = error
+        except Unavailable as error:
+            if unknown is None and error.reason == NOT_CONNECTED:
+                raise
+            last = unknown or error
+        except LakelogError as error:
+            if unknown is not None and _proves_nothing(error, no_proof):
+                raise OutcomeUnknown(
+                    f"{unknown.message} Repeating it brought: {error.message}",
+                    reason=unknown.reason,
+                    metadata=unknown.metadata | {"repeated": error.reason},
+                ) from error
+            raise
+        wait_s = policy.backoff_s(tries, draw())
+        if clock.monotonic_s() + wait_s >= give_up_s:
+            raise last
+        clock.sleep(wait_s)
+    raise AssertionError("itertools.count ends never")
+
+
+def _proves_nothing(error: LakelogError, no_proof: tuple[type[LakelogError], ...]) -> bool:
+    kinds = (PermissionDenied, ResourceExhausted, InternalError, NotFound)
+    return isinstance(error, (kinds, no_proof)) or error.reason == "WRONG_TARGET"

@@ -1,0 +1,152 @@
+"""Where a metastore is and how one talks to it: target, TLS files, token. Pure but for reading the TLS files."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import grpc
+
+from lakelog.errors import InvalidArgument
+
+DEFAULT_PORT: Final = 7450
+_HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9.])?")
+_TOKEN: Final = re.compile(r"[\x21-\x7e]{1,4096}")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A host and a port. `str` gives the form in which targets are written: `host:port`, IPv6 hosts in brackets."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether what is sent there stays on this machine."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+def parse_target(text: str) -> Target:
+    """Reads a target. Pure.
+
+    Args:
+        text: `host:port`, for instance `localhost:7450`, `10.0.0.7:7450` or `[::1]:7450`.
+
+    Raises:
+        InvalidArgument: It is a URL, has no port, or no valid host or port; the message shows the right form.
+    """
+    form = f"Write host:port, for instance localhost:{DEFAULT_PORT}"
+    if "/" in text:
+        rest = re.sub(r"^[A-Za-z0-9+.-]*:/*", "", text).split("/", 1)[0].rpartition("@")[2]
+        example = f", here perhaps {rest}" if rest and ":" in rest else ""
+        raise _refused("a URL" if "://" in text else "a path", text, f"{form}{example}")
+    host, colon, port_text = text.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if not colon or (":" in host and not bracketed) or (not bracketed and text.endswith("]")):
+        is_address = text.count(":") > 1
+        written = f"[{text.strip('[]')}]:{DEFAULT_PORT}" if is_address else f"{text or 'localhost'}:{DEFAULT_PORT}"
+        raise _refused("without a port", text, f"{form}, here perhaps {written}")
+    host = host[1:-1] if bracketed else host
+    if not (port_text.isascii() and port_text.isdigit() and 0 < int(port_text[:6]) < 65536):
+        raise _refused("without a valid port (1 to 65535)", text, form)
+    if not (_is_ipv6(host) if bracketed else _HOST.fullmatch(host)):
+        raise _refused("without a valid host", text, form)
+    return Target(host, int(port_text))
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        ipaddress.IPv6Address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _refused(problem: str, text: str, remedy: str) -> InvalidArgument:
+    # Whatever stands before an @ may be a password.
+    shown = ascii(re.sub(r"//[^/@]*@", "//***@", text)[:200])
+    return InvalidArgument(f"The target {shown} is {problem}. {remedy}.", metadata={"field": "target"})
+
+
+@dataclass(frozen=True)
+class TlsFiles:
+    """PEM files for a connection by TLS.
+
+    Args:
+        ca: Certificates that the server's must be signed by; None: those that gRPC brings along.
+        certificate: The client's own certificate with its chain, for servers that ask for one; None: none.
+        key: The private key of `certificate`; both are given or none.
+    """
+
+    ca: str | os.PathLike[str] | None = None
+    certificate: str | os.PathLike[str] | None = None
+    key: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise InvalidArgument(
+                "Of the client's TLS certificate and key only one is given. Give both files, or none.",
+                metadata={"field": "tls"},
+            )
+
+    def load_credentials(self) -> grpc.ChannelCredentials:
+        """Reads the files.
+
+        Raises:
+            InvalidArgument: A file cannot be read; the message names it.
+        """
+        return grpc.ssl_channel_credentials(
+            root_certificates=None if self.ca is None else _read_pem(self.ca, "ca"),
+            private_key=None if self.key is None else _read_pem(self.key, "key"),
+            certificate_chain=None if self.certificate is None else _read_pem(self.certificate, "certificate"),
+        )
+
+
+def _read_pem(path: str | os.PathLike[str], field: str) -> bytes:
+    try:
+        pem = Path(path).read_bytes()
+    except OSError as error:
+        raise InvalidArgument(
+            f"The TLS file tls.{field}={os.fspath(path)} cannot be read: {error.strerror}.",
+            metadata={"field": f"tls.{field}"},
+        ) from error
+    if b"-----BEGIN " not in pem:
+        raise InvalidArgument(
+            f"The TLS file tls.{field}={os.fspath(path)} is not in PEM format (no line begins with -----BEGIN).",
+            metadata={"field": f"tls.{field}"},
+        )
+    return pem
+
+
+def check_token(token: str | None, target: Target, *, tls: bool) -> None:
+    """Refuses tokens that would not arrive, or that others could read on their way. Pure.
+
+    Raises:
+        InvalidArgument: The token has characters that a header cannot hold, or would leave this machine in the clear.
+    """
+    if token is None:
+        return
+    if not _TOKEN.fullmatch(token):
+        raise InvalidArgument(
+            "The token must have 1 to 4096 printable ASCII characters and no space (does it end with a line end?).",
+            metadata={"field": "token"},
+        )
+    if not tls and not target.is_loopback:
+        raise InvalidArgument(
+            f"A token is not sent to {target} without TLS: anyone on the way could read it. Give the TLS files "
+            "(tls=TlsFiles(ca=...)), or connect to a loopback address.",
+            metadata={"field": "token", "target": str(target)},
+        )

@@ -1,0 +1,184 @@
+"""Commits on the wire: requests, results and a writer's progress."""
+
+from __future__ import annotations
+
+from lakelog.format.commit import (
+    BucketRef,
+    Change,
+    ChangeResult,
+    CommitRequest,
+    CommitResult,
+    Fence,
+    Removal,
+    RemoveEverything,
+    RemoveFiles,
+    RemovePartitions,
+    RemovePartitionValues,
+    WriterProgress,
+)
+from lakelog.rpc.files import from_proto_data_file, to_proto_data_file
+from lakelog.rpc.messages import build, refusal
+from lakelog.rpc.snapshot import from_proto_snapshot_kind, to_proto_snapshot_kind
+from lakelog.rpc.v1 import snapshots_pb2
+
+
+def to_proto_commit_request(request: CommitRequest) -> snapshots_pb2.CommitRequest:
+    """Translates a commit.
+
+    Raises:
+        InvalidArgument: A number is out of its wire type's range, or text is not valid Unicode.
+    """
+    return build(
+        snapshots_pb2.CommitRequest,
+        writer=request.writer,
+        identifier=request.identifier,
+        previous_identifier=request.previous_identifier,
+        epoch=request.epoch,
+        fences=[build(snapshots_pb2.Fence, lease=fence.lease, epoch=fence.epoch) for fence in request.fences],
+        attempt_id=request.attempt_id,
+        changes=[_to_proto_change(change) for change in request.changes],
+    )
+
+
+def from_proto_commit_request(message: snapshots_pb2.CommitRequest) -> CommitRequest:
+    """Translates a commit back.
+
+    Raises:
+        InvalidArgument: A change has no known kind, or a removal that says nothing.
+    """
+    return CommitRequest(
+        writer=message.writer,
+        identifier=message.identifier,
+        changes=tuple([_from_proto_change(change, i) for i, change in enumerate(message.changes)]),
+        attempt_id=message.attempt_id,
+        previous_identifier=message.previous_identifier if message.HasField("previous_identifier") else None,
+        epoch=message.epoch,
+        fences=tuple([Fence(fence.lease, fence.epoch) for fence in message.fences]),
+    )
+
+
+def _to_proto_change(change: Change) -> snapshots_pb2.Change:
+    return build(
+        snapshots_pb2.Change,
+        table_uuid=change.table_uuid,
+        kind=to_proto_snapshot_kind(change.kind),
+        schema_id=change.schema_id,
+        add_files=[to_proto_data_file(file) for file in change.add_files],
+        remove=None if change.remove is None else _to_proto_removal(change.remove),
+        base_snapshot_id=change.base_snapshot_id,
+        unchanged_buckets=[
+            build(snapshots_pb2.BucketRef, partition=ref.partition, bucket=ref.bucket)
+            for ref in change.unchanged_buckets
+        ],
+        watermark_ms=change.watermark_ms,
+        properties=dict(change.properties),
+        allow_empty=change.allow_empty,
+        bucket_count=change.bucket_count,
+    )
+
+
+def _from_proto_change(message: snapshots_pb2.Change, position: int) -> Change:
+    return Change(
+        table_uuid=message.table_uuid,
+        kind=from_proto_snapshot_kind(message.kind, f"changes[{position}].kind"),
+        schema_id=message.schema_id,
+        bucket_count=message.bucket_count,
+        add_files=tuple([from_proto_data_file(file) for file in message.add_files]),
+        remove=_from_proto_removal(message.remove, position) if message.HasField("remove") else None,
+        base_snapshot_id=message.base_snapshot_id if message.HasField("base_snapshot_id") else None,
+        unchanged_buckets=tuple([BucketRef(ref.partition, ref.bucket) for ref in message.unchanged_buckets]),
+        watermark_ms=message.watermark_ms if message.HasField("watermark_ms") else None,
+        properties=dict(message.properties),
+        allow_empty=message.allow_empty,
+    )
+
+
+def _to_proto_removal(removal: Removal) -> snapshots_pb2.Removal:
+    match removal:
+        case RemoveFiles(file_ids):
+            return snapshots_pb2.Removal(files=build(snapshots_pb2.FileIds, file_ids=file_ids))
+        case RemoveEverything():
+            return snapshots_pb2.Removal(everything=True)
+        case RemovePartitions(partitions):
+            return snapshots_pb2.Removal(partitions=build(snapshots_pb2.Partitions, partitions=partitions))
+        case RemovePartitionValues(values):
+            return snapshots_pb2.Removal(partition_values=build(snapshots_pb2.PartitionValues, values=dict(values)))
+
+
+def _from_proto_removal(message: snapshots_pb2.Removal, position: int) -> Removal:
+    match message.WhichOneof("what"):
+        case "files":
+            return RemoveFiles(tuple(message.files.file_ids))
+        case "everything" if message.everything:
+            return RemoveEverything()
+        case "partitions":
+            return RemovePartitions(tuple(message.partitions.partitions))
+        case "partition_values":
+            return RemovePartitionValues(dict(message.partition_values.values))
+        case "everything":
+            raise refusal(
+                f"changes[{position}].remove.everything", "is false", "Leave `remove` out to take nothing away"
+            )
+        case _:
+            raise refusal(
+                f"changes[{position}].remove",
+                "does not say what to take away",
+                "Set one of files, everything, partitions, partition_values, or leave `remove` out",
+            )
+
+
+def to_proto_commit_result(result: CommitResult) -> snapshots_pb2.CommitResponse:
+    """Translates what became of a commit."""
+    return build(
+        snapshots_pb2.CommitResponse,
+        attempt_id=result.attempt_id,
+        results=[
+            build(
+                snapshots_pb2.ChangeResult,
+                table_uuid=change.table_uuid,
+                snapshot_id=change.snapshot_id,
+                snapshot_uuid=change.snapshot_uuid,
+                committed_at_ms=change.committed_at_ms,
+            )
+            for change in result.results
+        ],
+    )
+
+
+def from_proto_commit_result(message: snapshots_pb2.CommitResponse) -> CommitResult:
+    """Translates what became of a commit back."""
+    return CommitResult(
+        message.attempt_id,
+        tuple(
+            [
+                ChangeResult(
+                    change.table_uuid,
+                    change.snapshot_id if change.HasField("snapshot_id") else None,
+                    change.snapshot_uuid,
+                    change.committed_at_ms,
+                )
+                for change in message.results
+            ]
+        ),
+    )
+
+
+def to_proto_writer_progress(progress: WriterProgress) -> snapshots_pb2.GetWriterProgressResponse:
+    """Translates a writer's progress."""
+    return build(
+        snapshots_pb2.GetWriterProgressResponse,
+        last_identifier=progress.last_identifier,
+        snapshot_id=progress.snapshot_id,
+        properties=dict(progress.properties),
+        epoch=progress.epoch,
+    )
+
+
+def from_proto_writer_progress(message: snapshots_pb2.GetWriterProgressResponse) -> WriterProgress:
+    """Translates a writer's progress back."""
+    return WriterProgress(
+        message.last_identifier if message.HasField("last_identifier") else None,
+        message.snapshot_id if message.HasField("snapshot_id") else None,
+        dict(message.properties),
+        message.epoch,
+    )

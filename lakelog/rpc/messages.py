@@ -1,0 +1,68 @@
+"""Making messages out of values, and refusing messages that say too little: what all translations here share.
+
+A translation is called `to_proto_*` or `from_proto_*`, is pure, and loses nothing: for every value v of
+`lakelog.format`, `from_proto(to_proto(v)) == v`. Both directions raise only `InvalidArgument`, naming the field.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from lakelog.errors import InvalidArgument
+
+M = TypeVar("M", bound=Message)
+
+_SHOWN_CHARACTERS = 100
+
+
+def build(message_type: type[M], **fields: Any) -> M:
+    """Makes a message, with an error that names the field where a value does not fit its wire type.
+
+    Raises:
+        InvalidArgument: A number is out of range, text is not valid Unicode, or a value has the wrong type.
+    """
+    try:
+        return message_type(**fields)
+    except (TypeError, ValueError) as error:
+        _refuse_fields(message_type, fields, error)
+
+
+def _refuse_fields(message_type: type[Message], fields: dict[str, Any], error: Exception) -> NoReturn:
+    # Protobuf tells what is wrong but not where: the fields are tried one by one, on this path only.
+    for name, value in fields.items():
+        try:
+            message_type(**{name: value})
+        except (TypeError, ValueError) as cause:
+            shown = ascii(value)[:_SHOWN_CHARACTERS]
+            raise InvalidArgument(
+                f"{message_type.DESCRIPTOR.name}.{name} cannot be {shown}: {cause}.",
+                metadata={"field": f"{message_type.DESCRIPTOR.name}.{name}"},
+            ) from error
+    raise InvalidArgument(f"{message_type.DESCRIPTOR.name} cannot be made: {error}.") from error
+
+
+def parse(message_type: type[M], data: bytes) -> M:
+    """Reads a message from its wire form.
+
+    Raises:
+        InvalidArgument: The bytes are not such a message.
+    """
+    message = message_type()
+    try:
+        message.ParseFromString(data)
+    except DecodeError as error:
+        raise InvalidArgument(f"{len(data)} bytes are not a {message_type.DESCRIPTOR.full_name}: {error}.") from error
+    return message
+
+
+def refusal(field: str, problem: str, remedy: str) -> InvalidArgument:
+    """The error for a message that is refused because of one field.
+
+    Args:
+        field: Path of the field inside the request, for instance `changes[0].kind`.
+        problem: What is wrong with it, as the end of a sentence that begins with the field.
+        remedy: What to send instead, a whole sentence without its full stop.
+    """
+    return InvalidArgument(f"{field} {problem}. {remedy}.", metadata={"field": field})

@@ -1,0 +1,110 @@
+"""Plans on the wire: what is asked, the header of the answer and its chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakelog.format.plan import AtSnapshot, AtTime, InRange, PlanRequest
+from lakelog.format.schema import TableSchema
+from lakelog.format.snapshot import Snapshot
+from lakelog.format.table import TableInfo
+from lakelog.rpc.messages import build
+from lakelog.rpc.predicate import from_proto_predicate, to_proto_predicate
+from lakelog.rpc.schema import from_proto_schema, to_proto_schema
+from lakelog.rpc.snapshot import from_proto_snapshot, to_proto_snapshot
+from lakelog.rpc.table import from_proto_table, to_proto_table
+from lakelog.rpc.v1 import snapshots_pb2
+
+
+@dataclass(frozen=True)
+class PlanHeader:
+    """What a plan is of: all of `lakelog.format.plan.Plan` but its files."""
+
+    table: TableInfo
+    schema: TableSchema
+    file_schemas: Mapping[int, TableSchema]
+    snapshot: Snapshot | None
+    range_snapshots: tuple[Snapshot, ...] = ()
+
+
+def to_proto_plan_request(request: PlanRequest) -> snapshots_pb2.PlanRequest:
+    """Translates what is asked for.
+
+    Raises:
+        InvalidArgument: The predicate is nested too deep, or a number out of range.
+    """
+    message = build(
+        snapshots_pb2.PlanRequest,
+        table_uuid=request.table_uuid,
+        predicate=None if request.predicate is None else to_proto_predicate(request.predicate),
+        buckets=request.buckets,
+        partitions=request.partitions,
+        first_key=request.first_key,
+        last_key=request.last_key,
+    )
+    match request.at:
+        case AtSnapshot(snapshot_id):
+            message.MergeFrom(build(snapshots_pb2.PlanRequest, snapshot_id=snapshot_id))
+        case AtTime(timestamp_ms):
+            message.MergeFrom(build(snapshots_pb2.PlanRequest, timestamp_ms=timestamp_ms))
+        case InRange(after, until):
+            message.range.CopyFrom(build(snapshots_pb2.SnapshotRange, after=after, until=until))
+        case None:
+            pass
+    return message
+
+
+def from_proto_plan_request(message: snapshots_pb2.PlanRequest) -> PlanRequest:
+    """Translates what is asked for back.
+
+    Raises:
+        InvalidArgument: The predicate says nothing somewhere.
+    """
+    at: AtSnapshot | AtTime | InRange | None
+    match message.WhichOneof("at"):
+        case "snapshot_id":
+            at = AtSnapshot(message.snapshot_id)
+        case "timestamp_ms":
+            at = AtTime(message.timestamp_ms)
+        case "range":
+            at = InRange(message.range.after, message.range.until)
+        case _:
+            at = None
+    return PlanRequest(
+        table_uuid=message.table_uuid,
+        at=at,
+        predicate=from_proto_predicate(message.predicate) if message.HasField("predicate") else None,
+        buckets=tuple(message.buckets),
+        partitions=tuple(message.partitions),
+        first_key=message.first_key if message.HasField("first_key") else None,
+        last_key=message.last_key if message.HasField("last_key") else None,
+    )
+
+
+def to_proto_plan_header(header: PlanHeader) -> snapshots_pb2.PlanHeader:
+    """Translates a plan's header."""
+    return build(
+        snapshots_pb2.PlanHeader,
+        snapshot=None if header.snapshot is None else to_proto_snapshot(header.snapshot),
+        schema=to_proto_schema(header.schema),
+        file_schemas=[to_proto_schema(schema) for _, schema in sorted(header.file_schemas.items())],
+        table=to_proto_table(header.table),
+        range_snapshots=[to_proto_snapshot(snapshot) for snapshot in header.range_snapshots],
+    )
+
+
+def from_proto_plan_header(message: snapshots_pb2.PlanHeader) -> PlanHeader:
+    """Translates a plan's header back.
+
+    Raises:
+        InvalidArgument: A schema cannot be read.
+    """
+    file_schemas = [from_proto_schema(schema, "header.file_schemas") for schema in message.file_schemas]
+    return PlanHeader(
+        table=from_proto_table(message.table),
+        schema=from_proto_schema(message.schema, "header.schema"),
+        file_schemas={schema.schema_id: schema for schema in file_schemas},
+        snapshot=from_proto_snapshot(message.snapshot) if message.HasField("snapshot") else None,
+        range_snapshots=tuple([from_proto_snapshot(snapshot) for snapshot in message.range_snapshots]),
+    )

@@ -1,0 +1,87 @@
+"""Snapshots on the wire."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakelog.format.snapshot import Snapshot, SnapshotKind
+from lakelog.rpc.messages import build, refusal
+from lakelog.rpc.v1 import types_pb2
+
+_KIND_TO_PROTO: Final[dict[SnapshotKind, types_pb2.SnapshotKind.ValueType]] = {
+    SnapshotKind.APPEND: types_pb2.SNAPSHOT_KIND_APPEND,
+    SnapshotKind.OVERWRITE: types_pb2.SNAPSHOT_KIND_OVERWRITE,
+    SnapshotKind.COMPACT: types_pb2.SNAPSHOT_KIND_COMPACT,
+}
+_KIND_FROM_PROTO: Final = {int(number): kind for kind, number in _KIND_TO_PROTO.items()}
+
+
+def to_proto_snapshot_kind(kind: SnapshotKind) -> types_pb2.SnapshotKind.ValueType:
+    """Translates what a snapshot does."""
+    return _KIND_TO_PROTO[kind]
+
+
+def from_proto_snapshot_kind(number: int, field: str) -> SnapshotKind:
+    """Translates what a snapshot does back.
+
+    Args:
+        number: The enum's number as it came, which may be one this version does not know.
+        field: Where it stands, for the error.
+
+    Raises:
+        InvalidArgument: The number is 0 (not given) or not known.
+    """
+    kind = _KIND_FROM_PROTO.get(number)
+    if kind is None:
+        problem = "is not given" if number == 0 else f"has the unknown value {number}"
+        raise refusal(field, problem, "Use one of APPEND (1), OVERWRITE (2), COMPACT (3)")
+    return kind
+
+
+def to_proto_snapshot(snapshot: Snapshot) -> types_pb2.Snapshot:
+    """Translates a snapshot."""
+    return build(
+        types_pb2.Snapshot,
+        snapshot_id=snapshot.snapshot_id,
+        snapshot_uuid=snapshot.snapshot_uuid,
+        parent_uuid=snapshot.parent_uuid,
+        kind=_KIND_TO_PROTO[snapshot.kind],
+        schema_id=snapshot.schema_id,
+        committed_at_ms=snapshot.committed_at_ms,
+        watermark_ms=snapshot.watermark_ms,
+        total_rows=snapshot.total_rows,
+        total_files=snapshot.total_files,
+        total_bytes=snapshot.total_bytes,
+        added_rows=snapshot.added_rows,
+        added_files=snapshot.added_files,
+        removed_files=snapshot.removed_files,
+        writer=snapshot.writer,
+        identifier=snapshot.identifier,
+        properties=dict(snapshot.properties),
+    )
+
+
+def from_proto_snapshot(message: types_pb2.Snapshot) -> Snapshot:
+    """Translates a snapshot back.
+
+    Raises:
+        InvalidArgument: Its kind is not known.
+    """
+    return Snapshot(
+        snapshot_id=message.snapshot_id,
+        snapshot_uuid=message.snapshot_uuid,
+        parent_uuid=message.parent_uuid,
+        kind=from_proto_snapshot_kind(message.kind, "snapshot.kind"),
+        schema_id=message.schema_id,
+        committed_at_ms=message.committed_at_ms,
+        watermark_ms=message.watermark_ms if message.HasField("watermark_ms") else None,
+        total_rows=message.total_rows,
+        total_files=message.total_files,
+        total_bytes=message.total_bytes,
+        added_rows=message.added_rows,
+        added_files=message.added_files,
+        removed_files=message.removed_files,
+        writer=message.writer,
+        identifier=message.identifier,
+        properties=dict(message.properties),
+    )
