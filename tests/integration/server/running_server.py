@@ -237,7 +237,7 @@ class RunningServer:
 
     def __init__(
         self,
-        use_cases: MetastoreService,
+        use_cases: Any,
         *,
         access: Access | None = None,
         limits: CallLimits | None = None,
