@@ -54,7 +54,7 @@ def service_environment(service: str, environment: Mapping[str, str]) -> dict[st
         `environment` with the folders that we import lakelog and the service from at the front of `PYTHONPATH`.
     """
     roots = []
-    for name in ("lakelog", service_module(service)):
+    for name in (service_module(service), "lakelog"):
         place = _find(name)
         if place is not None:
             # One folder up for each dot: lakelog.services.metastore stands three deep.
