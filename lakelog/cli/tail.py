@@ -10,7 +10,8 @@ from typing import Final
 import click
 import pyarrow as pa
 
-from lakelog.cli.arguments import Whole, parse_table_name, split_names
+from lakelog.arguments import parse_table_name
+from lakelog.cli.arguments import Whole, split_names
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.row_output import MAX_PRINTED_ROWS, note_hidden, print_json
 from lakelog.cli.row_table import ROW_KIND_STYLES, RowTable
