@@ -141,15 +141,16 @@ class _ChangePrinter:
             self.row_count += shown.num_rows
             if batch.num_rows > room:
                 self._cut = True
-                return False
-        return True
+                break
+        self._table.flush()
+        return not self._cut
 
     def _print(self, batch: pa.RecordBatch) -> None:
         if self._invocation.printer.is_json:
             print_json(self._invocation, batch)
             return
         for start in range(0, batch.num_rows, MAX_PRINTED_ROWS):
-            self._table.print(batch.slice(start, MAX_PRINTED_ROWS))
+            self._table.add(batch.slice(start, MAX_PRINTED_ROWS))
 
     def finish(self, *, follow: bool) -> None:
         """Says what was left out."""
