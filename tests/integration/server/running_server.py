@@ -28,7 +28,6 @@ from metastore.server.access import Access
 from metastore.server.grpc_server import MetastoreServer, ServerSettings
 from metastore.server.interceptor import CallLimits
 from metastore.server.rpc_metrics import RpcMetrics
-from metastore.server.use_cases import UseCases
 
 SCHEMA = TableSchema(0, assign_field_ids(pa.schema([pa.field("id", pa.int64(), nullable=False)])), ("id",))
 TABLE = TableInfo("a" * 32, TableName("shop", "orders"), "file:///w/a/", SCHEMA, {"bucket": "2"}, 0, 1)
@@ -237,7 +236,12 @@ class RunningServer:
     """A server on a thread with an event loop of its own."""
 
     def __init__(
-        self, use_cases: UseCases, *, access: Access | None = None, limits: CallLimits | None = None, **settings: Any
+        self,
+        use_cases: Any,
+        *,
+        access: Access | None = None,
+        limits: CallLimits | None = None,
+        **settings: Any,
     ) -> None:
         self.use_cases = use_cases
         self.registry = CollectorRegistry()
