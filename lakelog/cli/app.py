@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+import lakelog
 from lakelog.cli.database import database
 from lakelog.cli.failures import ExitCode, describe_error, exit_code_of
 from lakelog.cli.files import files
@@ -23,7 +24,6 @@ from lakelog.cli.status import status
 from lakelog.cli.table import table
 from lakelog.cli.tail import tail
 from lakelog.cli.up import up
-from lakelog.cli.version import installed_version
 from lakelog.errors import InternalError, LakelogError
 
 
@@ -46,7 +46,7 @@ class _RootGroup(LakelogGroup):
     epilog="Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 not found, 4 exists already or conflict, 5 unavailable or "
     "outcome unknown, 130 Ctrl-C.",
 )
-@click.version_option(installed_version(), prog_name="lakelog")
+@click.version_option(lakelog.__version__, prog_name="lakelog")
 def app() -> None:
     """Tables of plain Parquet files behind one commit gate. Begin with: lakelog up."""
 

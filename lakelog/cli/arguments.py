@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.table import TableName
 
 
 class Whole(click.ParamType[int]):
@@ -65,17 +64,3 @@ def split_names(text: str | None) -> list[str] | None:
     if not all(names):
         raise InvalidArgument(f"The list of columns {text!r} has an empty name. Write for instance id,name.")
     return names
-
-
-def parse_table_name(text: str) -> TableName:
-    """Reads `database.table`. Pure; whether such names are allowed, the metastore says.
-
-    Raises:
-        InvalidArgument: There is not exactly one dot between two names.
-    """
-    database, dot, name = text.partition(".")
-    if not dot or not database or not name or "." in name:
-        raise InvalidArgument(
-            f"The table {text!r} is not named in full. Write DATABASE.TABLE, for instance shop.orders."
-        )
-    return TableName(database, name)

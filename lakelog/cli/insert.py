@@ -8,7 +8,8 @@ from typing import Final
 import click
 import pyarrow as pa
 
-from lakelog.cli.arguments import Whole, parse_table_name
+from lakelog.arguments import parse_table_name
+from lakelog.cli.arguments import Whole
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.source_files import FORMATS, detect_format, open_batches
 from lakelog.cli.text import plural

@@ -79,34 +79,33 @@ def cut_text(text: str, width: int) -> str:
     return text + "…"
 
 
+def measure(titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[int]:
+    """How many terminal cells each column's widest text takes, its title included."""
+    return [max([cell_len(title), *(cell_len(row[i].text) for row in rows)]) for i, title in enumerate(titles)]
+
+
 def plan_layout(
-    titles: Sequence[str],
-    right: Sequence[bool],
-    rows: Sequence[Sequence[Cell]],
-    width: int | None,
-    *,
-    may_hide: bool = False,
+    titles: Sequence[str], right: Sequence[bool], natural: Sequence[int], width: int | None, *, may_hide: bool = False
 ) -> Layout:
-    """Decides what is shown of a table, from its first rows.
+    """Decides what is shown of a table.
 
     Args:
         titles: Of the columns.
         right: Whether a column's values stand to the right.
-        rows: The first rows, from which widths are taken.
+        natural: Width of each column if there were no bound, from `measure`.
         width: Of the terminal in cells; None: nothing is cut.
         may_hide: Whether the last columns are left out rather than cut to nothing.
 
     Returns:
         The layout. The widest columns are cut first, none under `MIN_WIDTH`.
     """
-    natural = [max([cell_len(title), *(cell_len(row[i].text) for row in rows)]) for i, title in enumerate(titles)]
     if width is None:
         return Layout(tuple(titles), tuple(right), tuple(natural), cut=False)
     shown = len(natural)
     if may_hide:
         while shown > 1 and sum(min(w, MIN_WIDTH * 2) for w in natural[:shown]) + len(GAP) * (shown - 1) > width:
             shown -= 1
-    widths = _shrink(natural[:shown], width - len(GAP) * (shown - 1))
+    widths = _shrink(list(natural[:shown]), width - len(GAP) * (shown - 1))
     return Layout(tuple(titles), tuple(right), tuple(widths), cut=True)
 
 

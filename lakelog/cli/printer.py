@@ -14,7 +14,7 @@ from typing import IO, Any
 from rich.console import Console
 from rich.text import Text
 
-from lakelog.cli.layout import Cell, Layout, plan_layout
+from lakelog.cli.layout import Cell, Layout, measure, plan_layout
 from lakelog.cli.text import clean_text
 
 
@@ -102,7 +102,8 @@ class Printer:
             self.say(empty)
             return
         rows = [[column.cell(record) for column in columns] for record in records]
-        layout = plan_layout([c.title for c in columns], [c.right for c in columns], rows, self.width)
+        titles = [column.title for column in columns]
+        layout = plan_layout(titles, [column.right for column in columns], measure(titles, rows), self.width)
         self.rows(layout, rows, header=True)
 
     def facts(self, columns: Sequence[Column], record: Mapping[str, Any]) -> None:

@@ -38,7 +38,8 @@ def print_table(invocation: Invocation, batches: Iterable[pa.RecordBatch], limit
         wanted = min(batch.num_rows, limit - table.row_count) if limit else batch.num_rows
         more |= wanted < batch.num_rows
         for start in range(0, wanted, MAX_PRINTED_ROWS):
-            table.print(batch.slice(start, min(MAX_PRINTED_ROWS, wanted - start)))
+            table.add(batch.slice(start, min(MAX_PRINTED_ROWS, wanted - start)))
+    table.flush()
     if table.row_count == 0:
         printer.say(empty)
         return

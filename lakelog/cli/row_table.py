@@ -1,9 +1,10 @@
-"""Rows as a table for people, in bounded memory: the first batch decides which columns fit and how wide they are."""
+"""Rows as a table for people, in bounded memory."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lakelog.cli.json_rows import to_json_value
-from lakelog.cli.layout import Cell, Layout, plan_layout
+from lakelog.cli.layout import Cell, Layout, measure, plan_layout
 from lakelog.cli.printer import Printer
 from lakelog.cli.text import clean_text
 
@@ -27,7 +28,11 @@ _NULL: Final = Cell("NULL", "dim")
 
 
 class RowTable:
-    """Prints batches of rows below one another, under one line of titles.
+    """Prints batches of rows below one another.
+
+    The first rows decide which columns fit on the terminal and how wide they are. When rows come that would be cut
+    though there is room, the titles are printed anew with new widths; where the output is no terminal, such rows just
+    push their line.
 
     Args:
         printer: Where to.
@@ -37,6 +42,8 @@ class RowTable:
     def __init__(self, printer: Printer, styles: Mapping[str, Callable[[str], str]] | None = None) -> None:
         self._printer = printer
         self._styles = dict(styles or {})
+        self._waiting: list[pa.RecordBatch] = []
+        self._natural: list[int] = []
         self._layout: Layout | None = None
         self.row_count = 0
 
@@ -45,17 +52,35 @@ class RowTable:
         """Names of the columns that did not fit beside the others."""
         return self._layout.hidden if self._layout else ()
 
-    def print(self, batch: pa.RecordBatch) -> None:
-        """Prints the rows of a batch; the first call prints the titles, also of a batch without rows."""
-        first = self._layout is None
-        if self._layout is None:
-            sample = self._rows(batch.slice(0, SAMPLE_ROWS))
-            titles = [clean_text(name) for name in batch.schema.names]
-            right = [_stands_right(field.type) for field in batch.schema]
-            self._layout = plan_layout(titles, right, sample, self._printer.width, may_hide=True)
-        shown = batch.select(list(range(len(self._layout.widths))))
-        self._printer.rows(self._layout, self._rows(shown), header=first)
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Takes rows; prints them as soon as there are enough to decide on the widths."""
+        self._waiting.append(batch)
         self.row_count += batch.num_rows
+        if self._layout is not None or self.row_count >= SAMPLE_ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Prints what was taken."""
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        schema = waiting[0].schema
+        rows = [row for batch in waiting for row in self._rows(batch)]
+        titles = [clean_text(name) for name in schema.names]
+        new = self._plan(titles, [_stands_right(field.type) for field in schema], rows)
+        first = self._layout is None
+        renewed = self._layout is not None and self._printer.width is not None and new.widths != self._layout.widths
+        if renewed:
+            self._printer.say("")
+        if first or renewed:
+            self._layout = new
+        assert self._layout is not None
+        self._printer.rows(self._layout, rows, header=first or renewed)
+
+    def _plan(self, titles: list[str], right: list[bool], rows: Sequence[Sequence[Cell]]) -> Layout:
+        widths = measure(titles, rows)
+        self._natural = [max(pair) for pair in zip(widths, self._natural or widths, strict=True)]
+        return plan_layout(titles, right, self._natural, self._printer.width, may_hide=True)
 
     def _rows(self, batch: pa.RecordBatch) -> list[tuple[Cell, ...]]:
         columns = [_cells(batch.column(i), self._styles.get(field.name)) for i, field in enumerate(batch.schema)]
@@ -84,6 +109,9 @@ def _text(value: Any, data_type: pa.DataType) -> str:
         text = "0x" + value.hex()
     elif isinstance(value, float):
         text = repr(value)
+    elif isinstance(value, datetime):
+        # People need no microseconds where there are none.
+        text = to_json_value(value, data_type).replace(".000000", "")
     else:
         plain = to_json_value(value, data_type)
         text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from lakelog.cli.arguments import Whole, parse_table_name
+from lakelog.arguments import parse_table_name
+from lakelog.cli.arguments import Whole
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.printer import Column
 from lakelog.cli.text import format_bytes, format_count, format_time, plural

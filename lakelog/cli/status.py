@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import click
 
+import lakelog
 from lakelog.cli.failures import ExitCode
 from lakelog.cli.health import check_health
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.pipelines import describe_pipeline
 from lakelog.cli.printer import Column
 from lakelog.cli.text import format_count
-from lakelog.cli.version import installed_version
 
 _FACTS: Final = (
     Column("target", "Target"),
@@ -42,7 +42,7 @@ def status(invocation: Invocation) -> ExitCode:
         "health": health.state,
         "latency_ms": health.latency_ms,
         "problem": health.problem or None,
-        "version": installed_version(),
+        "version": lakelog.__version__,
         "databases": None,
         "tables": None,
         "pipelines": None,

@@ -7,7 +7,8 @@ from typing import Any
 import click
 import pyarrow as pa
 
-from lakelog.cli.arguments import parse_options, parse_table_name, split_names
+from lakelog.arguments import parse_table_name
+from lakelog.cli.arguments import parse_options, split_names
 from lakelog.cli.confirmation import confirm
 from lakelog.cli.invocation import Invocation, LakelogGroup, pass_invocation
 from lakelog.cli.printer import Column

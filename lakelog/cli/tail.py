@@ -10,7 +10,8 @@ from typing import Final
 import click
 import pyarrow as pa
 
-from lakelog.cli.arguments import Whole, parse_table_name, split_names
+from lakelog.arguments import parse_table_name
+from lakelog.cli.arguments import Whole, split_names
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.row_output import MAX_PRINTED_ROWS, note_hidden, print_json
 from lakelog.cli.row_table import ROW_KIND_STYLES, RowTable
@@ -140,15 +141,16 @@ class _ChangePrinter:
             self.row_count += shown.num_rows
             if batch.num_rows > room:
                 self._cut = True
-                return False
-        return True
+                break
+        self._table.flush()
+        return not self._cut
 
     def _print(self, batch: pa.RecordBatch) -> None:
         if self._invocation.printer.is_json:
             print_json(self._invocation, batch)
             return
         for start in range(0, batch.num_rows, MAX_PRINTED_ROWS):
-            self._table.print(batch.slice(start, MAX_PRINTED_ROWS))
+            self._table.add(batch.slice(start, MAX_PRINTED_ROWS))
 
     def finish(self, *, follow: bool) -> None:
         """Says what was left out."""

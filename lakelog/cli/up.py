@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+import lakelog
 from lakelog.cli.arguments import Whole
 from lakelog.cli.data_folder import DataFolder, remove_ready_file, wait_for_port, write_ready_file
 from lakelog.cli.failures import ExitCode
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.printer import Printer
 from lakelog.cli.text import format_time
-from lakelog.cli.version import installed_version
 from lakelog.client.target import DEFAULT_PORT, Target
 from lakelog.errors import InvalidArgument, NotFound
 
@@ -222,7 +222,7 @@ class _Events:
 
     def ready(self, facts: dict[str, Any], seconds: float) -> None:
         """Tells that everything runs, where it listens and what to try."""
-        self.tell("ready", f"lakelog {installed_version()} runs, after {seconds:.1f} s.", **facts)
+        self.tell("ready", f"lakelog {lakelog.__version__} runs, after {seconds:.1f} s.", **facts)
         if self._printer.is_json:
             return
         target = facts["target"]

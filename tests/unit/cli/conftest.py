@@ -3,11 +3,12 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 
+from lakelog.catalog import Catalog
 from lakelog.cli.app import run
 from lakelog.cli.invocation import Invocation
 from lakelog.cli.printer import OutputFormat, Printer
@@ -235,7 +236,8 @@ class Lake:
         def make_printer(output: OutputFormat) -> Printer:
             return Printer(output, out, err, width or self.width)
 
-        invocation = Invocation(open_catalog=lambda _: self.catalog, make_printer=make_printer)
+        open_catalog = cast(Callable[[Invocation], Catalog], lambda _: self.catalog)
+        invocation = Invocation(open_catalog=open_catalog, make_printer=make_printer)
         code = run(arguments, invocation)
         captured_out, captured_err = self.capture()
         return Outcome(code, captured_out + out.getvalue(), err.getvalue() + captured_err)

@@ -88,7 +88,7 @@ def test_a_table_that_cannot_be_made_is_refused(lake: Lake, arguments: tuple[str
 @pytest.mark.parametrize("name", ["orders", "a.b.c", ".orders", "shop.", ""])
 def test_a_table_is_named_in_full(lake: Lake, name: str) -> None:
     refused = lake.run("table", "describe", name)
-    assert (refused.code, "DATABASE.TABLE" in refused.err) == (2, True)
+    assert (refused.code, "write database.table" in refused.err) == (2, True)
 
 
 def test_describe_shows_columns_options_and_size(lake: Lake) -> None:

@@ -1,21 +1,25 @@
 from rich.cells import cell_len
 
-from lakelog.cli.layout import Cell, cut_text, plan_layout
+from lakelog.cli.layout import Cell, Layout, cut_text, measure, plan_layout
 
 
 def cells(*texts: str) -> list[Cell]:
     return [Cell(text) for text in texts]
 
 
+def lay_out(titles: list[str], right: list[bool], row: list[Cell], width: int | None, may_hide: bool = False) -> Layout:
+    return plan_layout(titles, right, measure(titles, [row]), width, may_hide=may_hide)
+
+
 def test_columns_are_as_wide_as_their_widest_value() -> None:
-    layout = plan_layout(["A", "COUNT"], [False, True], [cells("long one", "7"), cells("x", "12345")], 80)
+    layout = lay_out(["A", "COUNT"], [False, True], cells("long one", "12345"), 80)
     assert layout.widths == (8, 5)
     assert layout.header().plain == "A         COUNT"
     assert layout.line(cells("x", "7")).plain == "x             7"
 
 
 def test_the_widest_columns_are_cut_first() -> None:
-    layout = plan_layout(["A", "B", "C"], [False] * 3, [cells("short", "x" * 50, "y" * 30)], 40)
+    layout = lay_out(["A", "B", "C"], [False] * 3, cells("short", "x" * 50, "y" * 30), 40)
     assert sum(layout.widths) + 4 == 40
     assert layout.widths[0] == 5
     line = layout.line(cells("short", "x" * 50, "y" * 30)).plain
@@ -26,15 +30,15 @@ def test_the_widest_columns_are_cut_first() -> None:
 def test_columns_that_do_not_fit_are_left_out_when_that_is_wished() -> None:
     titles = [f"column_{i:02}" for i in range(20)]
     row = cells(*("value" for _ in titles))
-    layout = plan_layout(titles, [False] * 20, [row], 50, may_hide=True)
+    layout = lay_out(titles, [False] * 20, row, 50, may_hide=True)
     assert cell_len(layout.line(row).plain) <= 50
     assert layout.hidden == tuple(titles[len(layout.widths) :])
     assert layout.hidden
-    assert len(plan_layout(titles, [False] * 20, [row], 50).widths) == 20
+    assert len(lay_out(titles, [False] * 20, row, 50).widths) == 20
 
 
 def test_nothing_is_cut_where_there_is_no_terminal() -> None:
-    layout = plan_layout(["A", "B"], [False, False], [cells("a", "b")], None)
+    layout = lay_out(["A", "B"], [False, False], cells("a", "b"), None)
     assert layout.line(cells("x" * 500, "end")).plain == "x" * 500 + "  end"
 
 
