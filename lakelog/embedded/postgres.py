@@ -54,13 +54,16 @@ class EmbeddedPostgres:
         folder: Where everything of it stands; made if it is not there. At most one server at a time runs in it.
         port: None: unix socket only. 0: also a free port of 127.0.0.1, the same for the life of this object. Else that
             port.
+        log: Where its log is written; None: in the folder.
         ready_within_s: How long a start may take, crash recovery included.
     """
 
-    def __init__(self, folder: Path, port: int | None = None, *, ready_within_s: float = 60.0) -> None:
+    def __init__(
+        self, folder: Path, port: int | None = None, *, log: Path | None = None, ready_within_s: float = 60.0
+    ) -> None:
         self.name = "postgres"
         self.folder = folder.absolute()
-        self.log = self.folder / "postgres.log"
+        self.log = log or self.folder / "postgres.log"
         self._port = free_port() if port == 0 else port
         self._ready_within_s = ready_within_s
         self._data = self.folder / "data"

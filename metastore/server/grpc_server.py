@@ -24,6 +24,7 @@ from lakelog.rpc.v1 import (
     snapshots_pb2_grpc,
 )
 
+from ..service import MetastoreService
 from .access import Access
 from .audit import log
 from .catalog_servicer import CatalogServicer
@@ -32,7 +33,6 @@ from .interceptor import CallInterceptor, CallLimits
 from .job_servicer import JobServicer
 from .rpc_metrics import RpcMetrics
 from .snapshot_servicer import SnapshotServicer
-from .use_cases import UseCases
 
 SERVICES: Final = (
     catalog_pb2.DESCRIPTOR.services_by_name["CatalogService"].full_name,
@@ -118,7 +118,7 @@ class MetastoreServer:
     """The server over some use cases. Made, started and drained on one event loop."""
 
     def __init__(
-        self, use_cases: UseCases, probe: Probe, settings: ServerSettings, metrics: RpcMetrics, ids: Ids
+        self, service: MetastoreService, probe: Probe, settings: ServerSettings, metrics: RpcMetrics, ids: Ids
     ) -> None:
         self._settings = settings
         self._draining = asyncio.Event()
@@ -127,10 +127,10 @@ class MetastoreServer:
         health = health_aio.HealthServicer()
         self.health = HealthMonitor(health, SERVICES, probe, metrics, interval_s=settings.health_interval_s)
         self._monitoring: asyncio.Task[None] | None = None
-        catalog_pb2_grpc.add_CatalogServiceServicer_to_server(CatalogServicer(use_cases), self._server)
+        catalog_pb2_grpc.add_CatalogServiceServicer_to_server(CatalogServicer(service), self._server)
         snapshots_pb2_grpc.add_SnapshotServiceServicer_to_server(
             SnapshotServicer(
-                use_cases,
+                service,
                 max_in_flight=settings.max_in_flight,
                 heartbeat_s=settings.heartbeat_s,
                 draining=self._draining,
@@ -138,7 +138,7 @@ class MetastoreServer:
             ),
             self._server,
         )
-        jobs_pb2_grpc.add_JobServiceServicer_to_server(JobServicer(use_cases), self._server)
+        jobs_pb2_grpc.add_JobServiceServicer_to_server(JobServicer(service), self._server)
         health_pb2_grpc.add_HealthServicer_to_server(health, self._server)
         reflection.enable_server_reflection((*SERVICES, "grpc.health.v1.Health", reflection.SERVICE_NAME), self._server)
         self.port = 0
