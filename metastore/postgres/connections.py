@@ -8,6 +8,7 @@ with it: whoever comes next gets a fresh connection instead of the next dead one
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from typing import Any, Final
 
@@ -44,6 +45,11 @@ _CONNECT: Final[dict[str, Any]] = {
 }
 
 
+def libpq_url(url: str) -> str:
+    """A database's URL as libpq reads it; SQLAlchemy's form names the driver as well."""
+    return re.sub(r"^postgresql\+psycopg(_async)?://", "postgresql://", url)
+
+
 async def connect(url: str, *, synchronous_commit: str = "on") -> Connection:
     """Opens a connection: autocommit, so that BEGIN and COMMIT are sent where they are written.
 
@@ -52,7 +58,7 @@ async def connect(url: str, *, synchronous_commit: str = "on") -> Connection:
         InvalidArgument: The URL is none.
     """
     try:
-        connection = await AsyncConnection.connect(url, autocommit=True, prepare_threshold=0, **_CONNECT)
+        connection = await AsyncConnection.connect(libpq_url(url), autocommit=True, prepare_threshold=0, **_CONNECT)
         connection.prepared_max = 500
         settings = {**_SETTINGS, "synchronous_commit": synchronous_commit}
         assignments = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in settings.items())
