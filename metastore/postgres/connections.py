@@ -59,29 +59,43 @@ async def connect(url: str, *, synchronous_commit: str = "on") -> Connection:
     """
     try:
         connection = await AsyncConnection.connect(libpq_url(url), autocommit=True, prepare_threshold=0, **_CONNECT)
-        connection.prepared_max = 500
-        settings = {**_SETTINGS, "synchronous_commit": synchronous_commit}
-        assignments = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in settings.items())
-        await connection.execute(f"SELECT {assignments}")
-        row = await (await connection.execute("SHOW synchronous_commit")).fetchone()
     except psycopg.OperationalError as error:
-        raise Unavailable(
-            f"The database cannot be reached; nothing happened. Try again. ({' '.join(str(error).split())})",
-            reason="DATABASE_UNREACHABLE",
-        ) from error
+        raise _unreachable(error) from error
     except psycopg.ProgrammingError as error:
         raise InvalidArgument(
             f"The database URL is not one: {error}. Give one like postgresql://user@host:5432/name.",
             metadata={"field": "database_url"},
         ) from error
+    try:
+        await _set_up(connection, synchronous_commit)
+    except psycopg.OperationalError as error:
+        connection.pgconn.finish()
+        raise _unreachable(error) from error
+    except BaseException:
+        connection.pgconn.finish()
+        raise
+    return connection
+
+
+async def _set_up(connection: Connection, synchronous_commit: str) -> None:
+    connection.prepared_max = 500
+    settings = {**_SETTINGS, "synchronous_commit": synchronous_commit}
+    assignments = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in settings.items())
+    await connection.execute(f"SELECT {assignments}")
+    row = await (await connection.execute("SHOW synchronous_commit")).fetchone()
     if row is None or row[0] != synchronous_commit:
-        await connection.close()
         raise InvalidArgument(
             f"The database has synchronous_commit={row and row[0]!r} and does not let it be {synchronous_commit!r}, so "
             "that commits could be lost after they were acknowledged. Allow it, or ask for relaxed durability by name.",
             reason="NOT_DURABLE",
         )
-    return connection
+
+
+def _unreachable(error: psycopg.OperationalError) -> Unavailable:
+    return Unavailable(
+        f"The database cannot be reached; nothing happened. Try again. ({' '.join(str(error).split())})",
+        reason="DATABASE_UNREACHABLE",
+    )
 
 
 class ConnectionPool:

@@ -72,7 +72,9 @@ def check_current(url: str) -> None:
 def _connect(url: str) -> Iterator[Connection]:
     try:
         # libpq reads the URL, so that it means the same here as for the service.
-        engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(libpq_url(url)), poolclass=NullPool)
+        engine = create_engine(
+            "postgresql+psycopg://", creator=lambda: psycopg.connect(libpq_url(url)), poolclass=NullPool
+        )
         with engine.connect() as connection:
             yield connection
     except psycopg.OperationalError as error:
