@@ -1,0 +1,97 @@
+"""What the environment says about the connection of an SDK; the only place of the library that reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from lakelog.errors import InvalidArgument
+from lakelog.storage.store import S3Settings
+
+TARGET_VARIABLE: Final = "LAKELOG_TARGET"
+
+
+@dataclass(frozen=True)
+class ConnectSettings:
+    """How to reach a metastore and the files of its tables.
+
+    Args:
+        target: `host:port`.
+        tls_ca: PEM file with the certificates that the server's must be signed by.
+        tls_cert: PEM file with the client's own certificate.
+        tls_key: PEM file with its key.
+        tls: Whether to use TLS.
+        token: Who we are; never shown.
+        s3: How to reach S3.
+    """
+
+    target: str
+    tls_ca: str | None
+    tls_cert: str | None
+    tls_key: str | None
+    tls: bool
+    token: str | None = field(repr=False)
+    s3: S3Settings
+
+
+def read_connect_settings(
+    environment: Mapping[str, str],
+    *,
+    target: str | None = None,
+    tls: bool | None = None,
+    tls_ca: str | None = None,
+    tls_cert: str | None = None,
+    tls_key: str | None = None,
+    token: str | None = None,
+) -> ConnectSettings:
+    """Puts arguments and environment together. Pure; an argument goes before its variable.
+
+    Args:
+        environment: Of it LAKELOG_TARGET, LAKELOG_TLS_CA, LAKELOG_TLS_CERT, LAKELOG_TLS_KEY, LAKELOG_TOKEN and
+            LAKELOG_S3_ENDPOINT, _REGION, _ACCESS_KEY_ID, _SECRET_ACCESS_KEY, _SESSION_TOKEN are read; for S3 the AWS_*
+            variables count too. An empty variable counts as none.
+        target: `host:port`.
+        tls: True: TLS, also without files of one's own; False: none; None: TLS where a file is given.
+        tls_ca: As in `ConnectSettings`.
+        tls_cert: As in `ConnectSettings`.
+        tls_key: As in `ConnectSettings`.
+        token: As in `ConnectSettings`.
+
+    Raises:
+        InvalidArgument: No target, or TLS files together with `tls=False`.
+    """
+    target = target or environment.get(TARGET_VARIABLE) or None
+    if target is None:
+        raise InvalidArgument(
+            f"There is no metastore to connect to: give connect() a target such as 'localhost:7450', or set "
+            f"{TARGET_VARIABLE}.",
+            metadata={"field": "target"},
+        )
+    ca = tls_ca or environment.get("LAKELOG_TLS_CA") or None
+    cert = tls_cert or environment.get("LAKELOG_TLS_CERT") or None
+    key = tls_key or environment.get("LAKELOG_TLS_KEY") or None
+    given = any((tls_ca, tls_cert, tls_key))
+    if tls is False and given:
+        raise InvalidArgument(
+            "tls=False and TLS files contradict each other: leave one out.", metadata={"field": "tls"}
+        )
+    use_tls = any((ca, cert, key)) if tls is None else tls
+    if not use_tls:
+        ca = cert = key = None
+    token = token or environment.get("LAKELOG_TOKEN") or None
+    return ConnectSettings(target, ca, cert, key, use_tls, token, _read_s3_settings(environment))
+
+
+def _read_s3_settings(environment: Mapping[str, str]) -> S3Settings:
+    def read(name: str, *fallbacks: str) -> str | None:
+        found = (environment.get(variable) for variable in (f"LAKELOG_S3_{name}", *fallbacks))
+        return next((value for value in found if value), None)
+
+    return S3Settings(
+        endpoint=read("ENDPOINT", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+        region=read("REGION", "AWS_REGION", "AWS_DEFAULT_REGION"),
+        access_key_id=read("ACCESS_KEY_ID", "AWS_ACCESS_KEY_ID"),
+        secret_access_key=read("SECRET_ACCESS_KEY", "AWS_SECRET_ACCESS_KEY"),
+        session_token=read("SESSION_TOKEN", "AWS_SESSION_TOKEN"),
+    )

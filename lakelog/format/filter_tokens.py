@@ -1,0 +1,114 @@
+"""The words of an SQL condition, as Spark reads them: names, numbers, texts and signs, each with its place."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+from lakelog.errors import InvalidArgument
+
+MAX_FILTER_LENGTH: Final = 100_000
+"""Characters of one condition: room for an IN list of ten thousand values, and a bound on hostile input."""
+
+_TOKEN: Final = re.compile(
+    r"""
+      (?P<space>\s+|--[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)
+    | (?P<text>[rR]?(?:'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"))
+    | (?P<hex>[xX]'[^']*')
+    | (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?:BD|[LSYDF])?(?![A-Za-z0-9_]))
+    | (?P<quoted>`(?:[^`]|``)+`)
+    | (?P<name>[^\W\d]\w*)
+    | (?P<sign><=>|<=|>=|<>|!=|==|\|\||[-+*/%<>=!(),.])
+    """,
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+)
+_SIMPLE_ESCAPES: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
+_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Token:
+    """One word.
+
+    Args:
+        kind: `text`, `hex`, `number`, `quoted` (a name in back-quotes), `name`, `sign` or `end`.
+        text: As written; for `text`, `hex` and `quoted` what is meant by it.
+        start: Place of its first character.
+        end: Place behind its last character.
+    """
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+    @property
+    def word(self) -> str:
+        """Upper-case name, or the sign; empty for anything else, so that a quoted name is never a keyword."""
+        return self.text.upper() if self.kind in ("name", "sign") else ""
+
+
+def split_tokens(sql: str) -> list[Token]:
+    """Split a condition into tokens; the last one has the kind `end`. Pure.
+
+    Raises:
+        InvalidArgument: Longer than `MAX_FILTER_LENGTH`, or something that is no word, with its place.
+    """
+    if len(sql) > MAX_FILTER_LENGTH:
+        raise InvalidArgument(
+            f"The filter has {len(sql)} characters; at most {MAX_FILTER_LENGTH} are possible. Filter by a range "
+            "instead of single values, or join with a table of the values.",
+            reason="FILTER_TOO_LARGE",
+        )
+    tokens: list[Token] = []
+    position = 0
+    while position < len(sql):
+        match = _TOKEN.match(sql, position)
+        if match is None:
+            fail_at(sql, position, "This is no word of an SQL condition, or a text that is not closed.")
+        kind = str(match.lastgroup)
+        if kind != "space":
+            tokens.append(Token(kind, _meaning(kind, match[0], sql, position), position, match.end()))
+        position = match.end()
+    tokens.append(Token("end", "", len(sql), len(sql)))
+    return tokens
+
+
+def fail_at(sql: str, position: int, explanation: str, reason: str = "FILTER_SYNTAX") -> NoReturn:
+    """Raise an InvalidArgument that shows a place of a condition; the explanation ends with the remedy."""
+    found = sql[position : position + 30]
+    shown = f"before {found!r}" if found else "at its end"
+    raise InvalidArgument(
+        f"The filter cannot be used: at character {position + 1}, {shown}: {explanation}",
+        reason=reason,
+        metadata={"position": str(position + 1)},
+    )
+
+
+def _meaning(kind: str, written: str, sql: str, position: int) -> str:
+    if kind == "quoted":
+        return written[1:-1].replace("``", "`")
+    if kind == "hex":
+        digits = written[2:-1]
+        if len(digits) % 2 or not re.fullmatch("[0-9a-fA-F]*", digits):
+            fail_at(sql, position, "Give an even number of hexadecimal digits, as in X'0AFF'.")
+        return digits
+    if kind != "text":
+        return written
+    if written[0] in "rR":
+        return written[2:-1]
+    quote = written[0]
+    return _ESCAPE.sub(_unescape, written[1:-1].replace(quote * 2, quote))
+
+
+def _unescape(match: re.Match[str]) -> str:
+    short, long, octal, other = match.groups()
+    if short or long:
+        code = int(short or long, 16)
+        # A lone surrogate cannot be stored as UTF-8; the replacement character is what Spark ends up with as well.
+        return chr(code) if code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF else "\ufffd"
+    if octal:
+        return chr(int(octal, 8))
+    # \% and \_ stay as they are, for LIKE to see.
+    return "\\" + other if other in "%_" else _SIMPLE_ESCAPES.get(other, other)

@@ -1,0 +1,157 @@
+"""What a write was given becomes rows of the table: columns and types, row kinds, and what the options drop."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakelog.errors import InvalidArgument
+from lakelog.format.cast import cast_batch
+from lakelog.format.ordering import single_array
+from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind, encode_kinds, is_retract
+from lakelog.format.schema import TableSchema
+from lakelog.options.table_options import IGNORE_DELETE, IGNORE_UPDATE_BEFORE, ROWKIND_FIELD
+from lakelog.options.values import TableOptions
+from lakelog.storage.parquet_writer import plan_file_schema
+
+Kinds = npt.NDArray[np.int8]
+
+
+class KindSource(enum.Enum):
+    """Where the kinds of the rows of a write come from."""
+
+    INSERTS = "inserts"
+    """All rows are +I, unless the table has a `rowkind.field`, which then says it."""
+    DELETES = "deletes"
+    """All rows are -D and need to hold the primary key only."""
+    COLUMN = "column"
+    """A column `_row_kind` of `+I -U +U -D` says it, or the table's `rowkind.field`."""
+
+
+@dataclass(frozen=True)
+class Intake:
+    """How input becomes rows of a table (SEMANTICS.md 1.2, 1.4, 1.5). Picklable; pure.
+
+    Args:
+        table_name: For messages.
+        schema: The table's columns.
+        options: The table's.
+    """
+
+    table_name: str
+    schema: TableSchema
+    options: TableOptions
+
+    def take(self, batch: pa.RecordBatch | pa.Table, source: KindSource) -> tuple[pa.Table, Kinds | None]:
+        """Returns rows with exactly the table's columns and types, and their kinds.
+
+        Args:
+            batch: Input with any Arrow types; columns go by name.
+            source: Where the kinds come from.
+
+        Returns:
+            The rows that the options keep, and a code for each; None: all are +I.
+
+        Raises:
+            InvalidArgument: Columns, types, values or kinds do not fit; all differences of the schemas together.
+        """
+        table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
+        given: pa.Array | None = None
+        if source is KindSource.COLUMN and ROW_KIND_COLUMN in table.schema.names:
+            given = self._take_kind_column(table)
+            table = table.drop_columns([ROW_KIND_COLUMN])
+        field = self._rowkind_field
+        if source is KindSource.INSERTS and field is None:
+            return cast_batch(table, self.schema.arrow), None
+        table = cast_batch(table, self._relaxed)
+        if source is KindSource.DELETES:
+            kinds = np.full(table.num_rows, RowKind.DELETE, np.int8)
+        elif given is not None:
+            kinds = given.to_numpy()
+        elif field is not None:
+            kinds = self._read_kind_field(table, field)
+        else:
+            raise InvalidArgument(
+                f"The rows written to {self.table_name} have no column '{ROW_KIND_COLUMN}' of +I, -U, +U or -D. "
+                f"Add it, or use {'upsert() or delete()' if self.schema.primary_key else 'append()'}.",
+                metadata={"column": ROW_KIND_COLUMN},
+            )
+        return self._keep(table, kinds)
+
+    @cached_property
+    def _relaxed(self) -> pa.Schema:
+        """The columns, where those that a delete need not know may be NULL."""
+        return plan_file_schema(self.schema, with_row_kind=False)
+
+    @cached_property
+    def _rowkind_field(self) -> str | None:
+        return self.options.get(ROWKIND_FIELD)
+
+    def _take_kind_column(self, table: pa.Table) -> pa.Array:
+        if table.schema.names.count(ROW_KIND_COLUMN) > 1:
+            raise InvalidArgument(f"The input has the column '{ROW_KIND_COLUMN}' more than once: drop all but one.")
+        if self._rowkind_field is not None:
+            raise InvalidArgument(
+                f"Table {self.table_name} takes the kinds of its rows from its column '{self._rowkind_field}' "
+                f"(rowkind.field), so a column '{ROW_KIND_COLUMN}' would contradict it. Leave that out.",
+                metadata={"column": ROW_KIND_COLUMN},
+            )
+        return encode_kinds(table.column(ROW_KIND_COLUMN))
+
+    def _read_kind_field(self, table: pa.Table, name: str) -> Kinds:
+        try:
+            kinds: Kinds = encode_kinds(table.column(name)).to_numpy()
+        except InvalidArgument as error:
+            message = error.message.replace(f"Column '{ROW_KIND_COLUMN}'", f"Column '{name}' (rowkind.field)")
+            raise InvalidArgument(message, reason=error.reason, metadata=error.metadata | {"column": name}) from None
+        return kinds
+
+    def _keep(self, table: pa.Table, kinds: Kinds) -> tuple[pa.Table, Kinds | None]:
+        """Drops what the options ignore, and checks what is left."""
+        if not kinds.any():
+            self._check_not_null(table, None)
+            return table, None
+        if not self.schema.primary_key:
+            kind = RowKind(int(kinds[kinds != RowKind.INSERT][0]))
+            raise InvalidArgument(
+                f"A row of kind {kind.text} cannot be written to {self.table_name}: it has no primary key and takes "
+                "only +I. Filter such rows out, or use a table with a primary key.",
+                metadata={"table": self.table_name, "kind": kind.text},
+            )
+        retracts = is_retract(pa.array(kinds))
+        if self.options.get(IGNORE_DELETE):
+            dropped = retracts
+        elif self.options.get(IGNORE_UPDATE_BEFORE):
+            dropped = kinds == RowKind.UPDATE_BEFORE
+        else:
+            dropped = _NOTHING
+        if dropped.any():
+            table = table.filter(pa.array(~dropped))
+            kinds, retracts = kinds[~dropped], retracts[~dropped]
+        self._check_not_null(table, retracts)
+        return table, kinds if kinds.any() else None
+
+    def _check_not_null(self, table: pa.Table, retracts: npt.NDArray[np.bool_] | None) -> None:
+        """Rows that add need every column that is NOT NULL; rows that take away only their key, which is checked."""
+        for field in self.schema.arrow:
+            if field.nullable or table.column(field.name).null_count == 0:
+                continue
+            missing = single_array(table.column(field.name)).is_null().to_numpy(zero_copy_only=False)
+            if retracts is not None:
+                missing = missing & ~retracts
+            if missing.any():
+                raise InvalidArgument(
+                    f"Column '{field.name}' of {self.table_name} is NOT NULL, but row {int(np.argmax(missing))} of the "
+                    "rows to add has no value for it. Give it one; only deletes may leave it out.",
+                    reason="VALUE_MISMATCH",
+                    metadata={"column": field.name},
+                )
+
+
+_NOTHING: Final = np.zeros(1, bool)

@@ -1,0 +1,214 @@
+"""Objects as files of a local (or shared) file system."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from lakelog.errors import AlreadyExists, LakelogError, NotFound, PermissionDenied, ResourceExhausted, Unavailable
+from lakelog.storage.store import StoredObject, check_path, check_prefix
+
+
+class LocalStore:
+    """Files below a folder.
+
+    An object is made under its own name with O_EXCL, so that two writers never share one, and counts as durable after
+    its data and every folder on the way to it that was made for it are synchronised. A file that a crash cuts short is
+    garbage of an attempt that never committed.
+
+    Args:
+        root: Absolute path of the folder; it is made with the first object.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = Path(root)
+
+    def __repr__(self) -> str:
+        return f"LocalStore({self.location!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LocalStore) and other._root == self._root
+
+    def __hash__(self) -> int:
+        return hash(self._root)
+
+    @property
+    def location(self) -> str:
+        """`file://` and the folder; ends with a slash."""
+        return f"file://{quote(str(self._root))}/"
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """Opens a file for random access."""
+        target = self._resolve(path)
+        with _translated(target):
+            return pa.OSFile(str(target), "rb")
+
+    def create(self, path: str) -> LocalWriter:
+        """Makes a file, and the folders it needs."""
+        target = self._resolve(path)
+        with _translated(target):
+            unsynced = _make_folders(target.parent)
+            # SUBTLE: Arrow's own file opens with O_TRUNC. Whoever wins O_EXCL owns the name, so truncating is harmless.
+            os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+            return LocalWriter(target, unsynced)
+
+    def copy(self, source: str, target: str) -> None:
+        """Gives a file a second name by a hard link: files never change, so both names stay right."""
+        old, new = self._resolve(source), self._resolve(target)
+        with _translated(old):
+            unsynced = _make_folders(new.parent)
+            try:
+                os.link(old, new)
+            except FileExistsError as error:
+                raise translate_os_error(error, str(new)) from error
+            for folder in unsynced:
+                _sync_folder(folder)
+
+    def delete(self, path: str) -> bool:
+        """Removes a file; its folders stay."""
+        target = self._resolve(path)
+        with _translated(target):
+            try:
+                target.unlink()
+            except FileNotFoundError:
+                return False
+        return True
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        """Removes files, then the folders that this left empty."""
+        for path in paths:
+            self.delete(path)
+        for folder in {self._resolve(path).parent for path in paths}:
+            # Not empty, or gone already: another writer's business.
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+    def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
+        """All files below the folder `prefix`, by path."""
+        start = self._root / check_prefix(prefix)
+        found: list[StoredObject] = []
+        with _translated(start):
+            for folder, _, names in os.walk(start, onerror=_raise_unless_missing):
+                for name in names:
+                    file = Path(folder, name)
+                    with contextlib.suppress(FileNotFoundError):
+                        status = file.stat()
+                        relative = file.relative_to(self._root).as_posix()
+                        found.append(StoredObject(relative, status.st_size, status.st_mtime_ns // 1_000_000))
+        return iter(sorted(found, key=lambda object_: object_.path))
+
+    def size(self, path: str) -> int:
+        """A file's size in bytes."""
+        target = self._resolve(path)
+        with _translated(target):
+            return target.stat().st_size
+
+    def _resolve(self, path: str) -> Path:
+        return self._root / check_path(path)
+
+
+class LocalWriter:
+    """A file that is being written.
+
+    Args:
+        target: The file, which exists and is empty.
+        unsynced: Folders whose entries must become durable with it.
+    """
+
+    def __init__(self, target: Path, unsynced: list[Path]) -> None:
+        self._target = target
+        self._unsynced = unsynced
+        self._ended = False
+        self._sink = pa.OSFile(str(target), "wb")
+
+    @property
+    def sink(self) -> pa.NativeFile:
+        """Where its bytes go."""
+        return self._sink
+
+    def commit(self) -> int:
+        """Synchronises the file and its folders, and returns its size."""
+        with _translated(self._target):
+            self._sink.close()
+            descriptor = os.open(self._target, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+                size_bytes = os.fstat(descriptor).st_size
+            finally:
+                os.close(descriptor)
+            for folder in self._unsynced:
+                _sync_folder(folder)
+        self._ended = True
+        return size_bytes
+
+    def abort(self) -> None:
+        """Removes the file."""
+        if self._ended:
+            return
+        self._ended = True
+        with contextlib.suppress(OSError, pa.ArrowException):
+            self._sink.close()
+        with contextlib.suppress(OSError):
+            self._target.unlink()
+        with contextlib.suppress(OSError):
+            self._target.parent.rmdir()
+
+
+def _make_folders(folder: Path) -> list[Path]:
+    """Makes a folder and its parents; returns those whose entries changed: the parents of new ones, and itself."""
+    missing: list[Path] = []
+    walk = folder
+    while not walk.exists():
+        missing.append(walk)
+        walk = walk.parent
+    if missing:
+        folder.mkdir(parents=True, exist_ok=True)
+    return [folder, *(made.parent for made in missing)]
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network file systems synchronise no folders; their entries are durable by themselves.
+        if error.errno != errno.EINVAL:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _raise_unless_missing(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+@contextlib.contextmanager
+def _translated(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise translate_os_error(error, str(target)) from error
+
+
+def translate_os_error(error: OSError, name: str) -> LakelogError:
+    """Returns the lakelog error that says what an operating system's error on the file `name` means."""
+    metadata = {"path": name}
+    if isinstance(error, FileNotFoundError):
+        return NotFound(f"File {name} does not exist.", reason="FILE_NOT_FOUND", metadata=metadata)
+    if isinstance(error, FileExistsError):
+        return AlreadyExists(f"File {name} exists already and is never overwritten.", metadata=metadata)
+    if isinstance(error, PermissionError) or error.errno == errno.EROFS:
+        return PermissionDenied(
+            f"This user may not read or write {name}: {error.strerror}. Give it the right, or check the warehouse.",
+            metadata=metadata,
+        )
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE):
+        return ResourceExhausted(f"File {name} cannot be written or opened: {error.strerror}.", metadata=metadata)
+    return Unavailable(f"File {name} cannot be reached: {error.strerror or error}.", metadata=metadata)

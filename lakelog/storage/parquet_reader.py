@@ -1,0 +1,207 @@
+"""Reading one Parquet file: its footer is checked against the plan, its columns are found by field id.
+
+A file may be damaged or made to do harm. Its size and row count must be what the commit said, Thrift's own limits
+bound what a footer can claim, every page's checksum is verified, and whatever pyarrow finds wrong becomes
+`DataCorrupted` with the file's name. Rows are decoded a batch at a time, so that memory does not follow what a row
+group claims.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakelog.errors import DataCorrupted, LakelogError, NotFound, ResourceExhausted
+from lakelog.storage.live_file import LiveFile
+from lakelog.storage.local import translate_os_error
+from lakelog.storage.s3 import translate_s3_error
+from lakelog.storage.schema_mapping import ColumnMapping, apply_mapping, map_columns
+from lakelog.storage.store import ObjectStore
+
+BATCH_ROWS: Final = 65_536
+"""Rows decoded at once."""
+
+_MAX_FOOTER_BYTES: Final = 64 << 20
+_MAX_CONTAINER_ITEMS: Final = 1_000_000
+_MAX_SCHEMA_DEPTH: Final = 200
+"""A table's types are nested 32 deep at most; Parquet needs up to three levels for each."""
+
+Positions = npt.NDArray[np.int64]
+
+
+class DataFileReader:
+    """An open data file. For one thread at a time; close it, or use it in a `with` statement.
+
+    Args:
+        store: Where the table's files are.
+        file: What the plan says of it.
+        metadata: Its footer, where another reader of the same file has checked it.
+
+    Raises:
+        DataCorrupted: It is missing, damaged, or not what the plan says.
+    """
+
+    def __init__(self, store: ObjectStore, file: LiveFile, metadata: pq.FileMetaData | None = None) -> None:
+        self.file: Final = file
+        self._name = f"{store.location}{file.path}"
+        with translated(self._name):
+            self._source = store.open_input(file.path)
+            try:
+                size_bytes = self._source.size()
+                if size_bytes != file.size_bytes:
+                    raise DataCorrupted(
+                        f"it has {size_bytes} bytes, but was committed with {file.size_bytes}", reason="FILE_SIZE"
+                    )
+                self._parquet = pq.ParquetFile(
+                    self._source,
+                    metadata=metadata,
+                    thrift_string_size_limit=_MAX_FOOTER_BYTES,
+                    thrift_container_size_limit=_MAX_CONTAINER_ITEMS,
+                    schema_depth_limit=_MAX_SCHEMA_DEPTH,
+                    page_checksum_verification=True,
+                    arrow_extensions_enabled=False,
+                )
+                self.metadata: pq.FileMetaData = self._parquet.metadata
+                self.row_group_starts: Positions = self._check_footer()
+                self._schema: pa.Schema = self._parquet.schema_arrow
+            except BaseException:
+                self._source.close()
+                raise
+
+    def __enter__(self) -> DataFileReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file; idempotent."""
+        self._source.close()
+
+    def map_columns(self, fields: Sequence[pa.Field]) -> ColumnMapping:
+        """Finds the columns of a read in this file."""
+        with translated(self._name):
+            return map_columns(self._schema, tuple(fields))
+
+    def read_batches(self, row_groups: Sequence[int], mapping: ColumnMapping) -> Iterator[pa.RecordBatch]:
+        """Reads some row groups, one after the other, so that no more than one is buffered.
+
+        Args:
+            row_groups: Their numbers, rising.
+            mapping: As of `map_columns`.
+
+        Yields:
+            Batches of at most `BATCH_ROWS` rows with the columns of the mapping, in the order of the rows; together as
+            many rows as the row groups have.
+        """
+        for group in row_groups:
+            wanted = int(self.row_group_starts[group + 1] - self.row_group_starts[group])
+            found = 0
+            for batch in self._decode(group, wanted, mapping):
+                found += batch.num_rows
+                if found > wanted:
+                    break
+                yield batch
+            if found != wanted:
+                raise _corrupted(self._name, f"row group {group} holds {found} rows where the footer says {wanted}")
+
+    def _decode(self, group: int, rows: int, mapping: ColumnMapping) -> Iterator[pa.RecordBatch]:
+        if mapping.leaf_columns:
+            with translated(self._name):
+                for batch in self._parquet.reader.iter_batches(BATCH_ROWS, [group], list(mapping.leaf_columns)):
+                    yield apply_mapping(batch, mapping)
+            return
+        # The file has none of the columns: all are NULL, and only the number of rows counts.
+        for start in range(0, rows, BATCH_ROWS):
+            nulls = pa.nulls(min(BATCH_ROWS, rows - start))
+            yield apply_mapping(pa.RecordBatch.from_arrays([nulls], names=[""]), mapping)
+
+    def read_kept_rows(
+        self, row_groups: Sequence[int], mapping: ColumnMapping, left_out: Positions | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Reads some row groups without the rows at certain positions of the file.
+
+        Args:
+            row_groups: Their numbers, rising.
+            mapping: As of `map_columns`.
+            left_out: Positions in the file, rising; None: all rows are kept.
+
+        Yields:
+            Batches as of `read_batches`, empty ones left out.
+        """
+        if left_out is None or len(left_out) == 0:
+            yield from self.read_batches(row_groups, mapping)
+            return
+        for group in row_groups:
+            start = int(self.row_group_starts[group])
+            for batch in self.read_batches([group], mapping):
+                end = start + batch.num_rows
+                first, last = np.searchsorted(left_out, (start, end))
+                if first < last:
+                    kept = np.ones(batch.num_rows, bool)
+                    kept[left_out[first:last] - start] = False
+                    batch = batch.filter(pa.array(kept))
+                start = end
+                if batch.num_rows:
+                    yield batch
+
+    def _check_footer(self) -> Positions:
+        """Returns where each row group's rows begin, and behind them the number of all rows."""
+        metadata = self.metadata
+        if metadata.num_rows != self.file.row_count:
+            raise DataCorrupted(
+                f"it has {metadata.num_rows} rows, but was committed with {self.file.row_count}", reason="ROW_COUNT"
+            )
+        counts = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+        if any(count < 0 for count in counts) or sum(counts) != metadata.num_rows:
+            raise DataCorrupted("the rows of its row groups are not as many as the file's")
+        return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
+
+
+@contextlib.contextmanager
+def translated(name: str) -> Iterator[None]:
+    """Turns what pyarrow raises while the file `name` is read into errors of lakelog that name it."""
+    try:
+        yield
+    except NotFound as error:
+        raise DataCorrupted(
+            f"Data file {name} is missing, though the table refers to it: it was deleted by hand, or its snapshot has "
+            "expired while it was read. Read again; if it stays missing, restore it from a backup.",
+            reason="FILE_MISSING",
+            metadata={"path": name},
+        ) from error
+    except DataCorrupted as error:
+        if "path" in error.metadata:
+            raise
+        raise _corrupted(name, error.message, error.reason) from error
+    except LakelogError:
+        raise
+    except MemoryError as error:
+        raise ResourceExhausted(
+            f"There is not enough memory for data file {name}: {str(error)[:200]}. If the file should be small, it is "
+            "damaged.",
+            metadata={"path": name},
+        ) from error
+    except OSError as error:
+        if error.errno is not None:
+            raise translate_os_error(error, name) from error
+        if "AWS Error" in str(error):
+            raise translate_s3_error(error, name.removeprefix("s3://")) from None
+        raise _corrupted(name, str(error)) from error
+    except (pa.ArrowException, ValueError, KeyError, IndexError, OverflowError) as error:
+        raise _corrupted(name, str(error)) from error
+
+
+def _corrupted(name: str, what: str, reason: str | None = None) -> DataCorrupted:
+    first_line = what.splitlines()[0][:300] if what else "it cannot be read"
+    return DataCorrupted(
+        f"Data file {name} is damaged: {first_line.rstrip('.')}. Restore it from a backup, or overwrite its partition.",
+        reason=reason,
+        metadata={"path": name},
+    )

@@ -1,0 +1,271 @@
+"""Superseded positions: which rows of a primary-key bucket's live files a read leaves out (ARCHITECTURE, decision 9).
+
+Objectives, which conflict: what needs no merging is not touched; keys are read once, and nothing but keys, sequence
+columns and kinds; memory is bounded whatever a bucket holds; the answer is a pure function of files that never change,
+so that it can be cached and computed anywhere.
+
+A bucket's files are split into sections whose key ranges do not meet. A section of one file without deletes costs
+nothing, one of a single file with deletes only its kinds. Others are merged at once where their keys fit into the
+memory given, else step by step: a row group of each file is held, all rows up to the lowest of the files' last keys
+held are complete and merged, then the files that ran dry go on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakelog.errors import DataCorrupted
+from lakelog.format.merge import MergeRun, find_superseded
+from lakelog.format.ordering import comparable_keys
+from lakelog.format.rowkind import ROW_KIND_COLUMN, is_retract
+from lakelog.format.schema import TableSchema
+from lakelog.format.sections import KeyRange, split_sections
+from lakelog.options.table_options import SEQUENCE_DELETE_RETENTION, SEQUENCE_FIELD, SEQUENCE_SORT_ORDER
+from lakelog.options.values import TableOptions
+from lakelog.storage.live_file import LiveFile
+from lakelog.storage.parquet_reader import DataFileReader
+from lakelog.storage.store import ObjectStore
+
+DEFAULT_MERGE_MEMORY_BYTES: Final = 256 << 20
+"""Of key columns held at once; merging them takes about three times as much for a moment."""
+
+_ASSUMED_TEXT_BYTES: Final = 40
+_READ_THREADS: Final = 2
+
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class MergePolicy:
+    """What decides between rows of one key (SEMANTICS.md 1.3). Picklable, hashable.
+
+    Args:
+        key: The primary key's columns without partition columns.
+        sequence: `sequence.field`.
+        sequence_descending: `sequence.field.sort-order` is desc.
+        delete_retention_ms: `sequence.delete-retention`.
+    """
+
+    key: tuple[str, ...]
+    sequence: tuple[str, ...]
+    sequence_descending: bool
+    delete_retention_ms: int
+
+
+def to_merge_policy(schema: TableSchema, options: TableOptions) -> MergePolicy:
+    """The policy of a table with a primary key. Pure."""
+    return MergePolicy(
+        schema.trimmed_key,
+        options.get(SEQUENCE_FIELD),
+        options.get(SEQUENCE_SORT_ORDER) == "desc",
+        options.get(SEQUENCE_DELETE_RETENTION),
+    )
+
+
+class SupersededCache:
+    """Positions found before, by file set; the least used go when it is full. Threads may share it.
+
+    Args:
+        max_bytes: What the positions may take; 0 keeps nothing.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._held_bytes = 0
+        self._lock = threading.Lock()
+        self._found: OrderedDict[object, tuple[Positions | None, ...]] = OrderedDict()
+
+    def get(self, key: object) -> tuple[Positions | None, ...] | None:
+        """What was found for these files, or None."""
+        with self._lock:
+            found = self._found.get(key)
+            if found is not None:
+                self._found.move_to_end(key)
+            return found
+
+    def put(self, key: object, found: tuple[Positions | None, ...]) -> None:
+        """Keeps what was found, unless it is larger than the whole cache."""
+        size_bytes = _size_bytes(found)
+        with self._lock:
+            if size_bytes > self._max_bytes or key in self._found:
+                return
+            self._found[key] = found
+            self._held_bytes += size_bytes
+            while self._held_bytes > self._max_bytes:
+                _, dropped = self._found.popitem(last=False)
+                self._held_bytes -= _size_bytes(dropped)
+
+
+def find_superseded_positions(
+    store: ObjectStore,
+    files: Sequence[LiveFile],
+    schema: TableSchema,
+    policy: MergePolicy,
+    *,
+    memory_bytes: int = DEFAULT_MERGE_MEMORY_BYTES,
+    cache: SupersededCache | None = None,
+) -> tuple[Positions | None, ...]:
+    """Finds the rows of one bucket's live files that a read leaves out. Runs on executors; blocks on storage.
+
+    Args:
+        store: Where the table's files are.
+        files: All live files of one bucket (or all whose keys can meet what is read), in the order of
+            `order_snapshot` and `order_ordinal`.
+        schema: What to read with.
+        policy: What decides between rows of one key.
+        memory_bytes: Bytes of key columns to hold at once; a row group's keys of each overlapping file in any case.
+        cache: Where to look first and to keep the answer.
+
+    Returns:
+        For each file the rising positions to leave out; None: the whole file is read as it is.
+
+    Raises:
+        DataCorrupted: A file is damaged; named.
+    """
+    if all(file.delete_count == 0 for file in files) and len(files) < 2:
+        return (None,) * len(files)
+    cache_key = (store.location, tuple(file.path for file in files), policy)
+    if cache is not None and (known := cache.get(cache_key)) is not None:
+        return known
+    found: list[Positions | None] = [None] * len(files)
+    for section in split_sections([KeyRange(file.min_key, file.max_key) for file in files]):
+        merge = _Section(store, [files[place] for place in section], schema, policy)
+        for place, positions in zip(section, merge.find(memory_bytes), strict=True):
+            found[place] = positions if positions is not None and len(positions) else None
+    result = tuple(found)
+    if cache is not None:
+        cache.put(cache_key, result)
+    return result
+
+
+class _Section:
+    """Files whose key ranges meet."""
+
+    def __init__(self, store: ObjectStore, files: Sequence[LiveFile], schema: TableSchema, policy: MergePolicy) -> None:
+        self._store = store
+        self._files = files
+        self._policy = policy
+        self._fields = [schema.arrow.field(name) for name in (*policy.key, *policy.sequence)]
+
+    def find(self, memory_bytes: int) -> list[Positions | None]:
+        if len(self._files) == 1:
+            return [self._find_deletes(self._files[0])]
+        expected = sum(file.row_count for file in self._files) * sum(_width(field.type) for field in self._fields)
+        return [*(self._merge_at_once() if expected <= memory_bytes else self._merge_by_steps())]
+
+    def _find_deletes(self, file: LiveFile) -> Positions | None:
+        if file.delete_count == 0:
+            return None
+        kinds = self._read(file, [_KIND_FIELD]).column(ROW_KIND_COLUMN)
+        return np.flatnonzero(is_retract(kinds))
+
+    def _merge_at_once(self) -> list[Positions]:
+        with ThreadPoolExecutor(_READ_THREADS) as pool:
+            tables = list(pool.map(lambda file: self._read(file, self._columns_of(file)), self._files))
+        return self._find_in(tables)
+
+    def _merge_by_steps(self) -> list[Positions]:
+        cursors = [_Cursor(self._store, file, self._columns_of(file)) for file in self._files]
+        found: list[list[Positions]] = [[np.empty(0, np.int64)] for _ in cursors]
+        while True:
+            for cursor in cursors:
+                cursor.fill()
+            if all(cursor.held.num_rows == 0 for cursor in cursors):
+                return [np.concatenate(positions) for positions in found]
+            starts = [cursor.start for cursor in cursors]
+            tables = [cursor.take(count) for cursor, count in zip(cursors, self._complete(cursors), strict=True)]
+            for place, positions in enumerate(self._find_in(tables)):
+                found[place].append(positions + starts[place])
+
+    def _complete(self, cursors: Sequence[_Cursor]) -> list[int]:
+        """How many of each cursor's held rows have keys that no row still to be read can have."""
+        names = self._policy.key
+        keys = comparable_keys([pa.concat_tables([c.held.select(names) for c in cursors]).column(n) for n in names])
+        ends = np.cumsum([cursor.held.num_rows for cursor in cursors])
+        held = np.split(keys, ends[:-1])
+        for cursor, own in zip(cursors, held, strict=True):
+            if (own[1:] < own[:-1]).any():
+                raise DataCorrupted(
+                    f"Data file {self._store.location}{cursor.file.path} is damaged: its rows are not sorted by "
+                    f"{', '.join(names)}. Restore it from a backup, or overwrite its partition.",
+                    metadata={"path": cursor.file.path},
+                )
+        open_ends = [own[-1] for cursor, own in zip(cursors, held, strict=True) if cursor.has_more and len(own)]
+        if not open_ends:
+            return [len(own) for own in held]
+        return [int(np.searchsorted(own, min(open_ends), side="right")) for own in held]
+
+    def _find_in(self, tables: Sequence[pa.Table]) -> list[Positions]:
+        runs = [
+            MergeRun(table, commit_time_ms=file.order_time_ms) for table, file in zip(tables, self._files, strict=True)
+        ]
+        return find_superseded(
+            runs,
+            self._policy.key,
+            self._policy.sequence,
+            sequence_descending=self._policy.sequence_descending,
+            delete_retention_ms=self._policy.delete_retention_ms,
+        )
+
+    def _columns_of(self, file: LiveFile) -> list[pa.Field]:
+        return [*self._fields, _KIND_FIELD] if file.delete_count else self._fields
+
+    def _read(self, file: LiveFile, fields: Sequence[pa.Field]) -> pa.Table:
+        with DataFileReader(self._store, file) as reader:
+            mapping = reader.map_columns(fields)
+            groups = range(reader.metadata.num_row_groups)
+            return pa.Table.from_batches(list(reader.read_batches(groups, mapping)), mapping.schema)
+
+
+class _Cursor:
+    """A file's key columns, read row group by row group; the file is open only meanwhile."""
+
+    def __init__(self, store: ObjectStore, file: LiveFile, fields: Sequence[pa.Field]) -> None:
+        self.file = file
+        self.held = pa.schema(fields).empty_table()
+        self.start = 0
+        self.has_more = file.row_count > 0
+        self._store = store
+        self._fields = fields
+        self._next_group = 0
+
+    def fill(self) -> None:
+        """Reads the next row group if nothing is held."""
+        while self.held.num_rows == 0 and self.has_more:
+            with DataFileReader(self._store, self.file) as reader:
+                mapping = reader.map_columns(self._fields)
+                self.held = pa.Table.from_batches(
+                    list(reader.read_batches([self._next_group], mapping)), mapping.schema
+                )
+                self._next_group += 1
+                self.has_more = self._next_group < reader.metadata.num_row_groups
+
+    def take(self, count: int) -> pa.Table:
+        """Takes so many rows from the front."""
+        taken = self.held.slice(0, count)
+        self.held = self.held.slice(count)
+        self.start += count
+        return taken
+
+
+_KIND_FIELD: Final = pa.field(ROW_KIND_COLUMN, pa.int8())
+
+
+def _width(data_type: pa.DataType) -> int:
+    try:
+        return max(1, int(data_type.bit_width) // 8)
+    except ValueError:
+        return _ASSUMED_TEXT_BYTES
+
+
+def _size_bytes(found: tuple[Positions | None, ...]) -> int:
+    return 128 * (1 + len(found)) + sum(positions.nbytes for positions in found if positions is not None)

@@ -1,0 +1,347 @@
+"""Writing a table's rows into the data files of one attempt, in bounded memory.
+
+Objectives, which conflict: as few and as large files as the target size allows; memory bounded whatever arrives; both
+cores busy; the same rows in the same calls make the same files. So:
+
+1. Rows of primary-key tables are collected up to `write-buffer-size`, then each bucket's become one sorted run with one
+   row a key, and the next buffer makes further runs, which come later in the commit's order.
+2. Rows of append tables are collected by partition and bucket and written a row group at a time, in the order in which
+   they came. Where more wait than the buffer holds, the largest are written out first; where too many files are open,
+   the one that was used longest ago is finished.
+3. Encoding and writing happen in two lanes, each a thread of its own that does its work in order; a bucket belongs to
+   one lane, so its order survives. The caller waits where a lane is two row groups behind.
+4. A failure in a lane is raised by the next call; `abort` then takes all files back.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakelog.errors import LakelogError
+from lakelog.format.files import DataFile
+from lakelog.format.merge import merge_batch
+from lakelog.format.schema import TableSchema
+from lakelog.options.table_options import FILE_COMPRESSION, WRITE_BUFFER_SIZE
+from lakelog.options.values import TableOptions
+from lakelog.storage.file_builder import FileBuilder
+from lakelog.storage.parquet_writer import ROW_GROUP_BYTES, ROW_GROUP_ROWS, FileEncoding, plan_encoding
+from lakelog.storage.routing import RoutedRows, route_rows, to_routing
+from lakelog.storage.store import ObjectStore
+from lakelog.storage.superseded import to_merge_policy
+
+LANES: Final = 2
+_LANE_DEPTH: Final = 2
+_MAX_OPEN_FILES: Final = 64
+_ROWS_BEFORE_SECOND_FILE: Final = 4 * ROW_GROUP_ROWS
+"""Rows without an order fill one file alone up to here; more are worth a second file that is written beside it."""
+
+Kinds = npt.NDArray[np.int8]
+GroupKey = tuple[bytes, int, int]
+"""Encoded partition, bucket, and the number of the file beside others of the same bucket."""
+
+
+@dataclass
+class _Pending:
+    """Rows of one bucket of an append table that wait to fill a row group."""
+
+    tables: list[pa.Table] = field(default_factory=list)
+    rows: int = 0
+    size_bytes: int = 0
+    files: list[DataFile] = field(default_factory=list)
+    open_file: FileBuilder | None = None
+    last_used: int = 0
+
+
+class TableWriter:
+    """Writes rows into new files of a table. For one thread at a time; blocks on storage.
+
+    Exactly one of `finish` and `abort` ends it.
+
+    Args:
+        store: Where the table's files are.
+        schema: What to write with.
+        options: The table's.
+        attempt_id: Whose files they are; or a function that gives it, called from any thread when the first file is begun.
+        name_prefix: Begins each file's name; tasks that write for one attempt must differ in it.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        schema: TableSchema,
+        options: TableOptions,
+        attempt_id: str | Callable[[], str],
+        *,
+        name_prefix: str = "",
+    ) -> None:
+        has_key = bool(schema.primary_key)
+        self._store = store
+        self._schema = schema
+        self._routing = to_routing(schema, options)
+        self._policy = to_merge_policy(schema, options) if has_key else None
+        self._compression: str = options.get(FILE_COMPRESSION)
+        self._buffer_bytes: int = options.get(WRITE_BUFFER_SIZE)
+        self._target_bytes = options.target_file_size_bytes(has_key)
+        self._attempt_id = attempt_id
+        self._name_prefix = name_prefix
+        self._lanes = [_Lane() for _ in range(LANES)]
+        self._encoding: FileEncoding | None = None
+        self._builders: list[FileBuilder] = []
+        # SUBTLE: both lanes take numbers; `next` of a counter is atomic, `+= 1` is not.
+        self._file_numbers = itertools.count(1)
+        self._runs: list[list[DataFile]] = []
+        self._buffer: list[tuple[pa.Table, Kinds | None]] = []
+        self._buffered_bytes = 0
+        self._pending: dict[GroupKey, _Pending] = {}
+        self._pending_bytes = 0
+        self._is_unordered = self._routing.bucket_count <= 0 and not schema.partition_by
+        self._beside = 0
+        self._rows = 0
+        self._uses = 0
+
+    @property
+    def row_count(self) -> int:
+        """Rows taken so far."""
+        return self._rows
+
+    def write(self, table: pa.Table, kinds: Kinds | None = None) -> None:
+        """Takes rows, in the order that decides between rows of one key.
+
+        Args:
+            table: The table's columns in their types; in rows that take away, others than the key's may be NULL.
+            kinds: A code for each row; None: all are +I, as always in append tables.
+        """
+        for lane in self._lanes:
+            lane.check()
+        self._rows += table.num_rows
+        # Slices, which copy nothing: a table larger than the buffer passes through it in parts.
+        length = max(1, table.num_rows * self._buffer_bytes // max(1, table.nbytes))
+        for start in range(0, table.num_rows, length):
+            part = table.slice(start, length)
+            if self._policy is None:
+                self._write_append(part)
+            else:
+                self._buffer_run(part, None if kinds is None else kinds[start : start + length])
+
+    def finish(self) -> tuple[DataFile, ...]:
+        """Writes what waits, makes all files durable and returns them in the order the commit must list them."""
+        if self._buffer:
+            self._flush_runs()
+        for key, pending in self._pending.items():
+            self._submit_pending(key, pending)
+            self._lane_of(key).submit(partial(_close, pending))
+        for lane in self._lanes:
+            lane.close()
+        runs = [file for run in self._runs for file in run]
+        return (*runs, *(file for pending in self._pending.values() for file in pending.files))
+
+    def abort(self) -> None:
+        """Takes back every file that was written; never raises for what cannot be removed."""
+        for lane in self._lanes:
+            lane.cancel()
+        for builder in self._builders:
+            builder.abort()
+        written = [builder.path for builder in self._builders]
+        try:
+            self._store.delete_many(written)
+        except LakelogError:
+            # What stays belongs to an attempt that is never committed; the collector finds it.
+            return
+
+    # Primary-key tables: sorted runs
+
+    def _buffer_run(self, table: pa.Table, kinds: Kinds | None) -> None:
+        self._buffer.append((table, kinds))
+        self._buffered_bytes += table.nbytes
+        if self._buffered_bytes >= self._buffer_bytes:
+            self._flush_runs()
+
+    def _flush_runs(self) -> None:
+        tables = [table for table, _ in self._buffer]
+        table = pa.concat_tables(tables).combine_chunks()
+        kinds = _concat_kinds(self._buffer)
+        self._buffer, self._buffered_bytes = [], 0
+        encoding = self._plan_encoding(table)
+        for routed in route_rows(table, self._routing):
+            run: list[DataFile] = []
+            self._runs.append(run)
+            lane = self._lanes[len(self._runs) % LANES]
+            lane.submit(partial(self._write_run, table, kinds, routed, encoding, run))
+        # The buffer's memory must be free before the next one is filled.
+        for lane in self._lanes:
+            lane.wait()
+
+    def _write_run(
+        self, table: pa.Table, kinds: Kinds | None, routed: RoutedRows, encoding: FileEncoding, run: list[DataFile]
+    ) -> None:
+        """Writes one bucket's rows as one sorted run, in as many files as the target size asks for."""
+        rows = self._merge(table, routed)
+        run_kinds = None
+        if rows is not None:
+            table = table.take(pa.array(rows))
+        if kinds is not None:
+            run_kinds = kinds if rows is None else kinds[rows]
+            run_kinds = run_kinds if run_kinds.any() else None
+        while table.num_rows:
+            builder = self._start_file(routed.partition, routed.bucket, encoding, run_kinds is not None)
+            taken = builder.write_until_full(table, run_kinds)
+            run.append(builder.finish())
+            table = table.slice(taken)
+            run_kinds = None if run_kinds is None else run_kinds[taken:]
+
+    def _merge(self, table: pa.Table, routed: RoutedRows) -> npt.NDArray[np.int64] | None:
+        """The positions of the rows of a bucket that stay, in the order of the key; None: all rows as they are."""
+        assert self._policy is not None
+        narrow = table.select([*self._policy.key, *self._policy.sequence])
+        positions = np.arange(table.num_rows) if routed.positions is None else routed.positions
+        if routed.positions is not None:
+            narrow = narrow.take(pa.array(positions))
+        numbered = narrow.append_column(_POSITION_COLUMN, pa.array(positions))
+        merged = merge_batch(
+            numbered, self._policy.key, self._policy.sequence, sequence_descending=self._policy.sequence_descending
+        )
+        if merged is numbered and routed.positions is None:
+            return None
+        kept: npt.NDArray[np.int64] = merged.column(_POSITION_COLUMN).to_numpy()
+        return kept
+
+    # Append tables: rows in the order they came
+
+    def _write_append(self, table: pa.Table) -> None:
+        for routed in route_rows(table, self._routing):
+            rows = table if routed.positions is None else table.take(pa.array(routed.positions))
+            for start in range(0, rows.num_rows, ROW_GROUP_ROWS):
+                self._add_pending(routed, rows.slice(start, ROW_GROUP_ROWS))
+
+    def _add_pending(self, routed: RoutedRows, rows: pa.Table) -> None:
+        key = (routed.partition, routed.bucket, self._beside)
+        pending = self._pending.setdefault(key, _Pending())
+        self._uses += 1
+        pending.last_used = self._uses
+        pending.tables.append(rows)
+        pending.rows += rows.num_rows
+        pending.size_bytes += rows.nbytes
+        self._pending_bytes += rows.nbytes
+        if pending.rows >= ROW_GROUP_ROWS or pending.size_bytes >= min(ROW_GROUP_BYTES, self._target_bytes):
+            self._submit_pending(key, pending)
+            if self._is_unordered and self._rows > _ROWS_BEFORE_SECOND_FILE:
+                self._beside = (self._beside + 1) % LANES
+        while self._pending_bytes > self._buffer_bytes:
+            largest = max(self._pending, key=lambda each: self._pending[each].size_bytes)
+            self._submit_pending(largest, self._pending[largest])
+
+    def _submit_pending(self, key: GroupKey, pending: _Pending) -> None:
+        if not pending.tables:
+            return
+        table = pa.concat_tables(pending.tables)
+        self._pending_bytes -= pending.size_bytes
+        pending.tables, pending.rows, pending.size_bytes = [], 0, 0
+        encoding = self._plan_encoding(table)
+        self._lane_of(key).submit(partial(self._append_to_file, key, pending, table, encoding))
+        self._close_unused(key)
+
+    def _append_to_file(self, key: GroupKey, pending: _Pending, table: pa.Table, encoding: FileEncoding) -> None:
+        while table.num_rows:
+            if pending.open_file is None:
+                pending.open_file = self._start_file(key[0], key[1], encoding, with_row_kind=False)
+            taken = pending.open_file.write_until_full(table, None)
+            table = table.slice(taken)
+            if pending.open_file.is_full:
+                _close(pending)
+
+    def _close_unused(self, key: GroupKey) -> None:
+        used = [each for each, pending in self._pending.items() if pending.open_file is not None]
+        if len(used) > _MAX_OPEN_FILES:
+            oldest = min((each for each in used if each != key), key=lambda each: self._pending[each].last_used)
+            pending = self._pending[oldest]
+            self._lane_of(oldest).submit(partial(_close, pending))
+
+    def _lane_of(self, key: GroupKey) -> _Lane:
+        return self._lanes[(key[1] + key[2] + sum(key[0])) % LANES]
+
+    # Both
+
+    def _start_file(self, partition: bytes, bucket: int, encoding: FileEncoding, with_row_kind: bool) -> FileBuilder:
+        attempt_id = self._attempt_id if isinstance(self._attempt_id, str) else self._attempt_id()
+        builder = FileBuilder(
+            self._store,
+            f"data/{attempt_id}/{self._name_prefix}{next(self._file_numbers):05d}-{bucket}.parquet",
+            self._schema,
+            encoding,
+            partition=partition,
+            bucket=bucket,
+            with_row_kind=with_row_kind,
+            target_size_bytes=self._target_bytes,
+        )
+        self._builders.append(builder)
+        return builder
+
+    def _plan_encoding(self, table: pa.Table) -> FileEncoding:
+        """Decided by the first rows for all files, so that their order of arrival in the lanes does not matter."""
+        if self._encoding is None:
+            self._encoding = plan_encoding(table, self._compression)
+        return self._encoding
+
+
+_POSITION_COLUMN: Final = "\x00position"
+
+
+def _close(pending: _Pending) -> None:
+    if pending.open_file is not None:
+        pending.files.append(pending.open_file.finish())
+        pending.open_file = None
+
+
+def _concat_kinds(parts: list[tuple[pa.Table, Kinds | None]]) -> Kinds | None:
+    if all(kinds is None for _, kinds in parts):
+        return None
+    return np.concatenate([np.zeros(table.num_rows, np.int8) if kinds is None else kinds for table, kinds in parts])
+
+
+class _Lane:
+    """A thread that does its work in order; whoever gives it more than it can do waits."""
+
+    def __init__(self) -> None:
+        self._executor: ThreadPoolExecutor | None = None
+        self._waiting: list[Future[None]] = []
+
+    def submit(self, work: Callable[[], None]) -> None:
+        """Does the work after all that was given before; blocks while the lane is `_LANE_DEPTH` behind."""
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(1, thread_name_prefix="lakelog-write")
+        while len(self._waiting) >= _LANE_DEPTH:
+            self._waiting.pop(0).result()
+        self._waiting.append(self._executor.submit(work))
+
+    def check(self) -> None:
+        """Raises the failure of work that is done."""
+        while self._waiting and self._waiting[0].done():
+            self._waiting.pop(0).result()
+
+    def wait(self) -> None:
+        """Blocks until all is done; raises the first failure."""
+        while self._waiting:
+            self._waiting.pop(0).result()
+
+    def close(self) -> None:
+        """Waits for all work, then ends the thread."""
+        try:
+            self.wait()
+        finally:
+            if self._executor is not None:
+                self._executor.shutdown()
+
+    def cancel(self) -> None:
+        """Ends the thread after the work it is at."""
+        if self._executor is not None:
+            self._executor.shutdown(wait=True, cancel_futures=True)
+        self._waiting = []

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import dataclasses
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lakelog.errors import DataCorrupted
+from lakelog.format.schema import TableSchema, assign_field_ids
+from lakelog.options.values import TableOptions
+from lakelog.storage.live_file import LiveFile
+from lakelog.storage.memory import MemoryStore
+from lakelog.storage.superseded import (
+    MergePolicy,
+    SupersededCache,
+    find_superseded_positions,
+    to_merge_policy,
+)
+
+from .data_files import write_data_file
+
+SCHEMA = TableSchema(
+    0,
+    assign_field_ids(
+        pa.schema(
+            [
+                pa.field("part", pa.string(), nullable=False),
+                pa.field("id", pa.int64(), nullable=False),
+                pa.field("sub", pa.string(), nullable=False),
+                pa.field("seq", pa.int32()),
+                pa.field("v", pa.string()),
+            ]
+        )
+    ),
+    primary_key=("part", "id", "sub"),
+    partition_by=("part",),
+)
+POLICY = to_merge_policy(SCHEMA, TableOptions({}))
+INSERT, DELETE = 0, 3
+
+
+def key_bytes(number: int) -> bytes:
+    return number.to_bytes(8, "big")
+
+
+def write_run(store: MemoryStore, order: int, ids: list[int], kinds: list[int] | None = None) -> LiveFile:
+    ids = sorted(ids)
+    columns = {
+        "part": ["p"] * len(ids),
+        "id": ids,
+        "sub": ["s"] * len(ids),
+        "seq": [order] * len(ids),
+        "v": [f"{order}"] * len(ids),
+    }
+    table = pa.table(columns, schema=SCHEMA.arrow)
+    if kinds is not None:
+        table = table.append_column("_row_kind", pa.array(kinds, pa.int8()))
+    file = write_data_file(store, f"data/{order}/f", SCHEMA, table, row_group_rows=7, order=order)
+    return dataclasses.replace(file, min_key=key_bytes(ids[0]), max_key=key_bytes(ids[-1]))
+
+
+def to_lists(found: tuple[np.ndarray | None, ...]) -> list[list[int] | None]:
+    return [None if positions is None else positions.tolist() for positions in found]
+
+
+def test_policy_comes_from_key_and_options() -> None:
+    options = TableOptions({"sequence.field": "seq", "sequence.field.sort-order": "desc"})
+    assert to_merge_policy(SCHEMA, options) == MergePolicy(("id", "sub"), ("seq",), True, 86_400_000)
+
+
+def test_files_that_overlap_nothing_are_not_even_opened() -> None:
+    store = MemoryStore()
+    files = [write_run(store, 1, list(range(50))), write_run(store, 2, list(range(50, 90)))]
+    store.delete_many([file.path for file in files])
+    assert find_superseded_positions(store, files, SCHEMA, POLICY) == (None, None)
+
+
+def test_the_later_file_wins_and_deletes_are_left_out() -> None:
+    store = MemoryStore()
+    files = [
+        write_run(store, 1, [1, 2, 3, 4]),
+        write_run(store, 2, [2, 9], [INSERT, INSERT]),
+        write_run(store, 3, [3, 9], [DELETE, INSERT]),
+        write_run(store, 4, [20, 21], [DELETE, INSERT]),
+    ]
+    assert to_lists(find_superseded_positions(store, files, SCHEMA, POLICY)) == [[1, 2], [1], [0], [0]]
+
+
+def test_merging_by_steps_finds_what_merging_at_once_finds() -> None:
+    random = np.random.default_rng(5)
+    store = MemoryStore()
+    files = []
+    for order in range(1, 9):
+        ids = np.unique(random.integers(0, 400, int(random.integers(1, 200)))).tolist()
+        kinds = random.choice([INSERT, DELETE], len(ids), p=[0.8, 0.2]).tolist() if order % 2 else None
+        files.append(write_run(store, order, ids, kinds))
+    for policy in (POLICY, dataclasses.replace(POLICY, sequence=("seq",), sequence_descending=True)):
+        at_once = find_superseded_positions(store, files, SCHEMA, policy)
+        by_steps = find_superseded_positions(store, files, SCHEMA, policy, memory_bytes=1)
+        assert to_lists(by_steps) == to_lists(at_once)
+        assert sum(len(positions) for positions in at_once if positions is not None) > 100
+
+
+def test_all_rows_of_one_key_prefix_are_merged_by_steps_too() -> None:
+    store = MemoryStore()
+    files = []
+    for order in (1, 2, 3):
+        subs = [f"{number:04d}" for number in range(0, 60, order)]
+        columns = {"part": ["p"] * len(subs), "id": [7] * len(subs), "sub": subs, "seq": [0] * len(subs), "v": subs}
+        files.append(
+            write_data_file(
+                store, f"d/{order}", SCHEMA, pa.table(columns, schema=SCHEMA.arrow), row_group_rows=5, order=order
+            )
+        )
+    found = find_superseded_positions(store, files, SCHEMA, POLICY, memory_bytes=1)
+    assert to_lists(found) == to_lists(find_superseded_positions(store, files, SCHEMA, POLICY))
+    assert found[0] is not None
+    assert len(found[0]) == len({*range(0, 60, 2), *range(0, 60, 3)})
+    assert found[2] is None
+
+
+def test_merging_by_steps_refuses_a_file_that_is_not_sorted() -> None:
+    store = MemoryStore()
+    columns = {"part": ["p"] * 3, "id": [3, 1, 2], "sub": ["s"] * 3, "seq": [0] * 3, "v": [""] * 3}
+    unsorted = write_data_file(store, "d/u", SCHEMA, pa.table(columns, schema=SCHEMA.arrow), order=2)
+    files = [write_run(store, 1, [1, 2, 3]), unsorted]
+    with pytest.raises(DataCorrupted, match=r"d/u is damaged: its rows are not sorted by id, sub"):
+        find_superseded_positions(store, files, SCHEMA, POLICY, memory_bytes=1)
+
+
+def test_the_cache_answers_without_reading_and_stays_in_its_bounds() -> None:
+    store = MemoryStore()
+    first = [write_run(store, 1, list(range(100))), write_run(store, 2, list(range(100)))]
+    second = [first[0], write_run(store, 3, list(range(50)))]
+    cache = SupersededCache(1500)
+    answer = find_superseded_positions(store, first, SCHEMA, POLICY, cache=cache)
+    store.delete(first[1].path)
+    assert find_superseded_positions(store, first, SCHEMA, POLICY, cache=cache) is answer
+    find_superseded_positions(store, second, SCHEMA, POLICY, cache=cache)
+    with pytest.raises(DataCorrupted, match="missing"):
+        find_superseded_positions(store, first, SCHEMA, POLICY, cache=cache)
+
+
+def test_another_policy_is_another_answer() -> None:
+    store = MemoryStore()
+    files = [write_run(store, 2, [1, 2]), write_run(store, 1, [1, 2])]
+    cache = SupersededCache(1 << 20)
+    by_sequence = dataclasses.replace(POLICY, sequence=("seq",))
+    assert to_lists(find_superseded_positions(store, files, SCHEMA, POLICY, cache=cache)) == [[0, 1], None]
+    assert to_lists(find_superseded_positions(store, files, SCHEMA, by_sequence, cache=cache)) == [None, [0, 1]]
+
+
+def test_what_executors_get_pickles() -> None:
+    store = MemoryStore()
+    file = write_run(store, 1, [1])
+    assert pickle.loads(pickle.dumps((file, SCHEMA, POLICY))) == (file, SCHEMA, POLICY)
