@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from lakelog.arguments import to_epoch_ms, to_option_texts
 from lakelog.errors import InvalidArgument
+from lakelog.format.files import FILE_SCHEMA
 from lakelog.format.filter import Filter, parse_filter
 from lakelog.format.plan import AtSnapshot, AtTime, InRange, Plan, PlanRequest
 from lakelog.format.rowkind import ROW_KIND_COLUMN
@@ -66,7 +67,7 @@ class Scan:
 
     @property
     def snapshot_id(self) -> int | None:
-        """The snapshot that is read, or the last of the range; None for a table without snapshots."""
+        """The snapshot that is read, or the last of the range; None where there is none to read."""
         return None if self._plan.snapshot is None else self._plan.snapshot.snapshot_id
 
     @property
@@ -191,7 +192,11 @@ def plan_changes(
 
     Snapshots that overwrote or compacted show nothing (SEMANTICS.md 5.2).
     """
-    plan, parsed = _plan(catalog, info, InRange(after, until), filter, merged=False)
+    if after == until:
+        parsed = None if filter is None else parse_filter(filter, info.schema.arrow)
+        plan = Plan(info, info.schema, {}, None, FILE_SCHEMA.empty_table())
+    else:
+        plan, parsed = _plan(catalog, info, InRange(after, until), filter, merged=False)
     shown = {each.snapshot_id for each in plan.range_snapshots if each.kind is SnapshotKind.APPEND}
     files = [file for file in to_live_files(plan.files) if file.added_snapshot in shown]
     files.sort(key=lambda file: (file.added_snapshot, file.partition, file.bucket, file.order_ordinal))
