@@ -24,6 +24,7 @@ from lakelog.options.values import ScanOptions, TableOptions
 from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN, FileScan, ScanColumns
 from lakelog.storage.live_file import to_live_files
 from lakelog.storage.parquet_writer import plan_file_schema
+from lakelog.storage.routing import find_buckets, to_routing
 from lakelog.storage.superseded import to_merge_policy
 
 if TYPE_CHECKING:
@@ -257,23 +258,27 @@ def _plan(
     schema = info.schema
     while True:
         parsed = None if condition is None else parse_filter(condition, schema.arrow)
-        plan = catalog.metastore.plan(_to_request(info.table_uuid, at, parsed, schema, merged))
+        plan = catalog.metastore.plan(_to_request(info, at, parsed, schema, merged))
         if plan.schema.schema_id == schema.schema_id:
             return plan, parsed
         schema = plan.schema
 
 
-def _to_request(table_uuid: str, at: State, parsed: Filter | None, schema: TableSchema, merged: bool) -> PlanRequest:
+def _to_request(info: TableInfo, at: State, parsed: Filter | None, schema: TableSchema, merged: bool) -> PlanRequest:
     if parsed is None:
-        return PlanRequest(table_uuid, at)
+        return PlanRequest(info.table_uuid, at)
     ids = schema.field_ids
+    predicate = parsed.to_predicate(ids)
+    # Buckets and bucket keys never change, so those of the handle are right.
+    buckets = find_buckets(predicate, to_routing(schema, TableOptions(info.options)))
     if not schema.primary_key:
-        return PlanRequest(table_uuid, at, parsed.to_predicate(ids))
-    # SUBTLE: a file may be left out for its key only. Left out for another column, its rows would no longer hide the
-    # older ones of their keys, which then would come back.
-    key_ids = {name: ids[name] for name in schema.primary_key} if merged else ids
+        return PlanRequest(info.table_uuid, at, predicate, buckets)
+    if merged:
+        # SUBTLE: a file may be left out for its key only. Left out for another column, its rows would no longer hide
+        # the older ones of their keys, which then would come back.
+        predicate = parsed.to_predicate({name: ids[name] for name in schema.primary_key})
     first_key, last_key = parsed.key_bounds(schema.trimmed_key)
-    return PlanRequest(table_uuid, at, parsed.to_predicate(key_ids), first_key=first_key, last_key=last_key)
+    return PlanRequest(info.table_uuid, at, predicate, buckets, first_key=first_key, last_key=last_key)
 
 
 def _to_columns(
@@ -296,8 +301,17 @@ def _to_columns(
         if without_deletes:
             adds = _is_addition()
             condition = adds if condition is None else condition & adds
-    predicate = None if parsed is None else parsed.to_predicate(schema.field_ids)
-    return ScanColumns(tuple(read), names, condition, predicate)
+    if parsed is None:
+        return ScanColumns(tuple(read), names, condition, (ROW_KIND_COLUMN,) if condition is not None else ())
+    ids = schema.field_ids
+    return ScanColumns(
+        tuple(read),
+        names,
+        condition,
+        (*parsed.columns, ROW_KIND_COLUMN) if without_deletes else parsed.columns,
+        parsed.to_predicate(ids),
+        parsed.to_predicate({name: ids[name] for name in schema.trimmed_key}) if schema.primary_key else None,
+    )
 
 
 def _is_addition() -> pc.Expression:
