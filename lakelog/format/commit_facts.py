@@ -1,0 +1,178 @@
+"""What the commit gate's rules are about: the facts that they rest on, frozen, read while the heads are locked."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lakelog.format.commit import BucketRef
+from lakelog.format.files import DataFile
+
+
+class AttemptState(enum.Enum):
+    """Where an attempt is in its life; only OPEN ever changes."""
+
+    OPEN = "open"
+    COMMITTED = "committed"
+    DOOMED = "doomed"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An attempt as the store knows it.
+
+    Args:
+        attempt_id: 32 hexadecimal digits.
+        state: Where it is in its life.
+        table_uuids: The tables it was opened for.
+    """
+
+    attempt_id: str
+    state: AttemptState
+    table_uuids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TableHead:
+    """What moves with each commit of a table, and what a commit must fit. Times are milliseconds since the epoch.
+
+    Args:
+        table_id: The store's own number of the table; locks are taken in its order.
+        table_uuid: The table.
+        name: `database.table`, for messages.
+        schema_id: What new files must be written with.
+        bucket_count: Number of buckets; -1 for a table without buckets.
+        partitioned: Whether the table has partition columns.
+        latest_snapshot_id: 0 before the first commit.
+        latest_uuid: That snapshot's uuid; empty before the first commit.
+        earliest_snapshot_id: The oldest one kept; 1 before the first commit.
+        committed_at_ms: When the newest snapshot was committed; 0 before the first.
+        watermark_ms: The table's; None while no commit has given one.
+        total_rows: In live files.
+        total_files: That are live.
+        total_bytes: Of live files.
+        next_file_id: The id that the next file gets.
+    """
+
+    table_id: int
+    table_uuid: str
+    name: str
+    schema_id: int
+    bucket_count: int
+    partitioned: bool
+    latest_snapshot_id: int = 0
+    latest_uuid: str = ""
+    earliest_snapshot_id: int = 1
+    committed_at_ms: int = 0
+    watermark_ms: int | None = None
+    total_rows: int = 0
+    total_files: int = 0
+    total_bytes: int = 0
+    next_file_id: int = 1
+
+
+@dataclass(frozen=True)
+class RecordedResult:
+    """What was written down of a commit that was applied."""
+
+    attempt_id: str
+    snapshot_id: int | None
+    snapshot_uuid: str
+    committed_at_ms: int
+
+
+@dataclass(frozen=True)
+class WriterFacts:
+    """What is known of a writer at one table.
+
+    Args:
+        result: Of the request's identifier; None: not applied.
+        last_identifier: The highest one applied; None: none yet.
+    """
+
+    result: RecordedResult | None = None
+    last_identifier: int | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """A file's place in the order of its bucket."""
+
+    snapshot_id: int
+    ordinal: int
+    time_ms: int
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """What is known of a file that a change names.
+
+    Args:
+        file_id: The file.
+        path: For messages.
+        partition: Encoded.
+        bucket: Its bucket.
+        place: In the order.
+        removed_snapshot: Which snapshot took it away; None: it is live.
+        removed_by: Who committed that snapshot; empty when the file is live.
+    """
+
+    file_id: int
+    path: str
+    partition: bytes
+    bucket: int
+    place: Place
+    removed_snapshot: int | None = None
+    removed_by: str = ""
+
+
+@dataclass(frozen=True)
+class BucketChange:
+    """A snapshot that brought or took data of a bucket; compactions, which change no data, are not among them."""
+
+    bucket: BucketRef
+    snapshot_id: int
+    writer: str
+
+
+@dataclass(frozen=True)
+class CommitFacts:
+    """All that a verdict rests on, read while the heads are locked.
+
+    Args:
+        heads: By table uuid; a table that is missing does not exist.
+        writers: By table uuid, for the request's writer.
+        writer_epoch: The writer's; 0 when it never registered.
+        attempt: The request's attempt; None when it is not known or none was named.
+        lease_epochs: By lease name; a lease that is missing was never held.
+        files: By table uuid: those of the named files that exist.
+        changes: By table uuid: what happened behind the base to the buckets that must be unchanged.
+    """
+
+    heads: Mapping[str, TableHead]
+    writers: Mapping[str, WriterFacts]
+    writer_epoch: int = 0
+    attempt: Attempt | None = None
+    lease_epochs: Mapping[str, int] | None = None
+    files: Mapping[str, Sequence[FileFacts]] | None = None
+    changes: Mapping[str, Sequence[BucketChange]] | None = None
+
+
+@dataclass(frozen=True)
+class RemovedTotals:
+    """What a change took away."""
+
+    files: int = 0
+    rows: int = 0
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class PlacedFile:
+    """A file with what the gate gave it."""
+
+    file_id: int
+    file: DataFile
+    added_snapshot: int
+    place: Place

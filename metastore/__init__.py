@@ -1,0 +1,1 @@
+"""The metastore: the one service that owns every snapshot and every commit."""

@@ -1,0 +1,65 @@
+"""What runs beside the requests: packing, polling, announcing, listening. It only drives steps; all rules are theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from lakelog.errors import LakelogError
+
+from .service import MetastoreService
+
+log = logging.getLogger(__name__)
+
+POLL_INTERVAL_S: Final = 2.0
+"""How late a watcher is told at worst, when an announcement of another metastore was lost."""
+
+PACK_INTERVAL_S: Final = 1.0
+
+ANNOUNCE_INTERVAL_S: Final = 0.002
+"""Commits within it are announced together, so that announcing costs little however many there are."""
+
+RETRY_INTERVAL_S: Final = 0.5
+"""Pause after a step that failed, usually because the database is away."""
+
+
+class Background:
+    """The tasks that a service needs around it; start and stop it on the service's event loop."""
+
+    def __init__(self, service: MetastoreService) -> None:
+        self._service = service
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Starts the tasks."""
+        watches, packer = self._service.watches, self._service.packer
+        self._tasks = [
+            asyncio.create_task(_repeat("poll", watches.step_poll, POLL_INTERVAL_S)),
+            asyncio.create_task(_repeat("announce", watches.step_announce, ANNOUNCE_INTERVAL_S)),
+            asyncio.create_task(_repeat("listen", watches.run_listen, 0)),
+            asyncio.create_task(_repeat("pack", packer.step, PACK_INTERVAL_S)),
+        ]
+
+    async def stop(self) -> None:
+        """Ends the tasks; idempotent."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _repeat(name: str, step: Callable[[], Awaitable[object]], pause_s: float) -> None:
+    """Runs a step for ever; one that fails is tried again later, since each is safe to repeat."""
+    while True:
+        try:
+            await step()
+        except LakelogError as error:
+            log.warning("background step '%s' failed: %s", name, error)
+            await asyncio.sleep(RETRY_INTERVAL_S)
+        except Exception:
+            log.exception("background step '%s' failed", name)
+            await asyncio.sleep(RETRY_INTERVAL_S)
+        else:
+            await asyncio.sleep(pause_s)

@@ -1,0 +1,282 @@
+"""Databases and tables: names, schemas and options."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from lakelog.clock import Ids
+from lakelog.errors import AlreadyExists, InvalidArgument, NotFound
+from lakelog.format.commit_rules import table_gone
+from lakelog.format.schema import TableSchema, assign_field_ids
+from lakelog.format.table import DatabaseInfo, TableInfo, TableName
+from lakelog.format.types import canonical_schema, check_key_type
+from lakelog.options import TableOptions, check_alter, validate_table_options
+
+from .requests import MAX_COMMENT, check_name, check_properties, check_text, check_uuid
+from .store import NewTable, Store, TableRecord, Transaction, run_transaction
+
+_MAX_NEAREST: Final = 3
+
+
+class Catalog:
+    """The use cases of databases and tables.
+
+    Args:
+        store: Where everything is kept.
+        ids: Names of new tables.
+        warehouse: Absolute URI under which tables get their locations.
+        dropped: Told of each table that was dropped.
+    """
+
+    def __init__(self, store: Store, ids: Ids, warehouse: str, dropped: Callable[[str], None]) -> None:
+        self._store = store
+        self._ids = ids
+        self._warehouse = warehouse.rstrip("/")
+        self._dropped = dropped
+
+    async def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
+        """Makes a database; False when it existed and that was no error."""
+        check_name("database", name)
+        check_text("comment", comment, 0, MAX_COMMENT)
+        created = await run_transaction(self._store, lambda tx: tx.insert_database(name, comment))
+        if not created and not if_not_exists:
+            raise AlreadyExists(
+                f"Database '{name}' exists already. Choose another name, or pass if_not_exists.",
+                reason="DATABASE_EXISTS",
+                metadata={"database": name},
+            )
+        return created
+
+    async def list_databases(self) -> list[DatabaseInfo]:
+        """All databases by name."""
+        return await run_transaction(self._store, lambda tx: tx.list_databases())
+
+    async def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> bool:
+        """Removes a database; False when there was none and that was no error."""
+        check_name("database", name)
+
+        async def drop(tx: Transaction) -> list[str] | None:
+            if not await tx.lock_database(name):
+                if if_exists:
+                    return None
+                raise await _database_not_found(tx, name)
+            tables = await tx.list_tables(name)
+            if tables and not cascade:
+                raise InvalidArgument(
+                    f"Database '{name}' has {len(tables)} tables, for instance '{tables[0]}'. Drop them first, or pass "
+                    "cascade.",
+                    reason="DATABASE_NOT_EMPTY",
+                    metadata={"database": name, "tables": str(len(tables))},
+                )
+            records = [await tx.find_table(TableName(name, table)) for table in tables]
+            uuids = [record.info.table_uuid for record in records if record is not None]
+            for head in (await tx.lock_heads(uuids)).values():
+                await tx.delete_table(head.table_id)
+            await tx.delete_database(name)
+            return uuids
+
+        dropped = await run_transaction(self._store, drop)
+        for table_uuid in dropped or ():
+            self._dropped(table_uuid)
+        return dropped is not None
+
+    async def create_table(
+        self,
+        name: TableName,
+        schema: pa.Schema,
+        *,
+        primary_key: Sequence[str] = (),
+        partition_by: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+        if_not_exists: bool = False,
+        comment: str = "",
+    ) -> tuple[TableInfo, bool]:
+        """Makes a table; the flag is False when it existed and that was no error."""
+        _check_table_name(name)
+        check_text("comment", comment, 0, MAX_COMMENT)
+        options = dict(options or {})
+        check_properties("options", options)
+        columns = make_columns(schema, primary_key, partition_by)
+        validate_table_options(options, columns=columns, primary_key=primary_key, partition_by=partition_by)
+        table_uuid = self._ids.new_id()
+        new = NewTable(
+            table_uuid=table_uuid,
+            name=name,
+            location=f"{self._warehouse}/{table_uuid}/",
+            schema=TableSchema(0, assign_field_ids(columns), tuple(primary_key), tuple(partition_by)),
+            options=options,
+            bucket_count=TableOptions(options).bucket_count(bool(primary_key)),
+            comment=comment,
+        )
+
+        async def create(tx: Transaction) -> tuple[TableRecord, bool]:
+            if not await tx.lock_database(name.database):
+                raise await _database_not_found(tx, name.database)
+            found = await tx.find_table(name)
+            if found is None:
+                return await tx.insert_table(new), True
+            if not if_not_exists:
+                raise AlreadyExists(
+                    f"Table '{name}' exists already. Choose another name, or pass if_not_exists.",
+                    reason="TABLE_EXISTS",
+                    metadata={"table": str(name), "table_uuid": found.info.table_uuid},
+                )
+            return found, False
+
+        record, created = await run_transaction(self._store, create)
+        return record.info, created
+
+    async def get_table(self, name: TableName) -> TableInfo:
+        """A table by name; NotFound names the nearest ones."""
+        _check_table_name(name)
+
+        async def find(tx: Transaction) -> TableRecord:
+            found = await tx.find_table(name)
+            if found is None:
+                raise await _table_not_found(tx, name)
+            return found
+
+        return (await run_transaction(self._store, find)).info
+
+    async def get_table_by_uuid(self, table_uuid: str) -> TableInfo:
+        """A table by uuid; NotFound when it was dropped."""
+        check_uuid("table_uuid", table_uuid)
+        found = await run_transaction(self._store, lambda tx: tx.find_table_by_uuid(table_uuid))
+        if found is None:
+            raise table_gone(table_uuid)
+        return found.info
+
+    async def list_tables(self, database: str) -> list[str]:
+        """Names of a database's tables, sorted."""
+        check_name("database", database)
+
+        async def list_names(tx: Transaction) -> list[str]:
+            names = await tx.list_tables(database)
+            if not names and database not in [found.name for found in await tx.list_databases()]:
+                raise await _database_not_found(tx, database)
+            return names
+
+        return await run_transaction(self._store, list_names)
+
+    async def alter_table(
+        self, table_uuid: str, *, set_options: Mapping[str, str], unset_options: Sequence[str]
+    ) -> TableInfo:
+        """Changes options that may be changed."""
+        check_uuid("table_uuid", table_uuid)
+        check_properties("set_options", set_options)
+
+        async def alter(tx: Transaction) -> TableInfo:
+            heads = await tx.lock_heads([table_uuid])
+            found = await tx.find_table_by_uuid(table_uuid)
+            if found is None or table_uuid not in heads:
+                raise table_gone(table_uuid)
+            current = found.info.options
+            check_alter(current, set_options, unset_options)
+            options = {key: value for key, value in current.items() if key not in unset_options}
+            options.update(set_options)
+            schema = found.info.schema
+            validate_table_options(
+                options, columns=schema.arrow, primary_key=schema.primary_key, partition_by=schema.partition_by
+            )
+            await tx.set_options(found.table_id, options)
+            altered = await tx.find_table_by_uuid(table_uuid)
+            assert altered is not None, "its head is locked"
+            return altered.info
+
+        return await run_transaction(self._store, alter)
+
+    async def drop_table(self, name: TableName, *, if_exists: bool = False) -> bool:
+        """Removes a table from the catalog; False when there was none and that was no error."""
+        _check_table_name(name)
+
+        async def drop(tx: Transaction) -> str | None:
+            found = await tx.find_table(name)
+            # Between finding and locking it may have been dropped: then its head is no more.
+            heads = await tx.lock_heads([found.info.table_uuid]) if found is not None else {}
+            if not heads:
+                if if_exists:
+                    return None
+                raise await _table_not_found(tx, name)
+            for table_uuid, head in heads.items():
+                await tx.delete_table(head.table_id)
+                return table_uuid
+            return None
+
+        table_uuid = await run_transaction(self._store, drop)
+        if table_uuid is None:
+            return False
+        self._dropped(table_uuid)
+        return True
+
+    async def list_schemas(self, table_uuid: str) -> list[TableSchema]:
+        """All versions of a table's schema by id."""
+        check_uuid("table_uuid", table_uuid)
+
+        async def list_versions(tx: Transaction) -> list[TableSchema]:
+            found = await tx.find_table_by_uuid(table_uuid)
+            if found is None:
+                raise table_gone(table_uuid)
+            return await tx.list_schemas(found.table_id)
+
+        return await run_transaction(self._store, list_versions)
+
+
+def make_columns(schema: pa.Schema, primary_key: Sequence[str], partition_by: Sequence[str]) -> pa.Schema:
+    """The columns of a new table: canonical types, key columns NOT NULL, comments kept, other metadata dropped. Pure.
+
+    Raises:
+        InvalidArgument: A type or key column that a table cannot have.
+    """
+    for field in schema:
+        check_text("schema: the name of a column", field.name, 1, 1024)
+    canonical = canonical_schema(schema)
+    keys = set(primary_key)
+    for name in dict.fromkeys([*primary_key, *partition_by]):
+        if name in canonical.names:
+            check_key_type(canonical.field(name).type, name)
+    columns = []
+    for given, field in zip(schema, canonical, strict=True):
+        comment = (given.metadata or {}).get(b"comment")
+        metadata = {b"comment": comment} if comment else None
+        columns.append(pa.field(field.name, field.type, field.nullable and field.name not in keys, metadata))
+    return pa.schema(columns)
+
+
+def _check_table_name(name: TableName) -> None:
+    check_name("database", name.database)
+    check_name("table", name.name)
+
+
+async def _database_not_found(tx: Transaction, name: str) -> NotFound:
+    known = [found.name for found in await tx.list_databases()]
+    return NotFound(
+        f"Database '{name}' does not exist. {_nearest(name, known, 'There is no database yet; create one first.')}",
+        reason="DATABASE_NOT_FOUND",
+        metadata={"database": name},
+    )
+
+
+async def _table_not_found(tx: Transaction, name: TableName) -> NotFound:
+    known = await tx.list_tables(name.database)
+    if not known and name.database not in [found.name for found in await tx.list_databases()]:
+        return await _database_not_found(tx, name.database)
+    nearest = _nearest(name.name, known, f"Database '{name.database}' has no tables.")
+    return NotFound(
+        f"Table '{name}' does not exist. {nearest}", reason="TABLE_NOT_FOUND", metadata={"table": str(name)}
+    )
+
+
+def _nearest(name: str, known: Sequence[str], if_none: str) -> str:
+    if not known:
+        return if_none
+    folded = {other.casefold(): other for other in known}
+    near = difflib.get_close_matches(name.casefold(), folded, n=_MAX_NEAREST)
+    shown = [folded[other] for other in near] or sorted(known)[:_MAX_NEAREST]
+    names = ", ".join(f"'{other}'" for other in shown)
+    return (
+        f"The nearest names are {names}." if near else f"There is {names}{', ...' if len(known) > len(shown) else ''}."
+    )

@@ -1,0 +1,203 @@
+"""Deciding a group of commits inside one transaction: each sees what those before it in the group did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from lakelog.clock import Ids
+from lakelog.errors import LakelogError
+from lakelog.format.commit import (
+    Change,
+    ChangeResult,
+    CommitRequest,
+    CommitResult,
+    RemoveFiles,
+    RemovePartitions,
+    RemovePartitionValues,
+)
+from lakelog.format.commit_effects import apply_change, place_files
+from lakelog.format.commit_facts import (
+    AttemptState,
+    BucketChange,
+    CommitFacts,
+    FileFacts,
+    RecordedResult,
+    RemovedTotals,
+    TableHead,
+    WriterFacts,
+)
+from lakelog.format.commit_rules import Verdict, applied_results, check_commit
+from lakelog.format.snapshot import Snapshot
+
+from .partitions import PartitionRules
+from .store import GroupFacts, GroupKeys, GroupRecords, NewResult, ResultKey, Transaction
+
+_NOTHING_REMOVED = RemovedTotals()
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The verdict about a commit that was not refused."""
+
+    result: CommitResult
+    outcome: Literal["applied", "already_applied", "empty"]
+
+
+@dataclass
+class GroupState:
+    """What is known while a group is decided, and what is to be written at its end.
+
+    Args:
+        facts: As read under the locks, brought up to date with each commit that is accepted.
+        records: What the accepted commits write.
+        verdicts: About the requests so far, in their order.
+        new_snapshots: By table uuid, in rising order.
+    """
+
+    facts: GroupFacts
+    records: GroupRecords = field(default_factory=GroupRecords)
+    verdicts: list[Accepted | LakelogError] = field(default_factory=list)
+    new_snapshots: dict[str, list[Snapshot]] = field(default_factory=dict)
+
+
+async def decide(
+    transaction: Transaction,
+    requests: Sequence[CommitRequest],
+    keys: GroupKeys,
+    ids: Ids,
+    partitions: PartitionRules,
+) -> GroupState:
+    """Locks what the requests touch, decides them in order and writes what comes of it.
+
+    Returns:
+        The verdicts and new snapshots; they hold once the transaction has committed.
+    """
+    state = GroupState(await transaction.lock_group(keys))
+    for request in requests:
+        try:
+            facts = await _load_facts(transaction, request, state.facts)
+            verdict = check_commit(request, facts)
+            if verdict is Verdict.APPLY:
+                await _check_partitions(transaction, request, state.facts, partitions)
+        except LakelogError as error:
+            # Nothing of it was written yet: all that can refuse a request stands before what it changes.
+            state.verdicts.append(error)
+        else:
+            if verdict is Verdict.ALREADY_APPLIED:
+                state.verdicts.append(_answer_again(request, facts, state))
+            else:
+                state.verdicts.append(await _apply(transaction, request, facts, state, ids, partitions))
+    records = state.records
+    if records.results or records.attempts:
+        records.heads.extend(state.facts.heads[table_uuid] for table_uuid in state.new_snapshots)
+        await transaction.record_group(records)
+    return state
+
+
+async def _load_facts(transaction: Transaction, request: CommitRequest, facts: GroupFacts) -> CommitFacts:
+    files: dict[str, Sequence[FileFacts]] = {}
+    changes: dict[str, Sequence[BucketChange]] = {}
+    writers: dict[str, WriterFacts] = {}
+    for change in request.changes:
+        head = facts.heads.get(change.table_uuid)
+        if head is None:
+            continue
+        writers[change.table_uuid] = WriterFacts(
+            facts.results.get(ResultKey(change.table_uuid, request.writer, request.identifier)),
+            facts.last_identifiers.get((change.table_uuid, request.writer)),
+        )
+        if isinstance(change.remove, RemoveFiles):
+            files[change.table_uuid] = await transaction.find_files(head.table_id, change.remove.file_ids)
+        if change.unchanged_buckets and change.base_snapshot_id is not None:
+            changes[change.table_uuid] = await transaction.find_changes(
+                head.table_id, change.base_snapshot_id, change.unchanged_buckets
+            )
+    return CommitFacts(
+        heads=facts.heads,
+        writers=writers,
+        writer_epoch=facts.epochs.get(request.writer, 0),
+        attempt=facts.attempts.get(request.attempt_id),
+        lease_epochs=facts.leases,
+        files=files,
+        changes=changes,
+    )
+
+
+async def _check_partitions(
+    transaction: Transaction, request: CommitRequest, facts: GroupFacts, partitions: PartitionRules
+) -> None:
+    for change in request.changes:
+        head = facts.heads[change.table_uuid]
+        if head.partitioned or isinstance(change.remove, RemovePartitions | RemovePartitionValues):
+            await partitions.check_change(transaction, head, change)
+
+
+def _answer_again(request: CommitRequest, facts: CommitFacts, state: GroupState) -> Accepted:
+    winner, results = applied_results(request, facts)
+    attempt = state.facts.attempts.get(request.attempt_id)
+    if attempt is not None and attempt.attempt_id != winner and attempt.state is AttemptState.OPEN:
+        # Its files are of no use any more; from now on nobody can commit them, so the caller may delete them.
+        state.facts.attempts[attempt.attempt_id] = replace(attempt, state=AttemptState.DOOMED)
+        state.records.attempts[attempt.attempt_id] = AttemptState.DOOMED
+    return Accepted(CommitResult(winner, results), "already_applied")
+
+
+async def _apply(
+    transaction: Transaction,
+    request: CommitRequest,
+    facts: CommitFacts,
+    state: GroupState,
+    ids: Ids,
+    partitions: PartitionRules,
+) -> Accepted:
+    results = []
+    for change in request.changes:
+        head = state.facts.heads[change.table_uuid]
+        removed = await _remove(transaction, change, head, partitions)
+        after, snapshot = apply_change(request, change, head, removed, state.facts.now_ms, ids.new_id())
+        if snapshot is None:
+            result = ChangeResult(change.table_uuid, None)
+        else:
+            result = ChangeResult(
+                change.table_uuid, snapshot.snapshot_id, snapshot.snapshot_uuid, snapshot.committed_at_ms
+            )
+            inputs = (facts.files or {}).get(change.table_uuid, ())
+            table_id = head.table_id
+            state.records.files.extend((table_id, file) for file in place_files(change, head, snapshot, inputs))
+            state.records.snapshots.append((table_id, snapshot))
+            state.new_snapshots.setdefault(change.table_uuid, []).append(snapshot)
+            state.facts.heads[change.table_uuid] = after
+        _record_result(request, change, head.table_id, result, state)
+        results.append(result)
+    attempt = state.facts.attempts.get(request.attempt_id)
+    if attempt is not None:
+        state.facts.attempts[attempt.attempt_id] = replace(attempt, state=AttemptState.COMMITTED)
+        state.records.attempts[attempt.attempt_id] = AttemptState.COMMITTED
+    is_empty = all(result.snapshot_id is None for result in results)
+    return Accepted(CommitResult(request.attempt_id, tuple(results)), "empty" if is_empty else "applied")
+
+
+async def _remove(
+    transaction: Transaction, change: Change, head: TableHead, partitions: PartitionRules
+) -> RemovedTotals:
+    removal = change.remove
+    if removal is None:
+        return _NOTHING_REMOVED
+    if isinstance(removal, RemovePartitionValues):
+        known = await transaction.list_partitions(head.table_id)
+        removal = RemovePartitions(await partitions.matching(transaction, head, known, removal.values))
+    return await transaction.mark_removed(head.table_id, head.latest_snapshot_id + 1, removal)
+
+
+def _record_result(
+    request: CommitRequest, change: Change, table_id: int, result: ChangeResult, state: GroupState
+) -> None:
+    recorded = RecordedResult(request.attempt_id, result.snapshot_id, result.snapshot_uuid, result.committed_at_ms)
+    state.records.results.append(NewResult(table_id, request.writer, request.identifier, recorded, change.properties))
+    # Those behind it in the group must see it: a repeat of the same identifier, and the writer's next one.
+    facts = state.facts
+    facts.results[ResultKey(change.table_uuid, request.writer, request.identifier)] = recorded
+    writer_at = (change.table_uuid, request.writer)
+    facts.last_identifiers[writer_at] = max(facts.last_identifiers.get(writer_at, -1), request.identifier)

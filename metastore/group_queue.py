@@ -1,0 +1,140 @@
+"""Which waiting commits go together and which go next: plain bookkeeping, no I/O, no clock.
+
+Objectives, which pull against each other: commits to one table take effect in the order in which they came; those
+that wait together share a transaction; tables do not wait for each other; a commit over several tables is not starved.
+
+Invariants:
+
+1. A table is in at most one group at a time.
+2. A commit is taken only when it is the oldest one of all its tables, so nothing overtakes it at any of them.
+3. A group is a run of commits with the same tables, none of which asked to go alone; or a single one that did.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Generic, Protocol, TypeVar
+
+
+class Waiting(Protocol):
+    """What the queue must know of a commit."""
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The tables that it changes, at least one."""
+        ...
+
+    @property
+    def alone(self) -> bool:
+        """Whether it may not share a transaction."""
+        ...
+
+    @property
+    def file_count(self) -> int:
+        """How many files it adds."""
+        ...
+
+    @property
+    def given_up(self) -> bool:
+        """Whether no one waits for it any more."""
+        ...
+
+
+W = TypeVar("W", bound=Waiting)
+
+
+class GroupQueue(Generic[W]):
+    """Commits that wait, by table.
+
+    Args:
+        max_commits: Commits of a group.
+        max_files: Files of a group; a larger commit makes a group of its own.
+    """
+
+    def __init__(self, max_commits: int, max_files: int) -> None:
+        self._max_commits = max_commits
+        self._max_files = max_files
+        self._queues: dict[str, deque[W]] = {}
+        self._busy: set[str] = set()
+        # Tables whose oldest commit may have become the next one to take; a dict for its order and uniqueness.
+        self._candidates: dict[str, None] = {}
+        self.commit_count = 0
+        self.file_count = 0
+
+    def add(self, waiting: W) -> None:
+        """Puts a commit behind all others of its tables."""
+        for table in waiting.tables:
+            self._queues.setdefault(table, deque()).append(waiting)
+            if table not in self._busy:
+                self._candidates[table] = None
+        self.commit_count += 1
+        self.file_count += waiting.file_count
+
+    def take(self) -> list[W]:
+        """The next group, whose tables are busy from now on; empty when nothing can go now."""
+        while self._candidates:
+            table = next(iter(self._candidates))
+            del self._candidates[table]
+            group = self._take_from(table)
+            if group:
+                self._busy |= group[0].tables
+                return group
+        return []
+
+    def finish(self, tables: Iterable[str]) -> None:
+        """Sets the tables of a group free."""
+        for table in tables:
+            self._busy.discard(table)
+            if table in self._queues:
+                self._candidates[table] = None
+
+    def drain(self) -> list[W]:
+        """Takes all that wait, to be refused."""
+        waiting = {id(item): item for queue in self._queues.values() for item in queue}
+        self._queues.clear()
+        self._candidates.clear()
+        self.commit_count = self.file_count = 0
+        return list(waiting.values())
+
+    def _take_from(self, table: str) -> list[W]:
+        group: list[W] = []
+        files = 0
+        while (head := self._oldest(table)) is not None:
+            if head.given_up:
+                self._pop(head)
+                continue
+            if group and (head.alone or head.tables != group[0].tables or len(group) >= self._max_commits):
+                break
+            if group and files + head.file_count > self._max_files:
+                break
+            self._pop(head)
+            group.append(head)
+            files += head.file_count
+            if head.alone:
+                break
+        return group
+
+    def _oldest(self, table: str) -> W | None:
+        """The oldest commit of a table if it is the oldest of all its tables and none of them is busy."""
+        queue = self._queues.get(table)
+        if not queue:
+            return None
+        head = queue[0]
+        for other in head.tables:
+            if other in self._busy or self._queues[other][0] is not head:
+                return None
+        return head
+
+    def _pop(self, waiting: W) -> None:
+        for table in waiting.tables:
+            queue = self._queues[table]
+            queue.popleft()
+            if not queue:
+                del self._queues[table]
+            elif queue[0].tables != waiting.tables:
+                # Another set of tables comes to the front: what it waits for may be free already.
+                for other in queue[0].tables:
+                    self._candidates[other] = None
+        self.commit_count -= 1
+        self.file_count -= waiting.file_count

@@ -1,0 +1,283 @@
+"""The client's blocking protocol over the service in this process: its event loop runs in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakelog.client.metastore import SnapshotPage, WatchEvent, WatchPosition
+from lakelog.format.commit import CommitRequest, CommitResult, WriterProgress
+from lakelog.format.files import FILE_SCHEMA
+from lakelog.format.plan import Plan, PlanRequest
+from lakelog.format.schema import TableSchema
+from lakelog.format.table import DatabaseInfo, TableInfo, TableName
+from lakelog.format.work import LeaseGrant, Pipeline
+
+from .background import Background
+from .entries import read_entries, sort_entries
+from .service import MetastoreService
+from .store import Store
+
+T = TypeVar("T")
+
+
+class InProcessMetastore:
+    """Implements `lakelog.client.metastore.Metastore`.
+
+    Args:
+        open_store: Makes the store, on the event loop that will use it.
+        make_service: Makes the service over it.
+    """
+
+    def __init__(
+        self, open_store: Callable[[], Awaitable[Store]], make_service: Callable[[Store], MetastoreService]
+    ) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="metastore", daemon=True)
+        self._thread.start()
+        try:
+            self.store, self.service, self._background = self.run(_open(open_store, make_service))
+        except BaseException:
+            self._stop()
+            raise
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Runs a coroutine on the service's event loop and waits for it."""
+        return self.start(work).result()
+
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Starts a coroutine on the service's event loop."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
+        """Makes a database; False when it existed and that was no error."""
+        return self.run(self.service.create_database(name, if_not_exists=if_not_exists, comment=comment))
+
+    def list_databases(self) -> list[DatabaseInfo]:
+        """All databases by name."""
+        return self.run(self.service.list_databases())
+
+    def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> bool:
+        """Removes a database; False when there was none and that was no error."""
+        return self.run(self.service.drop_database(name, if_exists=if_exists, cascade=cascade))
+
+    def create_table(
+        self,
+        name: TableName,
+        schema: pa.Schema,
+        *,
+        primary_key: Sequence[str] = (),
+        partition_by: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+        if_not_exists: bool = False,
+        comment: str = "",
+    ) -> tuple[TableInfo, bool]:
+        """Makes a table; the flag is False when it existed and that was no error."""
+        return self.run(
+            self.service.create_table(
+                name,
+                schema,
+                primary_key=primary_key,
+                partition_by=partition_by,
+                options=options,
+                if_not_exists=if_not_exists,
+                comment=comment,
+            )
+        )
+
+    def get_table(self, name: TableName) -> TableInfo:
+        """A table by name; NotFound names the nearest ones."""
+        return self.run(self.service.get_table(name))
+
+    def get_table_by_uuid(self, table_uuid: str) -> TableInfo:
+        """A table by uuid; NotFound when it was dropped."""
+        return self.run(self.service.get_table_by_uuid(table_uuid))
+
+    def list_tables(self, database: str) -> list[str]:
+        """Names of a database's tables, sorted."""
+        return self.run(self.service.list_tables(database))
+
+    def alter_table(
+        self, table_uuid: str, *, set_options: Mapping[str, str], unset_options: Sequence[str]
+    ) -> TableInfo:
+        """Changes options that may be changed."""
+        return self.run(self.service.alter_table(table_uuid, set_options=set_options, unset_options=unset_options))
+
+    def drop_table(self, name: TableName, *, if_exists: bool = False) -> bool:
+        """Removes a table from the catalog; False when there was none and that was no error."""
+        return self.run(self.service.drop_table(name, if_exists=if_exists))
+
+    def list_schemas(self, table_uuid: str) -> list[TableSchema]:
+        """All versions of a table's schema by id."""
+        return self.run(self.service.list_schemas(table_uuid))
+
+    def stage_attempt(self, table_uuids: Sequence[str], writer: str) -> str:
+        """Opens an attempt and returns its id."""
+        return self.run(self.service.stage_attempt(table_uuids, writer))
+
+    def abandon_attempt(self, attempt_id: str) -> None:
+        """Gives up an open attempt for good; raises CommitConflict when it is committed. Idempotent."""
+        self.run(self.service.abandon_attempt(attempt_id))
+
+    def register_writer(self, writer: str) -> int:
+        """Takes a writer's identity and returns its new epoch."""
+        return self.run(self.service.register_writer(writer))
+
+    def get_writer_progress(self, writer: str, table_uuid: str) -> WriterProgress:
+        """What a writer has committed last to a table."""
+        return self.run(self.service.get_writer_progress(writer, table_uuid))
+
+    def commit(self, request: CommitRequest) -> CommitResult:
+        """Commits, all or nothing, idempotent; OutcomeUnknown: repeat the same request."""
+        return self.run(self.service.commit(request))
+
+    def open_commit_pipeline(self, *, max_in_flight: int = 256) -> InProcessPipeline:
+        """Opens a stream of commits."""
+        return InProcessPipeline(self, max_in_flight)
+
+    def list_snapshots(
+        self, table_uuid: str, *, after: int = 0, until: int = 0, limit: int = 0, newest: bool = False
+    ) -> SnapshotPage:
+        """Snapshots behind `after` up to `until` (0: no end), at most `limit` (0: 1000)."""
+        return self.run(self.service.list_snapshots(table_uuid, after=after, until=until, limit=limit, newest=newest))
+
+    def plan(self, request: PlanRequest) -> Plan:
+        """The files a read must look at."""
+        return self.run(_whole_plan(self.service, request))
+
+    def watch(self, positions: Sequence[WatchPosition]) -> InProcessWatch:
+        """Tells of each new snapshot, none left out, beginning behind the positions."""
+        return InProcessWatch(self, positions)
+
+    def acquire_lease(self, name: str, holder: str, duration_ms: int) -> LeaseGrant:
+        """Takes a lease that is free or over."""
+        return self.run(self.service.acquire_lease(name, holder, duration_ms))
+
+    def renew_lease(self, name: str, epoch: int, duration_ms: int) -> int:
+        """Keeps a lease; returns the milliseconds that remain; Fenced when another holds it."""
+        return self.run(self.service.renew_lease(name, epoch, duration_ms))
+
+    def release_lease(self, name: str, epoch: int) -> None:
+        """Gives a lease back. Idempotent."""
+        self.run(self.service.release_lease(name, epoch))
+
+    def report_pipeline(self, pipeline: Pipeline, epoch: int) -> None:
+        """Writes down where a pipeline is; Fenced when its lease has another epoch."""
+        self.run(self.service.report_pipeline(pipeline, epoch))
+
+    def list_pipelines(self) -> list[Pipeline]:
+        """All pipelines that ever reported, by name."""
+        return self.run(self.service.list_pipelines())
+
+    def close(self) -> None:
+        """Ends everything; idempotent."""
+        if self._thread.is_alive():
+            self.run(_close(self.service, self._background, self.store))
+            self._stop()
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class InProcessPipeline:
+    """Commits in flight one behind the other."""
+
+    def __init__(self, metastore: InProcessMetastore, max_in_flight: int) -> None:
+        self._metastore = metastore
+        self._free = threading.BoundedSemaphore(max_in_flight)
+        self._open: set[Future[CommitResult]] = set()
+
+    def submit(self, request: CommitRequest) -> Future[CommitResult]:
+        """Sends a commit; blocks only while too many are in flight."""
+        self._free.acquire()
+        future = self._metastore.start(self._metastore.service.commit(request))
+        self._open.add(future)
+        future.add_done_callback(self._finished)
+        return future
+
+    def close(self) -> None:
+        """Waits for all answers; idempotent."""
+        for future in list(self._open):
+            future.exception()
+
+    def _finished(self, future: Future[CommitResult]) -> None:
+        self._open.discard(future)
+        self._free.release()
+
+
+class InProcessWatch:
+    """An open watch."""
+
+    def __init__(self, metastore: InProcessMetastore, positions: Sequence[WatchPosition]) -> None:
+        self._metastore = metastore
+        self._events = metastore.service.watch(positions)
+        self._next: Future[WatchEvent | None] | None = None
+        self._closed = False
+
+    def __iter__(self) -> Iterator[WatchEvent]:
+        """Blocks for the next event; ends when closed; raises what ended the watch otherwise."""
+        while not self._closed:
+            self._next = self._metastore.start(self._advance())
+            if self._closed:
+                self._next.cancel()
+            try:
+                event = self._next.result()
+            except CancelledError:
+                return
+            if event is None:
+                return
+            yield event
+
+    async def _advance(self) -> WatchEvent | None:
+        return await anext(self._events, None)
+
+    def close(self) -> None:
+        """Ends the watch from any thread; idempotent."""
+        self._closed = True
+        if self._next is not None:
+            self._next.cancel()
+
+
+async def _open(
+    open_store: Callable[[], Awaitable[Store]], make_service: Callable[[Store], MetastoreService]
+) -> tuple[Store, MetastoreService, Background]:
+    store = await open_store()
+    service = make_service(store)
+    background = Background(service)
+    background.start()
+    return store, service, background
+
+
+async def _close(service: MetastoreService, background: Background, store: Store) -> None:
+    await service.close()
+    await background.stop()
+    await store.close()
+
+
+async def _whole_plan(service: MetastoreService, request: PlanRequest) -> Plan:
+    stream = await service.plan(request)
+    tables = [FILE_SCHEMA.empty_table()]
+    without: set[int] = set()
+    async for chunk in stream.chunks:
+        tables.append(read_entries(chunk.entries))
+        without.update(chunk.without_file_ids)
+    files = pa.concat_tables(tables)
+    if without:
+        gone = pa.array(sorted(without), pa.int64())
+        files = files.filter(pc.invert(pc.is_in(files.column("file_id"), value_set=gone)))
+    return Plan(
+        table=stream.table,
+        schema=stream.schema,
+        file_schemas=stream.file_schemas,
+        snapshot=stream.snapshot,
+        files=sort_entries(files).combine_chunks(),
+        range_snapshots=stream.range_snapshots,
+    )

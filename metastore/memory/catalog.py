@@ -1,0 +1,110 @@
+"""Databases and tables in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakelog.clock import Clock
+from lakelog.format.commit_facts import TableHead
+from lakelog.format.schema import TableSchema
+from lakelog.format.table import DatabaseInfo, TableInfo, TableName
+
+from ..store import NewTable, TableRecord
+from .journal import Journal
+from .state import State, StoredTable
+
+
+class MemoryCatalog:
+    """Databases, tables and schemas; see `metastore.store.CatalogTransaction`."""
+
+    def __init__(self, state: State, journal: Journal, clock: Clock) -> None:
+        self._state = state
+        self._journal = journal
+        self._clock = clock
+
+    async def insert_database(self, name: str, comment: str) -> bool:
+        """Makes a database; False when the name is taken."""
+        if name in self._state.databases:
+            return False
+        self._journal.put(self._state.databases, name, comment)
+        return True
+
+    async def lock_database(self, name: str) -> bool:
+        """Tells whether there is one."""
+        return name in self._state.databases
+
+    async def list_databases(self) -> list[DatabaseInfo]:
+        """All databases by name."""
+        counts = dict.fromkeys(self._state.databases, 0)
+        for table in self._live():
+            counts[table.new.name.database] += 1
+        return [DatabaseInfo(name, self._state.databases[name], counts[name]) for name in sorted(counts)]
+
+    async def delete_database(self, name: str) -> None:
+        """Removes a database that has no tables."""
+        self._journal.pop(self._state.databases, name)
+
+    async def insert_table(self, table: NewTable) -> TableRecord:
+        """Makes a table in a database that is locked, under a name that is free."""
+        table_id = len(self._state.tables) + 1
+        stored = StoredTable(
+            table_id=table_id,
+            new=table,
+            options=dict(table.options),
+            created_at_ms=self._clock.now_ms(),
+            head=TableHead(
+                table_id=table_id,
+                table_uuid=table.table_uuid,
+                name=str(table.name),
+                schema_id=table.schema.schema_id,
+                bucket_count=table.bucket_count,
+                partitioned=bool(table.schema.partition_by),
+            ),
+            schemas=[table.schema],
+        )
+        self._journal.append(self._state.tables, stored)
+        return _record(stored)
+
+    async def find_table(self, name: TableName) -> TableRecord | None:
+        """A table by its name."""
+        return next((_record(table) for table in self._live() if table.new.name == name), None)
+
+    async def find_table_by_uuid(self, table_uuid: str) -> TableRecord | None:
+        """A table by its uuid; None also when it was dropped."""
+        return next((_record(table) for table in self._live() if table.new.table_uuid == table_uuid), None)
+
+    async def list_tables(self, database: str) -> list[str]:
+        """Names of a database's tables, sorted."""
+        return sorted(table.new.name.name for table in self._live() if table.new.name.database == database)
+
+    async def set_options(self, table_id: int, options: Mapping[str, str]) -> None:
+        """Replaces the options of a table whose head is locked."""
+        self._journal.set(self._table(table_id), "options", dict(options))
+
+    async def delete_table(self, table_id: int) -> None:
+        """Takes a table whose head is locked out of the catalog."""
+        self._journal.set(self._table(table_id), "dropped", True)
+
+    async def list_schemas(self, table_id: int) -> list[TableSchema]:
+        """A table's schemas by id."""
+        return list(self._table(table_id).schemas)
+
+    def _live(self) -> list[StoredTable]:
+        return [table for table in self._state.tables if not table.dropped]
+
+    def _table(self, table_id: int) -> StoredTable:
+        return self._state.tables[table_id - 1]
+
+
+def _record(table: StoredTable) -> TableRecord:
+    info = TableInfo(
+        table_uuid=table.new.table_uuid,
+        name=table.new.name,
+        location=table.new.location,
+        schema=table.schemas[-1],
+        options=dict(table.options),
+        latest_snapshot_id=table.head.latest_snapshot_id,
+        created_at_ms=table.created_at_ms,
+        comment=table.new.comment,
+    )
+    return TableRecord(table.table_id, info, table.head.bucket_count)

@@ -1,0 +1,168 @@
+"""What the gate reads and writes, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lakelog.format.commit import BucketRef, RemoveEverything, RemoveFiles, RemovePartitions, WriterProgress
+from lakelog.format.commit_facts import (
+    Attempt,
+    AttemptState,
+    BucketChange,
+    FileFacts,
+    RemovedTotals,
+    TableHead,
+)
+from lakelog.format.snapshot import SnapshotKind
+
+from ..store import GroupFacts, GroupKeys, GroupRecords
+from .catalog import MemoryCatalog
+from .state import StoredFile, StoredResult, StoredTable
+
+
+class MemoryCommits(MemoryCatalog):
+    """See `metastore.store.CommitTransaction`."""
+
+    async def lock_heads(self, table_uuids: Sequence[str]) -> dict[str, TableHead]:
+        """The heads of those tables that exist."""
+        wanted = set(table_uuids)
+        return {table.new.table_uuid: table.head for table in self._live() if table.new.table_uuid in wanted}
+
+    async def lock_group(self, keys: GroupKeys) -> GroupFacts:
+        """All that is known of the keys."""
+        state = self._state
+        heads = await self.lock_heads(keys.table_uuids)
+        results, last_identifiers = {}, {}
+        for key in keys.results:
+            head = heads.get(key.table_uuid)
+            if head is None:
+                continue
+            table = self._table(head.table_id)
+            stored = table.results.get((key.writer, key.identifier))
+            if stored is not None:
+                results[key] = stored.result
+            if key.writer in table.last_identifiers:
+                last_identifiers[key.table_uuid, key.writer] = table.last_identifiers[key.writer]
+        return GroupFacts(
+            now_ms=self._clock.now_ms(),
+            heads=heads,
+            results=results,
+            last_identifiers=last_identifiers,
+            epochs={writer: state.epochs[writer] for writer in keys.writers if writer in state.epochs},
+            attempts={name: state.attempts[name] for name in keys.attempts if name in state.attempts},
+            leases={name: state.leases[name].epoch for name in keys.leases if name in state.leases},
+        )
+
+    async def find_files(self, table_id: int, file_ids: Sequence[int]) -> list[FileFacts]:
+        """Those of the files that exist, live or not."""
+        table = self._table(table_id)
+        return [_file_facts(table, table.files[file_id]) for file_id in file_ids if file_id in table.files]
+
+    async def find_changes(self, table_id: int, after: int, buckets: Sequence[BucketRef]) -> list[BucketChange]:
+        """Which snapshots behind `after`, compactions apart, brought or took data of the buckets."""
+        table = self._table(table_id)
+        wanted = set(buckets)
+        found = set()
+        for stored in table.files.values():
+            bucket = BucketRef(stored.placed.file.partition, stored.placed.file.bucket)
+            if bucket not in wanted:
+                continue
+            for snapshot_id in (stored.placed.added_snapshot, stored.removed_snapshot):
+                if snapshot_id is not None and snapshot_id > after:
+                    snapshot = table.snapshots[snapshot_id - 1]
+                    if snapshot.kind is not SnapshotKind.COMPACT:
+                        found.add((snapshot_id, snapshot.writer, bucket.partition, bucket.bucket))
+        return [
+            BucketChange(BucketRef(partition, bucket), snapshot_id, writer)
+            for snapshot_id, writer, partition, bucket in sorted(found)
+        ]
+
+    async def list_partitions(self, table_id: int) -> list[bytes]:
+        """Every partition that ever got a file, encoded, in rising order."""
+        return sorted({stored.placed.file.partition for stored in self._table(table_id).files.values()})
+
+    async def mark_removed(
+        self, table_id: int, snapshot_id: int, removal: RemoveFiles | RemoveEverything | RemovePartitions
+    ) -> RemovedTotals:
+        """Lets live files be removed by a snapshot that this transaction will record."""
+        files = rows = size_bytes = 0
+        for stored in self._table(table_id).files.values():
+            if stored.removed_snapshot is None and _is_removed(stored, removal):
+                self._journal.set(stored, "removed_snapshot", snapshot_id)
+                files += 1
+                rows += stored.placed.file.row_count
+                size_bytes += stored.placed.file.size_bytes
+        return RemovedTotals(files, rows, size_bytes)
+
+    async def record_group(self, records: GroupRecords) -> None:
+        """Writes what a group of commits decided."""
+        journal = self._journal
+        for head in records.heads:
+            journal.set(self._table(head.table_id), "head", head)
+        for table_id, snapshot in records.snapshots:
+            snapshots = self._table(table_id).snapshots
+            assert snapshot.snapshot_id == len(snapshots) + 1, "snapshot ids are latest + 1"
+            journal.append(snapshots, snapshot)
+        for table_id, placed in records.files:
+            journal.put(self._table(table_id).files, placed.file_id, StoredFile(placed))
+        for new in records.results:
+            table = self._table(new.table_id)
+            journal.put(table.results, (new.writer, new.identifier), StoredResult(new.result, dict(new.properties)))
+            last = max(table.last_identifiers.get(new.writer, -1), new.identifier)
+            journal.put(table.last_identifiers, new.writer, last)
+        for attempt_id, state in records.attempts.items():
+            await self.set_attempt(attempt_id, state)
+
+    async def insert_attempts(self, attempts: Sequence[Attempt], writers: Sequence[str]) -> None:
+        """Opens attempts."""
+        for attempt in attempts:
+            self._journal.put(self._state.attempts, attempt.attempt_id, attempt)
+
+    async def lock_attempt(self, attempt_id: str) -> Attempt | None:
+        """An attempt."""
+        return self._state.attempts.get(attempt_id)
+
+    async def set_attempt(self, attempt_id: str, state: AttemptState) -> None:
+        """Changes the state of an attempt."""
+        attempts = self._state.attempts
+        self._journal.put(attempts, attempt_id, replace(attempts[attempt_id], state=state))
+
+    async def raise_writer_epoch(self, writer: str) -> int:
+        """Raises a writer's epoch by one and returns it."""
+        epoch = self._state.epochs.get(writer, 0) + 1
+        self._journal.put(self._state.epochs, writer, epoch)
+        return epoch
+
+    async def find_progress(self, table_id: int, writer: str) -> WriterProgress:
+        """What a writer has committed last to a table."""
+        table = self._table(table_id)
+        epoch = self._state.epochs.get(writer, 0)
+        last = table.last_identifiers.get(writer)
+        if last is None:
+            return WriterProgress(None, None, {}, epoch)
+        stored = table.results[writer, last]
+        return WriterProgress(last, stored.result.snapshot_id, stored.properties, epoch)
+
+
+def _is_removed(stored: StoredFile, removal: RemoveFiles | RemoveEverything | RemovePartitions) -> bool:
+    match removal:
+        case RemoveFiles(file_ids):
+            return stored.placed.file_id in file_ids
+        case RemovePartitions(partitions):
+            return stored.placed.file.partition in partitions
+        case RemoveEverything():
+            return True
+
+
+def _file_facts(table: StoredTable, stored: StoredFile) -> FileFacts:
+    removed = stored.removed_snapshot
+    return FileFacts(
+        file_id=stored.placed.file_id,
+        path=stored.placed.file.path,
+        partition=stored.placed.file.partition,
+        bucket=stored.placed.file.bucket,
+        place=stored.placed.place,
+        removed_snapshot=removed,
+        removed_by="" if removed is None else table.snapshots[removed - 1].writer,
+    )

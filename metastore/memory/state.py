@@ -1,0 +1,78 @@
+"""What the store in memory holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lakelog.format.commit_facts import Attempt, PlacedFile, RecordedResult, TableHead
+from lakelog.format.schema import TableSchema
+from lakelog.format.snapshot import Snapshot
+from lakelog.format.work import Pipeline
+
+from ..store import NewChunk, NewTable
+
+
+@dataclass
+class StoredFile:
+    """A file and which snapshot removed it."""
+
+    placed: PlacedFile
+    removed_snapshot: int | None = None
+
+
+@dataclass
+class StoredResult:
+    """A result and the properties of its commit."""
+
+    result: RecordedResult
+    properties: dict[str, str]
+
+
+@dataclass
+class StoredChunk:
+    """A chunk and what its table removed since."""
+
+    chunk_id: int
+    chunk: NewChunk
+    without: tuple[int, ...] = ()
+
+
+@dataclass
+class StoredTable:
+    """A table with all that belongs to it. Snapshot `n` stands at place `n - 1`."""
+
+    table_id: int
+    new: NewTable
+    options: dict[str, str]
+    created_at_ms: int
+    head: TableHead
+    schemas: list[TableSchema]
+    dropped: bool = False
+    snapshots: list[Snapshot] = field(default_factory=list)
+    files: dict[int, StoredFile] = field(default_factory=dict)
+    results: dict[tuple[str, int], StoredResult] = field(default_factory=dict)
+    last_identifiers: dict[str, int] = field(default_factory=dict)
+    chunks: list[StoredChunk] = field(default_factory=list)
+    packed_until: int = 0
+
+
+@dataclass
+class StoredLease:
+    """A lease."""
+
+    epoch: int
+    holder: str
+    deadline_ms: int
+
+
+@dataclass
+class State:
+    """Everything."""
+
+    databases: dict[str, str] = field(default_factory=dict)
+    tables: list[StoredTable] = field(default_factory=list)
+    epochs: dict[str, int] = field(default_factory=dict)
+    attempts: dict[str, Attempt] = field(default_factory=dict)
+    leases: dict[str, StoredLease] = field(default_factory=dict)
+    pipelines: dict[str, Pipeline] = field(default_factory=dict)
+    last_chunk_id: int = 0

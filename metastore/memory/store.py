@@ -1,0 +1,69 @@
+"""The store in memory: transactions one after the other, rolled back on error.
+
+Running them one at a time is one of the orders that READ COMMITTED with locks allows, so what holds for every order
+holds here; what only happens when transactions overlap is Postgres's to show. Nothing sleeps and nothing is random.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+
+from lakelog.clock import Clock
+
+from ..store import Transaction
+from .commits import MemoryCommits
+from .journal import Journal
+from .snapshots import MemorySnapshots
+from .state import State
+from .work import MemoryWork
+
+
+class MemoryTransaction(MemoryCommits, MemorySnapshots, MemoryWork):
+    """A transaction on the state, which holds the store's only lock."""
+
+
+class MemoryStore:
+    """Keeps everything in memory.
+
+    Args:
+        clock: Stands for the database's clock.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._state = State()
+        self._lock = asyncio.Lock()
+        self._listeners: set[asyncio.Queue[frozenset[str] | None]] = set()
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        """A new transaction; commits at the end of the block."""
+        async with self._lock:
+            journal = Journal()
+            try:
+                yield MemoryTransaction(self._state, journal, self._clock)
+            except BaseException:
+                journal.roll_back()
+                raise
+
+    async def announce(self, table_uuids: Collection[str]) -> None:
+        """Tells all who listen, the caller's own metastore included."""
+        for queue in self._listeners:
+            queue.put_nowait(frozenset(table_uuids))
+
+    async def listen(self) -> AsyncIterator[frozenset[str]]:
+        """What metastores on this store announce, until closed."""
+        queue: asyncio.Queue[frozenset[str] | None] = asyncio.Queue()
+        self._listeners.add(queue)
+        try:
+            while (announced := await queue.get()) is not None:
+                yield announced
+        finally:
+            self._listeners.discard(queue)
+
+    async def close(self) -> None:
+        """Ends listening; idempotent."""
+        for queue in self._listeners:
+            queue.put_nowait(None)

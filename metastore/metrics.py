@@ -1,0 +1,111 @@
+"""What the metastore measures: every name once, with a sentence."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol, get_args
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+Seconds = Literal["commit_latency_seconds", "plan_latency_seconds"]
+Counts = Literal["commits_total", "conflicts_total", "group_failures_total"]
+Sizes = Literal["group_size_commits"]
+Levels = Literal["live_files", "watchers", "waiting_commits"]
+
+HELP: dict[str, str] = {
+    "commit_latency_seconds": "From the arrival of a commit at the gate to its verdict.",
+    "plan_latency_seconds": "From the request of a plan to its header.",
+    "commits_total": "Commits by outcome: applied, already_applied, empty or refused.",
+    "conflicts_total": "Refused commits by reason.",
+    "group_failures_total": "Transactions of the gate that failed, by reason.",
+    "group_size_commits": "Commits that shared a transaction.",
+    "live_files": "Files that are live in the table that committed last, by table.",
+    "watchers": "Open watches.",
+    "waiting_commits": "Commits that wait at the gate.",
+}
+
+_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+_BUCKETS_COMMITS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+
+
+class Metrics(Protocol):
+    """Where measurements go. Calls never block and never raise."""
+
+    def observe_seconds(self, name: Seconds, seconds: float) -> None:
+        """Records one duration."""
+        ...
+
+    def observe_size(self, name: Sizes, size: int) -> None:
+        """Records one size."""
+        ...
+
+    def count(self, name: Counts, label: str, times: int = 1) -> None:
+        """Counts something under a label, which comes from a small set."""
+        ...
+
+    def set_level(self, name: Levels, value: float, label: str = "") -> None:
+        """Records what is the case now."""
+        ...
+
+    def forget(self, name: Levels, label: str) -> None:
+        """Drops the level of something that is no more."""
+        ...
+
+
+class NoMetrics:
+    """Measures nothing."""
+
+    def observe_seconds(self, name: Seconds, seconds: float) -> None:
+        """Does nothing."""
+
+    def observe_size(self, name: Sizes, size: int) -> None:
+        """Does nothing."""
+
+    def count(self, name: Counts, label: str, times: int = 1) -> None:
+        """Does nothing."""
+
+    def set_level(self, name: Levels, value: float, label: str = "") -> None:
+        """Does nothing."""
+
+    def forget(self, name: Levels, label: str) -> None:
+        """Does nothing."""
+
+
+class PrometheusMetrics:
+    """Measurements for Prometheus, under `lakelog_metastore_<name>`."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        prefix = "lakelog_metastore_"
+        self._seconds = {
+            name: Histogram(prefix + name, HELP[name], buckets=_BUCKETS_S, registry=registry)
+            for name in get_args(Seconds)
+        }
+        self._sizes = {
+            name: Histogram(prefix + name, HELP[name], buckets=_BUCKETS_COMMITS, registry=registry)
+            for name in get_args(Sizes)
+        }
+        self._counts = {
+            name: Counter(prefix + name, HELP[name], ["kind"], registry=registry) for name in get_args(Counts)
+        }
+        self._levels = {name: Gauge(prefix + name, HELP[name], ["of"], registry=registry) for name in get_args(Levels)}
+
+    def observe_seconds(self, name: Seconds, seconds: float) -> None:
+        """Records one duration."""
+        self._seconds[name].observe(seconds)
+
+    def observe_size(self, name: Sizes, size: int) -> None:
+        """Records one size."""
+        self._sizes[name].observe(size)
+
+    def count(self, name: Counts, label: str, times: int = 1) -> None:
+        """Counts something under a label, which comes from a small set."""
+        self._counts[name].labels(label).inc(times)
+
+    def set_level(self, name: Levels, value: float, label: str = "") -> None:
+        """Records what is the case now."""
+        self._levels[name].labels(label).set(value)
+
+    def forget(self, name: Levels, label: str) -> None:
+        """Drops the level of something that is no more."""
+        # A label that was never set is no error: a table may be dropped before its first commit.
+        if (label,) in self._levels[name]._metrics:
+            self._levels[name].remove(label)

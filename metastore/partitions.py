@@ -1,0 +1,108 @@
+"""Encoded partitions against the partition columns of their table.
+
+An encoded partition is the concatenation of its columns' encoded values (`lakelog.format.keys`). What enters a table is
+checked once, so that plans may split partitions without looking for damage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from lakelog.errors import DataCorrupted
+from lakelog.format.commit import Change, RemovePartitions, RemovePartitionValues
+from lakelog.format.commit_facts import TableHead
+from lakelog.format.key_parts import split_key
+from lakelog.format.keys import decode_partition
+from lakelog.format.schema import TableSchema
+
+from .requests import invalid
+from .store import Transaction
+
+_MAX_TABLES: Final = 1000
+_MAX_PARTITIONS: Final = 10_000
+"""Of each cache; a full one is emptied: it fills again with what is in use."""
+
+
+class PartitionRules:
+    """Checks and matches encoded partitions; remembers schemas, which never change, and what was found right."""
+
+    def __init__(self) -> None:
+        self._schemas: dict[tuple[int, int], TableSchema] = {}
+        self._checked: dict[tuple[int, bytes], None] = {}
+
+    async def check_change(self, transaction: Transaction, head: TableHead, change: Change) -> None:
+        """Checks every partition that a change names.
+
+        Raises:
+            InvalidArgument: A partition does not hold exactly the table's partition columns, or a column is none.
+        """
+        named: set[bytes] = {file.partition for file in change.add_files}
+        named.update(ref.partition for ref in change.unchanged_buckets)
+        if isinstance(change.remove, RemovePartitions):
+            named.update(change.remove.partitions)
+        unchecked = [partition for partition in named if (head.table_id, partition) not in self._checked]
+        if not unchecked and not isinstance(change.remove, RemovePartitionValues):
+            return
+        schema = await self._schema(transaction, head)
+        if isinstance(change.remove, RemovePartitionValues):
+            for column in change.remove.values:
+                if column not in schema.partition_by:
+                    raise invalid(
+                        "remove.partition_values",
+                        column,
+                        f"{head.name} has the partition columns {', '.join(schema.partition_by)}; use those.",
+                    )
+        types = partition_types(schema)
+        for partition in unchecked:
+            check_partition(partition, types, head.name)
+        if len(self._checked) + len(unchecked) > _MAX_PARTITIONS:
+            self._checked.clear()
+        self._checked.update(((head.table_id, partition), None) for partition in unchecked)
+
+    async def matching(
+        self, transaction: Transaction, head: TableHead, known: Iterable[bytes], values: Mapping[str, bytes]
+    ) -> tuple[bytes, ...]:
+        """Those of the partitions that have these encoded values in the named columns."""
+        schema = await self._schema(transaction, head)
+        types = partition_types(schema)
+        wanted = [(schema.partition_by.index(column), value) for column, value in values.items()]
+        matches = []
+        for partition in known:
+            parts = split_key(partition, types)
+            if all(parts[place] == value for place, value in wanted):
+                matches.append(partition)
+        return tuple(matches)
+
+    async def _schema(self, transaction: Transaction, head: TableHead) -> TableSchema:
+        key = (head.table_id, head.schema_id)
+        if key not in self._schemas:
+            if len(self._schemas) >= _MAX_TABLES:
+                self._schemas.clear()
+            for schema in await transaction.list_schemas(head.table_id):
+                self._schemas[head.table_id, schema.schema_id] = schema
+        return self._schemas[key]
+
+
+def partition_types(schema: TableSchema) -> tuple[pa.DataType, ...]:
+    """Types of the partition columns in order."""
+    return tuple(schema.arrow.field(name).type for name in schema.partition_by)
+
+
+def check_partition(partition: bytes, types: Sequence[pa.DataType], table: str) -> None:
+    """Check that a partition holds exactly one encoded value for each partition column.
+
+    Raises:
+        InvalidArgument: It holds more, less or something else.
+    """
+    try:
+        decode_partition(partition, types)
+    except DataCorrupted as error:
+        raise invalid(
+            "partition",
+            partition,
+            f"{table} has {len(types)} partition columns ({', '.join(map(str, types))}), and this is no encoding of "
+            f"their values: {error.message}",
+        ) from error

@@ -1,0 +1,36 @@
+"""The parts in which a plan leaves the metastore."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from lakelog.format.files import FILE_SCHEMA
+
+from .entries import write_entries
+
+MAX_ENTRIES: Final = 16_384
+"""Entries of one part: a few MB at most, well below the size of a message."""
+
+
+@dataclass(frozen=True)
+class PlanChunkData:
+    """A part of a plan.
+
+    Args:
+        entries: Arrow IPC stream with FILE_SCHEMA.
+        without_file_ids: Files of this or other parts that the plan does not hold, though entries list them.
+    """
+
+    entries: bytes
+    without_file_ids: tuple[int, ...] = ()
+
+
+def slice_entries(entries: pa.Table) -> list[PlanChunkData]:
+    """Sorted entries as parts of a bounded size."""
+    plain = entries.select(FILE_SCHEMA.names)
+    return [
+        PlanChunkData(write_entries(plain.slice(start, MAX_ENTRIES))) for start in range(0, plain.num_rows, MAX_ENTRIES)
+    ]

@@ -1,0 +1,244 @@
+"""Plans: which files a read must look at.
+
+Two ways lead to the same answer. Rows answer what is narrow (partitions, buckets, a range of snapshots) by index.
+Chunks answer what is wide: entries packed before are sent as they are, less what was removed since, plus the rows
+behind them (`chunk_plan.py`). Heads, snapshots and files are read with explicit bounds on snapshot ids, and a committed
+snapshot never changes, so that statements which see different moments still agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakelog.clock import Clock
+from lakelog.errors import InvalidArgument, NotFound, SnapshotExpired
+from lakelog.format.commit_facts import TableHead
+from lakelog.format.commit_rules import table_gone
+from lakelog.format.plan import AtSnapshot, AtTime, InRange, PlanRequest
+from lakelog.format.schema import TableSchema
+from lakelog.format.snapshot import Snapshot
+from lakelog.format.table import TableInfo
+
+from .chunk_cache import ChunkCache
+from .chunk_plan import ChunkPlan, prepare_chunks
+from .entries import sort_entries
+from .file_filter import FileFilter, make_filter
+from .limits import Limits
+from .metrics import Metrics
+from .plan_parts import PlanChunkData, slice_entries
+from .requests import MAX_PARTITION_BYTES, check_number, check_uuid, invalid
+from .store import Store, Transaction, run_transaction
+
+_MAX_ROW_PLAN_FILES = 4096
+"""Up to so many live files a plan loads rows: as fast as chunks, and nothing has to be packed."""
+
+_MAX_LISTED_PARTITIONS = 100_000
+
+
+@dataclass(frozen=True)
+class PlanStream:
+    """A plan: the fields of `lakelog.format.plan.Plan`, and its files in parts.
+
+    Args:
+        table: The table, as it is now.
+        schema: What to read with.
+        file_schemas: Every schema that one of the files may have been written with, by id.
+        snapshot: What is read, or the last of the range; None for a table without snapshots.
+        range_snapshots: With a range: its snapshots in rising order.
+        chunks: To be iterated once.
+    """
+
+    table: TableInfo
+    schema: TableSchema
+    file_schemas: Mapping[int, TableSchema]
+    snapshot: Snapshot | None
+    range_snapshots: tuple[Snapshot, ...]
+    chunks: AsyncIterator[PlanChunkData]
+
+
+@dataclass(frozen=True)
+class _Header:
+    table: TableInfo
+    schema: TableSchema
+    file_schemas: Mapping[int, TableSchema]
+    snapshot: Snapshot | None
+    range_snapshots: tuple[Snapshot, ...]
+
+
+class Planner:
+    """Plans files.
+
+    Args:
+        store: Where everything is kept.
+        clock: For measuring latency.
+        limits: How long a range may be.
+        metrics: Told of latency.
+    """
+
+    def __init__(self, store: Store, clock: Clock, limits: Limits, metrics: Metrics) -> None:
+        self._store = store
+        self._clock = clock
+        self._limits = limits
+        self._metrics = metrics
+        self._cache = ChunkCache(limits.chunk_cache_bytes)
+
+    async def plan(self, request: PlanRequest) -> PlanStream:
+        """The files a read must look at.
+
+        Raises:
+            NotFound: No such table or snapshot, or none as old as the time.
+            SnapshotExpired: The snapshot or a part of the range is not kept any more.
+            InvalidArgument: The request is malformed.
+        """
+        _check_request(request)
+        started_s = self._clock.monotonic_s()
+        header, rows, chunks = await run_transaction(self._store, lambda tx: self._prepare(tx, request))
+        self._metrics.observe_seconds("plan_latency_seconds", self._clock.monotonic_s() - started_s)
+        return PlanStream(
+            table=header.table,
+            schema=header.schema,
+            file_schemas=header.file_schemas,
+            snapshot=header.snapshot,
+            range_snapshots=header.range_snapshots,
+            chunks=_row_chunks(rows) if chunks is None else chunks.stream(self._store, self._cache),
+        )
+
+    async def _prepare(
+        self, tx: Transaction, request: PlanRequest
+    ) -> tuple[_Header, pa.Table | None, ChunkPlan | None]:
+        found = await tx.find_table_by_uuid(request.table_uuid)
+        head = (await tx.find_heads([request.table_uuid])).get(request.table_uuid)
+        if found is None or head is None:
+            raise table_gone(request.table_uuid)
+        schemas = {schema.schema_id: schema for schema in await tx.list_schemas(found.table_id)}
+        range_snapshots: tuple[Snapshot, ...] = ()
+        if isinstance(request.at, InRange):
+            range_snapshots = await self._find_range(tx, head, request.at)
+            snapshot: Snapshot | None = range_snapshots[-1]
+        else:
+            snapshot = await _find_snapshot(tx, head, request.at)
+        # Who names a state reads it as it was then, all others with the schema of now.
+        as_it_was = snapshot is not None and isinstance(request.at, AtSnapshot | AtTime)
+        schema = schemas[snapshot.schema_id] if snapshot is not None and as_it_was else schemas[head.schema_id]
+        header = _Header(found.info, schema, schemas, snapshot, range_snapshots)
+        if snapshot is None:
+            return header, None, None
+        wanted = await make_filter(tx, head, schemas[head.schema_id], request)
+        if wanted.surely_empty:
+            return header, None, None
+        if isinstance(request.at, InRange):
+            query = wanted.query(added_after=request.at.after, added_until=request.at.until)
+            return header, wanted.select(await tx.load_files(query)), None
+        if _is_narrow(wanted, snapshot, head):
+            query = wanted.query(live_at=snapshot.snapshot_id)
+            return header, wanted.select(await tx.load_files(query)), None
+        return header, None, await prepare_chunks(tx, head.table_id, snapshot.snapshot_id, wanted)
+
+    async def _find_range(self, tx: Transaction, head: TableHead, at: InRange) -> tuple[Snapshot, ...]:
+        if at.until - at.after > self._limits.max_range_snapshots:
+            raise invalid(
+                "range",
+                f"{at.until - at.after} snapshots",
+                f"Ask for at most {self._limits.max_range_snapshots} at once, one range behind the other.",
+            )
+        _check_known(head, at.until)
+        if at.after + 1 < head.earliest_snapshot_id:
+            raise _expired(head, at.after + 1)
+        return tuple(await tx.list_snapshots(head.table_id, at.after, at.until, at.until - at.after))
+
+
+async def _find_snapshot(tx: Transaction, head: TableHead, at: AtSnapshot | AtTime | None) -> Snapshot | None:
+    latest = head.latest_snapshot_id
+    if isinstance(at, AtTime):
+        return await _find_snapshot_at(tx, head, at.timestamp_ms)
+    snapshot_id = latest if at is None else at.snapshot_id
+    if snapshot_id == 0:
+        return None
+    _check_known(head, snapshot_id)
+    found = await tx.list_snapshots(head.table_id, snapshot_id - 1, snapshot_id, 1)
+    return found[0]
+
+
+async def _find_snapshot_at(tx: Transaction, head: TableHead, timestamp_ms: int) -> Snapshot:
+    found = await tx.find_snapshot_at(head.table_id, timestamp_ms)
+    if found is None:
+        first = await tx.list_snapshots(head.table_id, 0, head.latest_snapshot_id, 1)
+        earliest = f"snapshot {first[0].snapshot_id} of {first[0].committed_at_ms}" if first else "none yet"
+        raise NotFound(
+            f"{head.name} has no snapshot at or before time {timestamp_ms} (milliseconds since the epoch); the "
+            "earliest "
+            f"one kept is {earliest}.",
+            reason="SNAPSHOT_NOT_FOUND",
+            metadata={"table": head.name, "timestamp_ms": str(timestamp_ms)},
+        )
+    if found.snapshot_id < head.earliest_snapshot_id:
+        raise _expired(head, found.snapshot_id)
+    return found
+
+
+def _check_known(head: TableHead, snapshot_id: int) -> None:
+    latest, earliest = head.latest_snapshot_id, head.earliest_snapshot_id
+    if snapshot_id > latest:
+        kept = f"it has the snapshots {earliest} to {latest}" if latest else "it has no snapshot yet"
+        raise NotFound(
+            f"{head.name} has no snapshot {snapshot_id}; {kept}.",
+            reason="SNAPSHOT_NOT_FOUND",
+            metadata={"table": head.name, "snapshot_id": str(snapshot_id), "latest": str(latest)},
+        )
+    if snapshot_id < earliest:
+        raise _expired(head, snapshot_id)
+
+
+def _expired(head: TableHead, snapshot_id: int) -> SnapshotExpired:
+    return SnapshotExpired(
+        f"Snapshot {snapshot_id} of {head.name} has expired; the snapshots {head.earliest_snapshot_id} to "
+        f"{head.latest_snapshot_id} can still be read.",
+        metadata={
+            "table": head.name,
+            "snapshot_id": str(snapshot_id),
+            "earliest": str(head.earliest_snapshot_id),
+            "latest": str(head.latest_snapshot_id),
+        },
+    )
+
+
+def _is_narrow(wanted: FileFilter, snapshot: Snapshot, head: TableHead) -> bool:
+    if snapshot.total_files <= _MAX_ROW_PLAN_FILES or wanted.partitions is not None:
+        return True
+    if wanted.buckets is None or head.bucket_count < 1:
+        return False
+    return snapshot.total_files * len(wanted.buckets) // head.bucket_count <= _MAX_ROW_PLAN_FILES
+
+
+def _check_request(request: PlanRequest) -> None:
+    check_uuid("table_uuid", request.table_uuid)
+    match request.at:
+        case AtSnapshot(snapshot_id):
+            check_number("snapshot_id", snapshot_id, 1)
+        case AtTime(timestamp_ms):
+            check_number("timestamp_ms", timestamp_ms, -(2**63))
+        case InRange(after, until):
+            check_number("range.after", after, 0)
+            check_number("range.until", until, after + 1)
+    for bucket in request.buckets:
+        check_number("buckets", bucket, 0, 2**31 - 1)
+    if len(request.partitions) > _MAX_LISTED_PARTITIONS:
+        raise invalid("partitions", f"{len(request.partitions)} partitions", "Give at most 100,000; or leave them out.")
+    for partition in request.partitions:
+        if len(partition) > MAX_PARTITION_BYTES:
+            raise invalid("partitions", partition[:50], f"At most {MAX_PARTITION_BYTES} bytes are possible.")
+    if request.first_key is not None and request.last_key is not None and request.first_key > request.last_key:
+        raise InvalidArgument(
+            f"first_key {request.first_key!r} is above last_key {request.last_key!r}. Swap them.",
+            metadata={"field": "first_key", "value": request.first_key.hex()},
+        )
+
+
+async def _row_chunks(rows: pa.Table | None) -> AsyncIterator[PlanChunkData]:
+    if rows is None:
+        return
+    for chunk in slice_entries(sort_entries(rows)):
+        yield chunk

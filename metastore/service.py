@@ -1,0 +1,193 @@
+"""The metastore without its network shell: one facade over the use cases, with the names of the client's protocol."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from lakelog.client.metastore import SnapshotPage, WatchEvent, WatchPosition
+from lakelog.clock import Clock, Ids, RandomIds, SystemClock
+from lakelog.format.commit import CommitRequest, CommitResult, WriterProgress
+from lakelog.format.plan import PlanRequest
+from lakelog.format.schema import TableSchema
+from lakelog.format.table import DatabaseInfo, TableInfo, TableName
+from lakelog.format.work import LeaseGrant, Pipeline
+
+from .catalog import Catalog
+from .gate import CommitGate
+from .leases import Leases
+from .limits import Limits
+from .metrics import Metrics, NoMetrics
+from .packing import Packer
+from .partitions import PartitionRules
+from .pipelines import Pipelines
+from .planning import Planner, PlanStream
+from .snapshots import list_snapshots
+from .store import Store
+from .watching import WatchHub
+from .writers import Writers
+
+
+class MetastoreService:
+    """All that the metastore does. Runs on one event loop; methods raise only errors of `lakelog.errors`.
+
+    The names, parameters and results are those of `lakelog.client.metastore.Metastore`, whose docstrings hold here too.
+    What is to be run beside it stands in `metastore.background`.
+
+    Args:
+        store: Where everything is kept; not closed by the service.
+        clock: For measuring; the times of commits and leases are the store's.
+        ids: Names of tables, snapshots and attempts.
+        warehouse: Absolute URI under which tables get their locations.
+        limits: Bounds of single requests and of all together.
+        metrics: Where measurements go.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        warehouse: str,
+        *,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+        limits: Limits | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        clock = clock or SystemClock()
+        ids = ids or RandomIds()
+        limits = limits or Limits()
+        metrics = metrics or NoMetrics()
+        self._store = store
+        self.watches = WatchHub(store, limits, metrics)
+        self.packer = Packer(store)
+        self._gate = CommitGate(
+            store, ids, clock, limits, metrics, self.watches.committed, self.watches.uncertain, PartitionRules()
+        )
+        self._catalog = Catalog(store, ids, warehouse, self.watches.dropped)
+        self._planner = Planner(store, clock, limits, metrics)
+        self._writers = Writers(store, ids, limits)
+        self._leases = Leases(store)
+        self._pipelines = Pipelines(store)
+
+    async def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
+        """Makes a database; False when it existed and that was no error."""
+        return await self._catalog.create_database(name, if_not_exists=if_not_exists, comment=comment)
+
+    async def list_databases(self) -> list[DatabaseInfo]:
+        """All databases by name."""
+        return await self._catalog.list_databases()
+
+    async def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> bool:
+        """Removes a database; False when there was none and that was no error."""
+        return await self._catalog.drop_database(name, if_exists=if_exists, cascade=cascade)
+
+    async def create_table(
+        self,
+        name: TableName,
+        schema: pa.Schema,
+        *,
+        primary_key: Sequence[str] = (),
+        partition_by: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+        if_not_exists: bool = False,
+        comment: str = "",
+    ) -> tuple[TableInfo, bool]:
+        """Makes a table; the flag is False when it existed and that was no error."""
+        return await self._catalog.create_table(
+            name,
+            schema,
+            primary_key=primary_key,
+            partition_by=partition_by,
+            options=options,
+            if_not_exists=if_not_exists,
+            comment=comment,
+        )
+
+    async def get_table(self, name: TableName) -> TableInfo:
+        """A table by name; NotFound names the nearest ones."""
+        return await self._catalog.get_table(name)
+
+    async def get_table_by_uuid(self, table_uuid: str) -> TableInfo:
+        """A table by uuid; NotFound when it was dropped."""
+        return await self._catalog.get_table_by_uuid(table_uuid)
+
+    async def list_tables(self, database: str) -> list[str]:
+        """Names of a database's tables, sorted."""
+        return await self._catalog.list_tables(database)
+
+    async def alter_table(
+        self, table_uuid: str, *, set_options: Mapping[str, str], unset_options: Sequence[str]
+    ) -> TableInfo:
+        """Changes options that may be changed."""
+        return await self._catalog.alter_table(table_uuid, set_options=set_options, unset_options=unset_options)
+
+    async def drop_table(self, name: TableName, *, if_exists: bool = False) -> bool:
+        """Removes a table from the catalog; False when there was none and that was no error."""
+        return await self._catalog.drop_table(name, if_exists=if_exists)
+
+    async def list_schemas(self, table_uuid: str) -> list[TableSchema]:
+        """All versions of a table's schema by id."""
+        return await self._catalog.list_schemas(table_uuid)
+
+    async def stage_attempt(self, table_uuids: Sequence[str], writer: str) -> str:
+        """Opens an attempt and returns its id."""
+        return await self._writers.stage_attempt(table_uuids, writer)
+
+    async def abandon_attempt(self, attempt_id: str) -> None:
+        """Gives up an open attempt for good; raises CommitConflict when it is committed. Idempotent."""
+        await self._writers.abandon_attempt(attempt_id)
+
+    async def register_writer(self, writer: str) -> int:
+        """Takes a writer's identity and returns its new epoch."""
+        return await self._writers.register_writer(writer)
+
+    async def get_writer_progress(self, writer: str, table_uuid: str) -> WriterProgress:
+        """What a writer has committed last to a table."""
+        return await self._writers.get_writer_progress(writer, table_uuid)
+
+    async def commit(self, request: CommitRequest) -> CommitResult:
+        """Commits, all or nothing, idempotent; OutcomeUnknown: repeat the same request.
+
+        The request takes its place in the order before this first waits for anything.
+        """
+        return await self._gate.commit(request)
+
+    async def list_snapshots(
+        self, table_uuid: str, *, after: int = 0, until: int = 0, limit: int = 0, newest: bool = False
+    ) -> SnapshotPage:
+        """Snapshots behind `after` up to `until` (0: no end), at most `limit` (0: 1000)."""
+        return await list_snapshots(self._store, table_uuid, after=after, until=until, limit=limit, newest=newest)
+
+    async def plan(self, request: PlanRequest) -> PlanStream:
+        """The files a read must look at."""
+        return await self._planner.plan(request)
+
+    def watch(self, positions: Sequence[WatchPosition]) -> AsyncIterator[WatchEvent]:
+        """Tells of each new snapshot, none left out, beginning behind the positions."""
+        return self.watches.watch(positions)
+
+    async def acquire_lease(self, name: str, holder: str, duration_ms: int) -> LeaseGrant:
+        """Takes a lease that is free or over."""
+        return await self._leases.acquire_lease(name, holder, duration_ms)
+
+    async def renew_lease(self, name: str, epoch: int, duration_ms: int) -> int:
+        """Keeps a lease; returns the milliseconds that remain; Fenced when another holds it."""
+        return await self._leases.renew_lease(name, epoch, duration_ms)
+
+    async def release_lease(self, name: str, epoch: int) -> None:
+        """Gives a lease back. Idempotent."""
+        await self._leases.release_lease(name, epoch)
+
+    async def report_pipeline(self, pipeline: Pipeline, epoch: int) -> None:
+        """Writes down where a pipeline is; Fenced when its lease has another epoch."""
+        await self._pipelines.report_pipeline(pipeline, epoch)
+
+    async def list_pipelines(self) -> list[Pipeline]:
+        """All pipelines that ever reported, by name."""
+        return await self._pipelines.list_pipelines()
+
+    async def close(self) -> None:
+        """Ends watches, lets commits that run come to their end and refuses those that wait; idempotent."""
+        self.watches.close()
+        await self._gate.close()

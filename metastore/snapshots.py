@@ -1,0 +1,35 @@
+"""Listing the snapshots of a table."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakelog.client.metastore import SnapshotPage
+from lakelog.format.commit_rules import table_gone
+
+from .requests import check_number, check_uuid
+from .store import Store, Transaction, run_transaction
+
+DEFAULT_LIMIT: Final = 1000
+MAX_LIMIT: Final = 10_000
+
+
+async def list_snapshots(
+    store: Store, table_uuid: str, *, after: int = 0, until: int = 0, limit: int = 0, newest: bool = False
+) -> SnapshotPage:
+    """Snapshots behind `after` up to `until` (0: no end), at most `limit` (0: 1000), the oldest or newest of them."""
+    check_uuid("table_uuid", table_uuid)
+    check_number("after", after, 0)
+    check_number("until", until, 0)
+    check_number("limit", limit, 0, MAX_LIMIT)
+
+    async def load(tx: Transaction) -> SnapshotPage:
+        head = (await tx.find_heads([table_uuid])).get(table_uuid)
+        if head is None:
+            raise table_gone(table_uuid)
+        last = min(until, head.latest_snapshot_id) if until else head.latest_snapshot_id
+        found = await tx.list_snapshots(head.table_id, after, last, limit or DEFAULT_LIMIT, newest=newest)
+        earliest = head.earliest_snapshot_id if head.latest_snapshot_id else 0
+        return SnapshotPage(tuple(found), head.latest_snapshot_id, earliest)
+
+    return await run_transaction(store, load)

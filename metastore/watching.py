@@ -1,0 +1,306 @@
+"""Watches: whoever reads a table is told of each new snapshot, none left out.
+
+The truth is always `snapshots behind n` in the store; everything else only says when to look. So a lost announcement
+costs latency, never correctness: commits of this process come with their snapshots, those of others are announced
+through the store, and a slow poll finds whatever was missed.
+
+Invariants:
+
+1. A watcher's position rises by one snapshot at a time.
+2. What is kept in memory of a table is a gapless tail of its history; where that cannot be, it is forgotten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from lakelog.client.metastore import WatchEvent, WatchPosition
+from lakelog.errors import HistoryDiverged, LakelogError, ResourceExhausted, SnapshotExpired
+from lakelog.format.commit_facts import TableHead
+from lakelog.format.commit_rules import table_gone
+from lakelog.format.snapshot import Snapshot
+
+from .limits import Limits
+from .metrics import Metrics
+from .requests import check_number, check_table_uuids, check_uuid, invalid
+from .store import Store, Transaction, run_transaction
+
+log = logging.getLogger(__name__)
+
+_MAX_EVENT: Final = 1000
+"""Snapshots of one event."""
+
+_MAX_TAIL: Final = 2000
+"""Snapshots of a watched table kept in memory: twice what one event holds."""
+
+
+@dataclass(eq=False)
+class _WatchedTable:
+    """A table that someone watches.
+
+    Args:
+        table_id: The store's number of it.
+        latest: The newest snapshot known of.
+        tail: The newest snapshots without a gap, at most `_MAX_TAIL`; may be empty.
+        dropped: Whether it was dropped.
+        watchers: Who is to be woken.
+    """
+
+    table_id: int
+    latest: int
+    tail: deque[Snapshot] = field(default_factory=lambda: deque(maxlen=_MAX_TAIL))
+    dropped: bool = False
+    watchers: set[_Watcher] = field(default_factory=set)
+
+
+@dataclass(eq=False)
+class _Watcher:
+    """An open watch.
+
+    Args:
+        after: The last snapshot told of, by table uuid; a table that was dropped is missing.
+        caught_up: Tables whose newest snapshot the watcher has seen once.
+    """
+
+    after: dict[str, int]
+    caught_up: set[str] = field(default_factory=set)
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class WatchHub:
+    """Wakes watchers. Runs on one event loop.
+
+    Args:
+        store: Where everything is kept.
+        limits: How far a watcher may fall behind.
+        metrics: Told how many watch.
+    """
+
+    def __init__(self, store: Store, limits: Limits, metrics: Metrics) -> None:
+        self._store = store
+        self._limits = limits
+        self._metrics = metrics
+        self._tables: dict[str, _WatchedTable] = {}
+        self._watchers: set[_Watcher] = set()
+        self._to_announce: set[str] = set()
+        self._announce_soon = asyncio.Event()
+        self._closed = False
+
+    def committed(self, table_uuid: str, snapshots: Sequence[Snapshot]) -> None:
+        """Tells of new snapshots of a table, which are durable, in rising order."""
+        self._to_announce.add(table_uuid)
+        self._announce_soon.set()
+        table = self._tables.get(table_uuid)
+        if table is None or not snapshots:
+            return
+        if not table.tail or snapshots[0].snapshot_id != table.tail[-1].snapshot_id + 1:
+            # Another metastore committed in between, or this one never learned of a commit whose answer was lost.
+            table.tail.clear()
+        table.tail.extend(snapshots)
+        self._advance(table, snapshots[-1].snapshot_id)
+
+    def uncertain(self, table_uuid: str) -> None:
+        """Tells that a table may have new snapshots."""
+        table = self._tables.get(table_uuid)
+        if table is not None:
+            self._to_announce.add(table_uuid)
+            self._announce_soon.set()
+
+    def dropped(self, table_uuid: str) -> None:
+        """Tells that a table was dropped."""
+        self._to_announce.add(table_uuid)
+        self._announce_soon.set()
+        table = self._tables.get(table_uuid)
+        if table is not None:
+            self._drop(table)
+
+    async def watch(self, positions: Sequence[WatchPosition]) -> AsyncIterator[WatchEvent]:
+        """New snapshots of tables behind the positions, in rising order, without gaps; ends when all are dropped.
+
+        Raises:
+            NotFound: A table does not exist.
+            HistoryDiverged: A position is not in the history of its table.
+            SnapshotExpired: What comes next is not kept any more.
+            ResourceExhausted: The caller was up to date, then read too slowly; it may come back from where it is.
+        """
+        _check_positions(positions, self._limits)
+        watcher = _Watcher({position.table_uuid: position.after for position in positions})
+        self._watchers.add(watcher)
+        self._metrics.set_level("watchers", len(self._watchers))
+        try:
+            await run_transaction(self._store, lambda tx: self._open(tx, watcher, positions))
+            while watcher.after and not self._closed:
+                watcher.woken.clear()
+                for table_uuid in list(watcher.after):
+                    async for event in self._tell(watcher, table_uuid):
+                        yield event
+                if watcher.after and not self._closed:
+                    await watcher.woken.wait()
+        finally:
+            self._close_watcher(watcher, [position.table_uuid for position in positions])
+
+    async def step_poll(self) -> None:
+        """Looks once whether heads of watched tables have moved. Driven every few seconds, and by announcements."""
+        await self._look(list(self._tables))
+
+    async def step_announce(self) -> None:
+        """Waits until something was committed, then tells other metastores on the same store."""
+        await self._announce_soon.wait()
+        self._announce_soon.clear()
+        tables, self._to_announce = self._to_announce, set()
+        try:
+            await self._store.announce(tables)
+        except LakelogError as error:
+            # They find it by polling.
+            log.warning("could not announce %d tables: %s", len(tables), error)
+
+    async def run_listen(self) -> None:
+        """Follows what other metastores announce, until the store is closed."""
+        async for announced in self._store.listen():
+            try:
+                await self._look([table for table in announced or self._tables if table in self._tables])
+            except LakelogError as error:
+                log.warning("could not look at announced tables: %s", error)
+
+    def close(self) -> None:
+        """Ends all watches."""
+        self._closed = True
+        for watcher in self._watchers:
+            watcher.woken.set()
+
+    async def _look(self, table_uuids: list[str]) -> None:
+        if not table_uuids:
+            return
+        heads = await run_transaction(self._store, lambda tx: tx.find_heads(table_uuids))
+        for table_uuid in table_uuids:
+            table = self._tables.get(table_uuid)
+            if table is None:
+                continue
+            head = heads.get(table_uuid)
+            if head is None:
+                self._drop(table)
+            else:
+                self._advance(table, head.latest_snapshot_id)
+
+    def _advance(self, table: _WatchedTable, latest: int) -> None:
+        if latest <= table.latest:
+            return
+        table.latest = latest
+        for watcher in table.watchers:
+            watcher.woken.set()
+
+    def _drop(self, table: _WatchedTable) -> None:
+        table.dropped = True
+        for watcher in table.watchers:
+            watcher.woken.set()
+
+    async def _open(self, tx: Transaction, watcher: _Watcher, positions: Sequence[WatchPosition]) -> None:
+        heads = await tx.find_heads([position.table_uuid for position in positions])
+        for position in positions:
+            head = heads.get(position.table_uuid)
+            if head is None:
+                raise table_gone(position.table_uuid)
+            await _check_history(tx, head, position)
+        for table_uuid, head in heads.items():
+            table = self._tables.setdefault(table_uuid, _WatchedTable(head.table_id, head.latest_snapshot_id))
+            table.watchers.add(watcher)
+        # What was committed between reading a head and registering is found by looking once more.
+        for table_uuid, head in (await tx.find_heads(list(heads))).items():
+            self._advance(self._tables[table_uuid], head.latest_snapshot_id)
+
+    async def _tell(self, watcher: _Watcher, table_uuid: str) -> AsyncIterator[WatchEvent]:
+        table = self._tables[table_uuid]
+        while watcher.after[table_uuid] < table.latest:
+            after = watcher.after[table_uuid]
+            lag = table.latest - after
+            if table_uuid in watcher.caught_up and lag > self._limits.watch_lag_snapshots:
+                raise ResourceExhausted(
+                    f"The watcher read too slowly: it is {lag} snapshots behind table {table_uuid}, and "
+                    f"{self._limits.watch_lag_snapshots} are allowed. Watch again from snapshot {after}.",
+                    reason="WATCHER_TOO_SLOW",
+                    metadata={"table_uuid": table_uuid, "after": str(after), "latest": str(table.latest)},
+                )
+            snapshots = await self._load(table, after)
+            watcher.after[table_uuid] = snapshots[-1].snapshot_id
+            yield WatchEvent(table_uuid, snapshots)
+        watcher.caught_up.add(table_uuid)
+        if table.dropped:
+            del watcher.after[table_uuid]
+            yield WatchEvent(table_uuid, (), dropped=True)
+
+    async def _load(self, table: _WatchedTable, after: int) -> tuple[Snapshot, ...]:
+        tail = table.tail
+        if tail and tail[0].snapshot_id <= after + 1:
+            start = after + 1 - tail[0].snapshot_id
+            return tuple(tail[place] for place in range(start, min(len(tail), start + _MAX_EVENT)))
+        until = table.latest
+        found = await run_transaction(
+            self._store, lambda tx: tx.list_snapshots(table.table_id, after, until, _MAX_EVENT)
+        )
+        if not found or found[0].snapshot_id != after + 1:
+            earliest = found[0].snapshot_id if found else until + 1
+            raise SnapshotExpired(
+                f"Snapshot {after + 1} expired before the watcher was told of it; the earliest one kept is {earliest}.",
+                metadata={"snapshot_id": str(after + 1), "earliest": str(earliest)},
+            )
+        return tuple(found)
+
+    def _close_watcher(self, watcher: _Watcher, table_uuids: Sequence[str]) -> None:
+        self._watchers.discard(watcher)
+        self._metrics.set_level("watchers", len(self._watchers))
+        for table_uuid in table_uuids:
+            table = self._tables.get(table_uuid)
+            if table is None:
+                continue
+            table.watchers.discard(watcher)
+            if not table.watchers:
+                del self._tables[table_uuid]
+
+
+def _check_positions(positions: Sequence[WatchPosition], limits: Limits) -> None:
+    check_table_uuids(
+        "positions.table_uuid", [position.table_uuid for position in positions], limits.max_watched_tables
+    )
+    for position in positions:
+        check_number("positions.after", position.after, 0)
+        if position.after_uuid:
+            check_uuid("positions.after_uuid", position.after_uuid)
+            if not position.after:
+                raise invalid(
+                    "positions.after_uuid", position.after_uuid, "With after=0 there is none; leave it empty."
+                )
+
+
+async def _check_history(tx: Transaction, head: TableHead, position: WatchPosition) -> None:
+    after, latest = position.after, head.latest_snapshot_id
+    if after > latest:
+        raise HistoryDiverged(
+            f"The watcher of {head.name} knows snapshot {after}, but the newest one is {latest}: the metastore was "
+            "restored to an earlier state. Stop, and compare what was read with the table.",
+            reason="SNAPSHOT_UNKNOWN",
+            metadata={"table": head.name, "snapshot_id": str(after), "latest": str(latest)},
+        )
+    if after and after + 1 < head.earliest_snapshot_id:
+        raise SnapshotExpired(
+            f"The watcher of {head.name} begins behind snapshot {after}, but the snapshots up to "
+            f"{head.earliest_snapshot_id - 1} have expired; {head.earliest_snapshot_id} to {latest} can still be read.",
+            metadata={"table": head.name, "earliest": str(head.earliest_snapshot_id), "latest": str(latest)},
+        )
+    if not position.after_uuid:
+        return
+    known = ""
+    if after >= head.earliest_snapshot_id:
+        known = (await tx.list_snapshots(head.table_id, after - 1, after, 1))[0].snapshot_uuid
+    elif after < latest:
+        known = (await tx.list_snapshots(head.table_id, after, after + 1, 1))[0].parent_uuid
+    if known != position.after_uuid:
+        raise HistoryDiverged(
+            f"The watcher of {head.name} knows snapshot {after} as {position.after_uuid}, but here it is {known}: the "
+            "metastore was restored to an earlier state and went on. Stop, and compare what was read with the table.",
+            metadata={"table": head.name, "snapshot_id": str(after), "snapshot_uuid": known},
+        )

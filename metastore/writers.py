@@ -1,0 +1,87 @@
+"""Attempts, writers and their progress: what stands around a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lakelog.clock import Ids
+from lakelog.errors import CommitConflict, NotFound
+from lakelog.format.commit import WriterProgress
+from lakelog.format.commit_facts import Attempt, AttemptState
+from lakelog.format.commit_rules import table_gone
+
+from .limits import Limits
+from .requests import check_table_uuids, check_uuid, check_writer
+from .store import Store, Transaction, run_transaction
+
+
+class Writers:
+    """The use cases of writers around their commits."""
+
+    def __init__(self, store: Store, ids: Ids, limits: Limits) -> None:
+        self._store = store
+        self._ids = ids
+        self._limits = limits
+
+    async def stage_attempt(self, table_uuids: Sequence[str], writer: str) -> str:
+        """Opens an attempt and returns its id. Not idempotent; one that is never committed costs a clean-up."""
+        check_table_uuids("table_uuids", table_uuids, self._limits.max_commit_tables)
+        check_writer(writer)
+        attempt_id = self._ids.new_id()
+
+        async def stage(tx: Transaction) -> None:
+            heads = await tx.find_heads(table_uuids)
+            for table_uuid in table_uuids:
+                if table_uuid not in heads:
+                    raise table_gone(table_uuid)
+            await tx.insert_attempts([Attempt(attempt_id, AttemptState.OPEN, tuple(table_uuids))], [writer])
+
+        await run_transaction(self._store, stage)
+        return attempt_id
+
+    async def abandon_attempt(self, attempt_id: str) -> None:
+        """Gives up an open attempt for good. Idempotent.
+
+        Raises:
+            CommitConflict: It is committed: its files are in use.
+            NotFound: There is none.
+        """
+        check_uuid("attempt_id", attempt_id)
+
+        async def abandon(tx: Transaction) -> None:
+            attempt = await tx.lock_attempt(attempt_id)
+            if attempt is None:
+                raise NotFound(
+                    f"Attempt {attempt_id} is not known: it was never opened here, or was cleaned up before. Delete no "
+                    "files on this answer.",
+                    reason="ATTEMPT_NOT_FOUND",
+                    metadata={"attempt_id": attempt_id},
+                )
+            if attempt.state is AttemptState.COMMITTED:
+                raise CommitConflict(
+                    f"Attempt {attempt_id} is committed, so its files are part of the table and must stay.",
+                    reason="ATTEMPT_COMMITTED",
+                    metadata={"attempt_id": attempt_id, "state": attempt.state.value, "retry": "never"},
+                )
+            if attempt.state is AttemptState.OPEN:
+                await tx.set_attempt(attempt_id, AttemptState.DOOMED)
+
+        await run_transaction(self._store, abandon)
+
+    async def register_writer(self, writer: str) -> int:
+        """Takes a writer's identity and returns its new epoch."""
+        check_writer(writer)
+        return await run_transaction(self._store, lambda tx: tx.raise_writer_epoch(writer))
+
+    async def get_writer_progress(self, writer: str, table_uuid: str) -> WriterProgress:
+        """What a writer has committed last to a table."""
+        check_writer(writer)
+        check_uuid("table_uuid", table_uuid)
+
+        async def find(tx: Transaction) -> WriterProgress:
+            head = (await tx.find_heads([table_uuid])).get(table_uuid)
+            if head is None:
+                raise table_gone(table_uuid)
+            return await tx.find_progress(head.table_id, writer)
+
+        return await run_transaction(self._store, find)
