@@ -1,13 +1,14 @@
 """Columns as one numpy array whose order is the order of the rows' keys.
 
 The sort and merge kernels work on numpy arrays, since numpy's stable sort finds the sorted runs that data files are
-and merges them: 3 to 25 ns a row for integers and 15 to 60 ns for fixed-width bytes, where sorting Arrow columns or
-hashing takes 60 to 700 (bench/kernels/order.py). So a key becomes, in order of preference:
+and merges them. Finding superseded rows then costs 10 to 25 ns a row for integers and 30 to 140 for strings, hashing
+the keys with Arrow 60 to 200 (bench/kernels/merge.py); and Arrow's `group_by` ran for minutes on a million keys that
+were all multiples of 2**40. So a key becomes, in order of preference:
 
 1. itself, if it is one integer-like column;
 2. one unsigned 64-bit number, if the columns' value ranges fit into 64 bits together;
-3. fixed-width bytes (numpy `S`): big-endian offsets from the column's minimum for numbers, bytes padded with zeros and
-   followed by their length for strings. Numpy compares such bytes unsigned and over the full width.
+3. fixed-width bytes (numpy `S`): big-endian offsets from the column's minimum for numbers; for strings their bytes,
+   padded with zeros and followed by the length. Numpy compares such bytes unsigned and over the full width.
 
 Strings longer than `MAX_BYTES_WIDTH` bytes are replaced by their rank, which Arrow's sort finds.
 """
@@ -181,31 +182,36 @@ def _number_part(codes: npt.NDArray[np.uint64]) -> _Part:
 
 
 def _byte_parts(array: pa.Array) -> list[_Part]:
-    """Return the bytes after the prefix of all values, padded with zeros, then the length: it orders a before a NUL."""
+    """Return the bytes after the prefix that all values share, or, where they are too many, the ranks of the values."""
     offsets, data = _offsets_and_bytes(array)
     lengths = np.diff(offsets)
     shortest, longest = int(lengths.min()), int(lengths.max())
-    # Finding the prefix costs as much as 16 more bytes of it, so that it pays only where the key would be too wide.
-    prefix = _common_prefix(array, shortest) if longest > MAX_BYTES_WIDTH else 0
+    prefix = _common_prefix(array, shortest, longest)
     width = longest - prefix
     if width > MAX_BYTES_WIDTH:
         return [_number_part(pc.rank(array, tiebreaker="dense").to_numpy())]
     if shortest == longest:
-        rows = data[offsets[0] : offsets[-1]].reshape(len(array), longest)
+        rows = data.reshape(len(array), longest)
         return [_Part(width, matrix=rows[:, prefix:])]
     padded = _padded(data, offsets[:-1] + prefix, lengths - prefix, width)
-    return [_Part(width, matrix=padded), _number_part(lengths.astype(np.uint64))]
+    return [_Part(padded.shape[1], matrix=padded)]
 
 
 def _padded(data: npt.NDArray[np.uint8], starts: NumpyArray, lengths: NumpyArray, width: int) -> npt.NDArray[np.uint8]:
-    """Return the byte strings as rows of `width` bytes, padded with zeros: one unaligned load and one mask a row."""
-    word_count = (width + 7) // 8
+    """Return the byte strings as contiguous rows of whole words: padded with zeros, the length in the last byte.
+
+    One unaligned load and one mask a row. A length fits into a byte, since `MAX_BYTES_WIDTH` is far below 256; it
+    orders a string before itself with NULs behind.
+    """
+    word_count = width // 8 + 1
     # SUBTLE: the load for the last strings runs over the end of the data; as many bytes behind it make that legal.
-    data = np.concatenate([data[: int(starts[-1] + lengths[-1])], np.zeros(8 * word_count, np.uint8)])
+    data = np.concatenate([data, np.zeros(8 * word_count, np.uint8)])
     unaligned = np.ndarray((len(data) - 8 * word_count + 1,), f"V{8 * word_count}", data, 0, (1,))
     words = unaligned[starts].view("<u8").reshape(len(starts), word_count)
     words &= _masks(width, word_count)[lengths]
-    return words.view(np.uint8).reshape(len(starts), 8 * word_count)[:, :width]
+    rows = words.view(np.uint8).reshape(len(starts), 8 * word_count)
+    rows[:, -1] = lengths
+    return rows
 
 
 def _masks(width: int, word_count: int) -> npt.NDArray[np.uint64]:
@@ -214,10 +220,15 @@ def _masks(width: int, word_count: int) -> npt.NDArray[np.uint64]:
     return np.where(kept, np.uint8(255), np.uint8(0)).view(np.uint64)
 
 
-def _common_prefix(array: pa.Array, shortest: int) -> int:
-    """Return the length of the prefix that all values share."""
+def _common_prefix(array: pa.Array, shortest: int, longest: int) -> int:
+    """Return the length of a prefix that all values share, 0 where knowing it does not pay.
+
+    Looking through all values costs 10 to 25 ns a row. It pays where the rest may fit into one word, which halves the
+    cost of sorting, or where the key would be too wide with it; three values tell whether that can be.
+    """
     sample = {array[0].as_py(), array[len(array) // 2].as_py(), array[len(array) - 1].as_py()}
-    if _shared_prefix(min(sample), max(sample), shortest) == 0:
+    most = _shared_prefix(min(sample), max(sample), shortest)
+    if most == 0 or 8 < longest - most <= longest <= MAX_BYTES_WIDTH or longest <= 7:
         return 0
     bounds = pc.min_max(array).as_py()
     return _shared_prefix(bounds["min"], bounds["max"], shortest)
@@ -235,12 +246,12 @@ def _shared_prefix(lowest: bytes | str, highest: bytes | str, most: int) -> int:
 
 
 def _offsets_and_bytes(array: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
+    """Return the array's own bytes, without those outside of a slice, and offsets into them."""
     _, offset_buffer, data_buffer = array.buffers()
     offsets = np.frombuffer(offset_buffer, np.int32)[array.offset : array.offset + len(array) + 1]
-    data = (
-        np.frombuffer(data_buffer, np.uint8) if data_buffer is not None and data_buffer.size else np.zeros(0, np.uint8)
-    )
-    return offsets, data
+    if data_buffer is None or data_buffer.size == 0:
+        return offsets - offsets[0], np.zeros(0, np.uint8)
+    return offsets - offsets[0], np.frombuffer(data_buffer, np.uint8)[offsets[0] : offsets[-1]]
 
 
 def _pack(parts: list[_Part], rows: int) -> NumpyArray:

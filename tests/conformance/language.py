@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Literal, Protocol
 
 import pyarrow as pa
+
 from lakelog.format.sql_types import from_sql_type
 
 KINDS = ("+I", "-U", "+U", "-D")

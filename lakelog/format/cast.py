@@ -1,0 +1,147 @@
+"""Bringing input to a table's schema, where nothing is lost.
+
+Two steps. First the schemas are compared and everything that can never fit is reported at once, a line a column. Then
+the values are cast; a value that would change stops the cast and is named with its column and row. Text is never
+parsed into numbers or dates: what a text means is the user's to say.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from lakelog.errors import InvalidArgument
+from lakelog.format.convert import ValueLost, convert_values, find_mismatch
+
+_MAX_REPORTED = 50
+"""Lines of a difference; more of them help nobody."""
+
+
+def cast_batch(batch: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.RecordBatch | pa.Table:
+    """Return the rows with the table's columns, order and types (SEMANTICS.md 1.5). Pure.
+
+    Columns are matched by name, children of structs too. Nullable columns that the input lacks are filled with NULL.
+    Values are cast where they stay the same: widths of integers and floats, whole floats to integers, integers to
+    decimals, units of timestamps, dictionaries to their values. Who deletes by key alone passes a schema in which the
+    other columns are nullable.
+
+    Args:
+        batch: The input, with any Arrow types.
+        schema: The table's columns with canonical types (`lakelog.format.types`).
+
+    Returns:
+        A batch or table, as given, of exactly `schema`; columns that fit are not copied.
+
+    Raises:
+        InvalidArgument: The schemas do not fit: all problems together, a line a column. Or a value does not: the first
+            such value of a column with its row number, counted from 0 in this batch; among these are NULL in a column
+            that is NOT NULL and text that is not UTF-8.
+    """
+    check_schema(batch.schema, schema)
+    names = set(batch.schema.names)
+    columns: list[pa.Array | pa.ChunkedArray] = []
+    for field in schema:
+        if field.name not in names:
+            columns.append(pa.nulls(batch.num_rows, field.type))
+            continue
+        column = batch.column(field.name)
+        if isinstance(column, pa.ChunkedArray):
+            columns.append(_cast_chunks(column, field))
+        else:
+            columns.append(_cast_array(column, field, 0))
+    if isinstance(batch, pa.RecordBatch):
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def check_schema(given: pa.Schema, expected: pa.Schema) -> None:
+    """Check that rows of a schema can be cast to a table's schema, as far as the types tell.
+
+    Raises:
+        InvalidArgument: With the difference: one line a column, with what is expected, what came and what to do.
+    """
+    counts = Counter(given.names)
+    lines = [
+        (name, "one column", f"{count} columns of this name", "rename or drop all but one")
+        for name, count in counts.items()
+        if count > 1
+    ]
+    for field in expected:
+        if field.name not in counts:
+            if not field.nullable:
+                lines.append((field.name, _type_text(field), "nothing", "add the column; it is NOT NULL"))
+        elif counts[field.name] == 1:
+            got = given.field(field.name).type
+            remedy = find_mismatch(got, field.type)
+            if remedy is not None:
+                lines.append((field.name, _type_text(field), _shorten(str(got)), remedy))
+    known = set(expected.names)
+    lines += [
+        (
+            name,
+            "no such column",
+            _shorten(str(given.field(given.names.index(name)).type)),
+            "drop it, or add it to the table",
+        )
+        for name in counts
+        if name not in known
+    ]
+    if lines:
+        raise InvalidArgument(_difference(lines), reason="SCHEMA_MISMATCH", metadata={"column": lines[0][0]})
+
+
+def _difference(lines: Sequence[tuple[str, str, str, str]]) -> str:
+    shown = [f"  {name}: expected {expected}, got {got}: {remedy}" for name, expected, got, remedy in lines]
+    if len(shown) > _MAX_REPORTED:
+        shown[_MAX_REPORTED:] = [f"  and {len(lines) - _MAX_REPORTED} more columns"]
+    return f"The input does not fit the table's schema in {len(lines)} columns:\n" + "\n".join(shown)
+
+
+def _type_text(field: pa.Field) -> str:
+    return _shorten(str(field.type)) + ("" if field.nullable else " NOT NULL")
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
+def _cast_chunks(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    chunks: list[pa.Array] = []
+    start = 0
+    for chunk in column.chunks:
+        chunks.append(_cast_array(chunk, field, start))
+        start += len(chunk)
+    return pa.chunked_array(chunks, field.type)
+
+
+def _cast_array(array: pa.Array, field: pa.Field, start: int) -> pa.Array:
+    try:
+        return convert_values(array, field)
+    except ValueLost:
+        row, lost = _first_offence(array, field)
+    try:
+        value = _shorten(repr(array[row].as_py()))
+    except (ValueError, OverflowError, pa.ArrowException):
+        # Bytes that are not UTF-8, and dates beyond Python's, have no Python value.
+        value = "a value"
+    raise InvalidArgument(
+        f"Column '{field.name}' has {value} in row {start + row}: {lost}.",
+        reason="VALUE_MISMATCH",
+        metadata={"column": field.name, "row": str(start + row)},
+    )
+
+
+def _first_offence(array: pa.Array, field: pa.Field) -> tuple[int, ValueLost]:
+    """Return the first row that cannot be cast, by halving: as costly as one more cast, on the way to an error only."""
+    first, last = 0, len(array)
+    lost: ValueLost | None = None
+    while lost is None or last - first > 1:
+        middle = last if lost is None else (first + last) // 2
+        try:
+            convert_values(array.slice(first, middle - first), field)
+            first = middle
+        except ValueLost as error:
+            lost, last = error, middle
+    return first, lost

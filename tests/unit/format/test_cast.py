@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+import datetime as dt
+import math
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakelog.errors import InvalidArgument
+from lakelog.format.cast import cast_batch, check_schema
+
+INSTANT = pa.timestamp("us", "UTC")
+
+
+def cast(values: pa.Array, data_type: pa.DataType, nullable: bool = True) -> pa.Array:
+    batch = pa.RecordBatch.from_arrays([values], ["c"])
+    cast_to = cast_batch(batch, pa.schema([pa.field("c", data_type, nullable)]))
+    cast_to.validate(full=True)
+    return cast_to.column(0)
+
+
+KEEP: list[tuple[pa.Array, pa.DataType]] = [
+    (pa.array([-128, None, 127], pa.int64()), pa.int8()),
+    (pa.array([255], pa.uint8()), pa.int16()),
+    (pa.array([2**63 - 1], pa.uint64()), pa.int64()),
+    (pa.array([1.0, None, -3.0]), pa.int32()),
+    (pa.array([1, 2**53]), pa.float64()),
+    (pa.array([0.5, math.inf, -0.0, None]), pa.float32()),
+    (pa.array([0.1], pa.float32()), pa.float64()),
+    (pa.array([1.5], pa.float16()), pa.float32()),
+    (pa.array([999, -999, None]), pa.decimal128(5, 2)),
+    (pa.array([2**64 - 1], pa.uint64()), pa.decimal128(38, 18)),
+    (pa.array([Decimal("1.20")]), pa.decimal128(38, 1)),
+    (pa.array([Decimal("12.00")]), pa.int8()),
+    (pa.array([Decimal("1.5")], pa.decimal64(10, 1)), pa.decimal128(10, 1)),
+    (pa.array(["a", None], pa.large_string()), pa.string()),
+    (pa.array(["a", None], pa.string_view()), pa.string()),
+    (pa.array(["a", "b", "a", None]).dictionary_encode(), pa.string()),
+    (pa.array([5, 6]).dictionary_encode(), pa.int16()),
+    (pa.array([b"ab", None], pa.binary(2)), pa.binary()),
+    (pa.array([None, None]), pa.struct([("a", pa.int8())])),
+    (pa.array([dt.date(2020, 1, 1)], pa.date64()), pa.date32()),
+    (pa.array([dt.datetime(2020, 1, 1, tzinfo=dt.UTC)], pa.timestamp("s", "Europe/Warsaw")), INSTANT),
+    (pa.array([[1, None], None, []], pa.large_list(pa.int64())), pa.list_(pa.int8())),
+    (pa.array([[1, 2], None], pa.list_(pa.int64(), 2)), pa.list_(pa.int8())),
+    (pa.array([[1, 2], None, [3]], pa.list_view(pa.int64())), pa.list_(pa.int8())),
+    (pa.array([[("a", 1)], None, []], pa.map_(pa.large_string(), pa.int64())), pa.map_(pa.string(), pa.int8())),
+]
+
+
+@pytest.mark.parametrize(("array", "data_type"), KEEP, ids=lambda v: str(v.type if isinstance(v, pa.Array) else v)[:40])
+def test_values_that_fit_are_kept(array: pa.Array, data_type: pa.DataType) -> None:
+    expected = array.to_pylist()
+    assert cast(array, data_type).type == data_type
+    assert cast(array, data_type).to_pylist() == expected
+    # Also behind an offset, and in no row at all.
+    shifted = pa.concat_arrays([array, array]).slice(len(array)) if not pa.types.is_dictionary(array.type) else array
+    assert cast(shifted, data_type).to_pylist() == expected
+    assert len(cast(array[:0], data_type)) == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "given_type", "data_type", "shown"),
+    [
+        ([1, 128], pa.int64(), pa.int8(), "128"),
+        ([1, -1], pa.int8(), pa.int8(), None),
+        ([1, 2**63], pa.uint64(), pa.int64(), str(2**63)),
+        ([1.0, 1.5], pa.float64(), pa.int64(), "1.5"),
+        ([1.0, math.nan], pa.float64(), pa.int64(), "nan"),
+        ([1.0, math.inf], pa.float64(), pa.int32(), "inf"),
+        ([0, 2**53 + 1], pa.int64(), pa.float64(), str(2**53 + 1)),
+        ([0.5, 0.1], pa.float64(), pa.float32(), "0.1"),
+        ([999, 1000], pa.int64(), pa.decimal128(5, 2), "1000"),
+        ([Decimal("1.20"), Decimal("1.25")], pa.decimal128(5, 2), pa.decimal128(5, 1), "1.25"),
+        ([Decimal("1.20"), Decimal("10.00")], pa.decimal128(5, 2), pa.decimal128(3, 2), "10.00"),
+        ([Decimal("1.00"), Decimal("1.50")], pa.decimal128(5, 2), pa.int32(), "1.50"),
+        ([1000, 1001], pa.timestamp("ns"), pa.timestamp("us"), None),
+        ([1, 2**60], pa.timestamp("s"), pa.timestamp("us"), "value"),
+        ([[1], [2, 300]], pa.list_(pa.int64()), pa.list_(pa.int8()), "[2, 300]"),
+        ([{"a": 1}, {"a": 300}], pa.struct([("a", pa.int64())]), pa.struct([("a", pa.int8())]), "{'a': 300}"),
+    ],
+    ids=str,
+)
+def test_a_value_that_would_change_is_named_with_its_row(
+    values: list[Any], given_type: pa.DataType, data_type: pa.DataType, shown: str | None
+) -> None:
+    array = pa.array(values, given_type) if not pa.types.is_timestamp(given_type) else pa.array(values).cast(given_type)
+    if given_type == data_type:
+        assert cast(array, data_type) is array or cast(array, data_type) == array
+        return
+    table = pa.table({"c": pa.chunked_array([array[:1], array[:1], array])})
+    with pytest.raises(InvalidArgument, match=r"^Column 'c' has .* in row 3: ") as caught:
+        cast_batch(table, pa.schema([("c", data_type)]))
+    assert shown is None or shown in str(caught.value)
+
+
+@given(st.lists(st.integers(-300, 300), min_size=1, max_size=200))
+def test_the_first_offending_row_is_found(values: list[int]) -> None:
+    wrong = [row for row, value in enumerate(values) if not -128 <= value <= 127]
+    if not wrong:
+        assert cast(pa.array(values), pa.int8()).to_pylist() == values
+        return
+    with pytest.raises(InvalidArgument, match=f"has {values[wrong[0]]} in row {wrong[0]}:"):
+        cast(pa.array(values), pa.int8())
+
+
+def test_null_in_a_column_that_is_not_null() -> None:
+    with pytest.raises(InvalidArgument, match="'c' has None in row 2: the column is NOT NULL"):
+        cast(pa.array([1, 2, None, None]), pa.int64(), nullable=False)
+    strict = pa.struct([pa.field("a", pa.int8(), nullable=False), pa.field("b", pa.int8())])
+    loose = pa.struct([("a", pa.int8()), ("b", pa.int8())])
+    assert cast(pa.array([None, {"a": 1, "b": None}], loose), strict).to_pylist() == [None, {"a": 1, "b": None}]
+    with pytest.raises(InvalidArgument, match="row 1: its field 'a' is NOT NULL"):
+        cast(pa.array([None, {"a": None, "b": 1}], loose), strict)
+    with pytest.raises(InvalidArgument, match="row 1: its elements are NOT NULL"):
+        cast(pa.array([[1], [None]]), pa.list_(pa.field("element", pa.int64(), nullable=False)))
+    with pytest.raises(InvalidArgument, match="row 1: its map values are NOT NULL"):
+        cast(
+            pa.array([[], [("k", None)]], pa.map_(pa.string(), pa.int8())),
+            pa.map_(pa.string(), pa.field("value", pa.int8(), nullable=False)),
+        )
+
+
+def test_struct_children_are_matched_by_name() -> None:
+    given_type = pa.struct([("b", pa.large_string()), ("a", pa.int64())])
+    expected = pa.struct([("a", pa.int8()), ("b", pa.string()), ("c", pa.date32())])
+    array = pa.array([{"b": "x", "a": 1}, None, {"b": None, "a": 2}], given_type)
+    assert cast(array.slice(1), expected).to_pylist() == [None, {"a": 2, "b": None, "c": None}]
+
+
+def test_columns_are_matched_by_name_reordered_and_filled() -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string()), ("x", pa.float64())])
+    table = pa.table({"x": [1.0], "id": pa.array([7], pa.int32())})
+    result = cast_batch(table, schema)
+    assert result.schema.equals(schema)
+    assert result.to_pylist() == [{"id": 7, "name": None, "x": 1.0}]
+    assert isinstance(cast_batch(table.to_batches()[0], schema), pa.RecordBatch)
+
+
+def test_all_schema_problems_are_shown_together() -> None:
+    schema = pa.schema(
+        [
+            pa.field("id", pa.int64(), nullable=False),
+            ("price", pa.decimal128(10, 2)),
+            ("at", INSTANT),
+            ("local", pa.timestamp("us")),
+            ("who", pa.struct([("name", pa.string())])),
+            ("twice", pa.int8()),
+        ]
+    )
+    given_schema = pa.schema(
+        [
+            ("price", pa.string()),
+            ("at", pa.timestamp("us")),
+            ("local", INSTANT),
+            ("who", pa.struct([("nick", pa.string())])),
+            ("twice", pa.int8()),
+            ("twice", pa.int8()),
+            ("extra", pa.int8()),
+        ]
+    )
+    with pytest.raises(InvalidArgument) as caught:
+        check_schema(given_schema, schema)
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "The input does not fit the table's schema in 7 columns:"
+    for part in (
+        "  id: expected int64 NOT NULL, got nothing: add the column; it is NOT NULL",
+        "  price: expected decimal128(10, 2), got string: text is not parsed; cast it yourself",
+        "  at: expected timestamp[us, tz=UTC], got timestamp[us]: "
+        "say which zone it is in with pyarrow.compute.assume_timezone",
+        "  local: expected timestamp[us], got timestamp[us, tz=UTC]: "
+        "drop the zone with pyarrow.compute.local_timestamp",
+        "  twice: expected one column, got 2 columns of this name: rename or drop all but one",
+        "  extra: expected no such column, got int8: drop it, or add it to the table",
+    ):
+        assert part in lines
+    assert any(line.endswith("drop the field 'nick', which the table does not have") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("given_type", "data_type"),
+    [
+        (pa.string(), pa.int64()),
+        (pa.string(), pa.date32()),
+        (pa.string(), pa.binary()),
+        (pa.binary(), pa.string()),
+        (pa.bool_(), pa.int8()),
+        (pa.int8(), pa.bool_()),
+        (pa.int64(), pa.timestamp("us")),
+        (pa.date32(), pa.timestamp("us")),
+        (pa.float64(), pa.decimal128(10, 2)),
+        (pa.decimal128(10, 2), pa.float64()),
+        (pa.time64("us"), pa.int64()),
+        (pa.list_(pa.string()), pa.list_(pa.int8())),
+        (pa.map_(pa.string(), pa.int8()), pa.map_(pa.int8(), pa.int8())),
+        (pa.struct([("a", pa.int8())]), pa.list_(pa.int8())),
+        (pa.bool8(), pa.int8()),
+    ],
+    ids=str,
+)
+def test_types_that_mean_something_else_are_refused(given_type: pa.DataType, data_type: pa.DataType) -> None:
+    with pytest.raises(InvalidArgument, match="c: expected"):
+        check_schema(pa.schema([("c", given_type)]), pa.schema([("c", data_type)]))
+
+
+def test_long_differences_are_cut() -> None:
+    many = pa.schema([(f"c{i}", pa.int8()) for i in range(5000)])
+    with pytest.raises(InvalidArgument) as caught:
+        check_schema(many, pa.schema([("x", pa.int8())]))
+    assert str(caught.value).endswith("and 4950 more columns")
+
+
+@pytest.mark.parametrize("in_list", [False, True])
+def test_text_that_is_not_utf8_is_refused(in_list: bool) -> None:
+    offsets = pa.py_buffer(np.array([0, 1, 2, 4], np.int32))
+    bad: pa.Array = pa.Array.from_buffers(pa.string(), 3, [None, offsets, pa.py_buffer(b"ab\xc3\x28")])
+    data_type = pa.string()
+    if in_list:
+        bad = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), bad)
+        data_type = pa.list_(pa.string())
+    with pytest.raises(InvalidArgument, match="Column 'c' has a value in row 2: the text is not valid UTF-8"):
+        cast(bad, data_type)
+
+
+def test_columns_that_fit_are_not_copied() -> None:
+    array = pa.array(["a", "b"])
+    assert cast(array, pa.string()).buffers()[2].address == array.buffers()[2].address
