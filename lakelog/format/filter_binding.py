@@ -185,9 +185,7 @@ class _Binder:
 
     def _unknown_function(self, syntax: Syntax) -> NoReturn:
         if syntax.value.lower() in _AGGREGATES:
-            self._fail(
-                syntax, "Aggregate functions are not possible in a filter. Filter the result of the scan instead."
-            )
+            self._fail(syntax, "Aggregates are not possible in a filter. Filter the result of the scan instead.")
         self._fail(
             syntax,
             f"There is no function {syntax.value}. Filters know {', '.join(list_functions())}.",

@@ -18,7 +18,7 @@ MAX_FILTER_DEPTH: Final = 200
 """Levels of nesting; the passes over the tree recurse, here and inside Arrow."""
 
 MAX_FILTER_NODES: Final = 5_000
-"""Nodes of a tree, constants in IN lists not counted: evaluating a condition takes time that grows with their square,
+"""Nodes of a tree, constants not counted: evaluating a condition takes time that grows with their square,
 and Arrow overruns its stack at some 20 000."""
 
 COMPARISONS: Final = {
@@ -49,6 +49,7 @@ _LEVELS: Final[dict[str, int]] = {
 _RESERVED_WORDS: Final = frozenset(
     {*(word for word in _LEVELS if word.isalpha()), "ESCAPE", "AS", "WHEN", "THEN", "ELSE", "END", "FROM", "WHERE"}
 )
+_CONSTANTS: Final = frozenset({"number", "text", "hex", "typed_text", "null", "truth"})
 _UNSUPPORTED: Final = {
     "SELECT": "Subqueries are not possible in a filter. Read the values first and give them in an IN list.",
     "WITH": "Subqueries are not possible in a filter. Read the values first and give them in an IN list.",
@@ -177,7 +178,6 @@ class _Parser:
         while self._accept(","):
             items.append(self._expression(_LOWEST))
         self._expect(")", "A list of values ends with a parenthesis.")
-        self._nodes -= sum(1 for item in items if item.depth == 1 and item.kind != "name")
         return self._node("in", left.start, children=(left, *items), negated=negated)
 
     def _like(self, left: Syntax, negated: bool) -> Syntax:
@@ -266,14 +266,17 @@ class _Parser:
 
     def _call(self, token: Token) -> Syntax:
         self._take()
+        # A call takes more frames than a parenthesis.
+        self._nesting += 1
         arguments: list[Syntax] = []
         if self._peek().word in ("DISTINCT", "*"):
-            self._fail("Aggregate functions are not possible in a filter. Filter the result of the scan instead.")
+            self._fail("Aggregates are not possible in a filter. Filter the result of the scan instead.")
         while self._peek().word != ")":
             arguments.append(self._expression(_LOWEST))
             if not self._accept(","):
                 break
         self._expect(")", "The arguments of a function end with a parenthesis.")
+        self._nesting -= 1
         if self._peek().word in ("OVER", "FILTER"):
             self._fail("Window functions are not possible in a filter. Filter the result of the scan instead.")
         return self._node("call", token.start, value=token.text, children=tuple(arguments))
@@ -282,7 +285,7 @@ class _Parser:
         self, kind: str, start: int, *, value: str = "", children: tuple[Syntax, ...] = (), negated: bool = False
     ) -> Syntax:
         depth = 1 + max((child.depth for child in children), default=0)
-        self._nodes += 1
+        self._nodes += kind not in _CONSTANTS
         if depth > MAX_FILTER_DEPTH:
             self._fail(f"The filter is nested deeper than {MAX_FILTER_DEPTH} levels. Flatten it.", None, start)
         if self._nodes > MAX_FILTER_NODES:

@@ -49,8 +49,8 @@ class DataFileReader:
 
     def __init__(self, store: ObjectStore, file: LiveFile, metadata: pq.FileMetaData | None = None) -> None:
         self.file: Final = file
-        self._name = f"{store.location}{file.path}"
-        with translated(self._name):
+        self.name: Final = f"{store.location}{file.path}"
+        with translated(self.name):
             self._source = store.open_input(file.path)
             try:
                 size_bytes = self._source.size()
@@ -86,7 +86,7 @@ class DataFileReader:
 
     def map_columns(self, fields: Sequence[pa.Field]) -> ColumnMapping:
         """Finds the columns of a read in this file."""
-        with translated(self._name):
+        with translated(self.name):
             return map_columns(self._schema, tuple(fields))
 
     def read_batches(self, row_groups: Sequence[int], mapping: ColumnMapping) -> Iterator[pa.RecordBatch]:
@@ -109,11 +109,11 @@ class DataFileReader:
                     break
                 yield batch
             if found != wanted:
-                raise _corrupted(self._name, f"row group {group} holds {found} rows where the footer says {wanted}")
+                raise _corrupted(self.name, f"row group {group} holds {found} rows where the footer says {wanted}")
 
     def _decode(self, group: int, rows: int, mapping: ColumnMapping) -> Iterator[pa.RecordBatch]:
         if mapping.leaf_columns:
-            with translated(self._name):
+            with translated(self.name):
                 for batch in self._parquet.reader.iter_batches(BATCH_ROWS, [group], list(mapping.leaf_columns)):
                     yield apply_mapping(batch, mapping)
             return
