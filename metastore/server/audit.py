@@ -27,7 +27,7 @@ _LOGGED_FIELDS: Final = (
     "cascade",
 )
 
-log: Final = structlog.get_logger("lakelog.metastore")
+log: Final = structlog.get_logger()
 
 
 def describe_request(request: Message) -> dict[str, Any]:

@@ -128,18 +128,22 @@ def show_database_url(url: str) -> str:
     return f"{parts.scheme.partition('+')[0]}://{where}{f':{port}' if port else ''}{parts.path}"
 
 
-def check_database_url(url: str) -> None:
-    """Refuses what is no URL of a Postgres database. Pure; shows no secret.
+def to_libpq_url(url: str) -> str:
+    """A database URL in the form that libpq takes. Pure; shows no secret.
+
+    Args:
+        url: `postgresql://...`, also with `postgres` or SQLAlchemy's `postgresql+psycopg` as its scheme.
 
     Raises:
         StartupFailure: It has another scheme, or is malformed.
     """
-    scheme = url.partition("://")[0] if "://" in url else ""
+    scheme, separator, rest = url.partition("://")
     known = ("postgresql", "postgres", "postgresql+psycopg")
-    if scheme not in known or show_database_url(url) == "(malformed URL)":
+    if not separator or scheme not in known or show_database_url(url) == "(malformed URL)":
         raise StartupFailure(
             "The database URL must be of the form postgresql://user:password@host:port/database (--database-url)."
         )
+    return f"postgresql://{rest}"
 
 
 def one_line(text: str) -> str:

@@ -9,10 +9,16 @@ import pytest
 
 from lakelog.client.grpc_metastore import GrpcMetastore
 from lakelog.client.retry import Deadlines, RetryPolicy
+from metastore.server.logs import set_up_logs
 from tests.integration.server.running_server import RunningServer, ScriptedUseCases
 
 QUICK = RetryPolicy(first_backoff_s=0.01, max_backoff_s=0.05, total_s=1.5, commit_total_s=3, watch_total_s=5)
 SHORT = Deadlines(connect_s=1.0, call_s=2.0, plan_s=5.0)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def logs() -> None:
+    set_up_logs("info")
 
 
 @pytest.fixture
@@ -34,7 +40,8 @@ def connect() -> Iterator[Callable[..., GrpcMetastore]]:
     opened: list[GrpcMetastore] = []
 
     def open_client(target: str, **options: Any) -> GrpcMetastore:
-        options = {"deadlines": SHORT, "retries": QUICK} | options
+        options.setdefault("deadlines", SHORT)
+        options.setdefault("retries", QUICK)
         opened.append(GrpcMetastore(target, **options))
         return opened[-1]
 

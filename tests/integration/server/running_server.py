@@ -9,7 +9,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field
 from typing import Any
 
+import grpc
 import pyarrow as pa
+import pytest
 from prometheus_client import CollectorRegistry
 
 from lakelog.client.metastore import SnapshotPage, WatchEvent, WatchPosition
@@ -26,7 +28,6 @@ from metastore.server.access import Access
 from metastore.server.grpc_server import MetastoreServer, ServerSettings
 from metastore.server.interceptor import CallLimits
 from metastore.server.rpc_metrics import RpcMetrics
-from metastore.server.use_cases import UseCases
 
 SCHEMA = TableSchema(0, assign_field_ids(pa.schema([pa.field("id", pa.int64(), nullable=False)])), ("id",))
 TABLE = TableInfo("a" * 32, TableName("shop", "orders"), "file:///w/a/", SCHEMA, {"bucket": "2"}, 0, 1)
@@ -211,11 +212,36 @@ class ScriptedUseCases:
         return []
 
 
+def failure_of(
+    target: str, method: str, request: bytes = b"", *, timeout_s: float = 10, options: Any = None, metadata: Any = None
+) -> tuple[grpc.StatusCode, str]:
+    """The status and its text that a call from any gRPC client fails with.
+
+    Args:
+        target: Whom to call.
+        method: `Service/Method` of lakelog.rpc.v1.
+        request: The message's bytes.
+        timeout_s: Of the call.
+        options: Of the channel.
+        metadata: Of the call.
+    """
+    with grpc.insecure_channel(target, options=options) as channel:
+        call: Any = channel.unary_unary(f"/lakelog.rpc.v1.{method}")
+        with pytest.raises(grpc.RpcError) as caught:
+            call(request, timeout=timeout_s, metadata=metadata)
+        return caught.value.code(), caught.value.details() or ""
+
+
 class RunningServer:
     """A server on a thread with an event loop of its own."""
 
     def __init__(
-        self, use_cases: UseCases, *, access: Access | None = None, limits: CallLimits | None = None, **settings: Any
+        self,
+        use_cases: Any,
+        *,
+        access: Access | None = None,
+        limits: CallLimits | None = None,
+        **settings: Any,
     ) -> None:
         self.use_cases = use_cases
         self.registry = CollectorRegistry()

@@ -8,10 +8,13 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import grpc
 import pyarrow as pa
 import pytest
+from google.protobuf.message import Message
 
 from lakelog.client.grpc_metastore import GrpcMetastore
 from lakelog.client.retry import Deadlines
@@ -30,9 +33,10 @@ from lakelog.format.plan import PlanRequest
 from lakelog.format.snapshot import SnapshotKind
 from lakelog.format.table import TableName
 from lakelog.format.work import Pipeline
-from lakelog.rpc.v1 import catalog_pb2, snapshots_pb2
+from lakelog.rpc.v1 import catalog_pb2, jobs_pb2, snapshots_pb2
+from metastore.server.http_endpoint import HttpEndpoint
 from metastore.server.interceptor import CallLimits
-from tests.integration.server.running_server import TABLE, RunningServer, ScriptedUseCases
+from tests.integration.server.running_server import TABLE, RunningServer, ScriptedUseCases, failure_of
 
 Start = Callable[..., RunningServer]
 Connect = Callable[..., GrpcMetastore]
@@ -134,32 +138,32 @@ def test_a_defect_shows_an_id_and_nothing_else(
     assert "ZeroDivisionError: secret of the insides" in capfd.readouterr().err
 
 
-def test_malformed_requests_are_refused_by_field(start_server: Start) -> None:
-    target = start_server().target
-    with grpc.insecure_channel(target) as channel:
-        for method, request, words in [
-            ("CatalogService/GetTable", catalog_pb2.GetTableRequest(), "by is not given"),
-            ("CatalogService/CreateTable", catalog_pb2.CreateTableRequest(arrow_schema=b"x"), "arrow_schema (1 bytes)"),
-            (
-                "SnapshotService/Commit",
-                snapshots_pb2.CommitRequest(changes=[snapshots_pb2.Change()]),
-                "changes[0].kind is not given",
-            ),
-        ]:
-            call = channel.unary_unary(f"/lakelog.rpc.v1.{method}", request_serializer=lambda m: m.SerializeToString())
-            with pytest.raises(grpc.RpcError) as caught:
-                call(request, timeout=5)
-            assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-            assert words in caught.value.details()
+@pytest.mark.parametrize(
+    ("method", "request_", "words"),
+    [
+        ("CatalogService/GetTable", catalog_pb2.GetTableRequest(), "by is not given"),
+        ("CatalogService/CreateTable", catalog_pb2.CreateTableRequest(arrow_schema=b"x"), "arrow_schema (1 bytes)"),
+        (
+            "SnapshotService/Commit",
+            snapshots_pb2.CommitRequest(changes=[snapshots_pb2.Change()]),
+            "changes[0].kind is not given",
+        ),
+        ("JobService/ReportPipeline", jobs_pb2.ReportPipelineRequest(), "pipeline is not given"),
+    ],
+)
+def test_malformed_requests_are_refused_by_field(
+    start_server: Start, method: str, request_: Message, words: str
+) -> None:
+    code, text = failure_of(start_server().target, method, request_.SerializeToString())
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert words in text
 
 
 def test_bytes_that_are_no_message_are_no_crash(start_server: Start, connect: Connect) -> None:
     server = start_server()
-    with grpc.insecure_channel(server.target) as channel:
-        call = channel.unary_unary("/lakelog.rpc.v1.SnapshotService/Commit")
-        with pytest.raises(grpc.RpcError) as caught:
-            call(b"\x0a\xff\xff", timeout=5)
-    assert caught.value.code() is grpc.StatusCode.INTERNAL
+    code, text = failure_of(server.target, "SnapshotService/Commit", b"\x0a\xff\xff")
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert "3 bytes are no message" in text
     assert connect(server.target).list_databases() == []
 
 
@@ -171,12 +175,13 @@ def test_an_oversize_message_is_refused_and_named(start_server: Start, connect: 
 
 
 def test_an_oversize_message_of_a_client_without_limits_is_refused_by_the_server(start_server: Start) -> None:
-    server = start_server()
-    with grpc.insecure_channel(server.target, options=[("grpc.max_send_message_length", -1)]) as channel:
-        call = channel.unary_unary("/lakelog.rpc.v1.CatalogService/ListDatabases")
-        with pytest.raises(grpc.RpcError) as caught:
-            call(b"\x0a" + b"\x00" * (65 * 1024 * 1024), timeout=10)
-    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    code, _ = failure_of(
+        start_server().target,
+        "CatalogService/ListDatabases",
+        b"\x0a" + b"\x00" * (65 * 1024 * 1024),
+        options=[("grpc.max_send_message_length", -1)],
+    )
+    assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 def test_an_expired_deadline_of_a_read_is_named(start_server: Start, connect: Connect) -> None:
@@ -186,7 +191,7 @@ def test_an_expired_deadline_of_a_read_is_named(start_server: Start, connect: Co
     server = start_server(ScriptedUseCases(before={"list_databases": sleep}))
     client = connect(server.target, deadlines=Deadlines(connect_s=1, call_s=0.3))
     began = time.monotonic()
-    with pytest.raises(Unavailable, match=r"ListDatabases .* within the deadline of 0\.3 s"):
+    with pytest.raises(Unavailable, match=r"ListDatabases .* within the deadline of 0\.\d+ s"):
         client.list_databases()
     assert time.monotonic() - began < 3
 
@@ -212,17 +217,12 @@ def test_the_servers_own_limit(start_server: Start) -> None:
 
     use_cases = ScriptedUseCases(before={"list_databases": sleep, "drop_table": sleep})
     server = start_server(use_cases, limits=CallLimits(call_s=0.2), grace_s=0.1)
-    with grpc.insecure_channel(server.target) as channel:
-        read = channel.unary_unary("/lakelog.rpc.v1.CatalogService/ListDatabases")
-        with pytest.raises(grpc.RpcError) as caught:
-            read(b"", timeout=10)
-        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
-        assert "limit of 0.2 s" in caught.value.details()
-        mutation = channel.unary_unary("/lakelog.rpc.v1.CatalogService/DropTable")
-        with pytest.raises(grpc.RpcError) as caught:
-            mutation(b"", timeout=10)
-        assert caught.value.code() is grpc.StatusCode.UNKNOWN
-        assert "may take effect" in caught.value.details()
+    code, text = failure_of(server.target, "CatalogService/ListDatabases")
+    assert code is grpc.StatusCode.UNAVAILABLE
+    assert "limit of 0.2 s" in text
+    code, text = failure_of(server.target, "CatalogService/DropTable")
+    assert code is grpc.StatusCode.UNKNOWN
+    assert "may take effect" in text
 
 
 def test_too_many_calls_at_once(start_server: Start, connect: Connect) -> None:
@@ -234,14 +234,13 @@ def test_too_many_calls_at_once(start_server: Start, connect: Connect) -> None:
     use_cases = ScriptedUseCases(before={"list_tables": hold})
     server = start_server(use_cases, limits=CallLimits(max_calls=2))
     with grpc.insecure_channel(server.target) as channel:
-        call = channel.unary_unary("/lakelog.rpc.v1.CatalogService/ListTables")
+        call: Any = channel.unary_unary("/lakelog.rpc.v1.CatalogService/ListTables")
         held = [call.future(b"", timeout=10) for _ in range(2)]
         while use_cases.calls.count("list_tables") < 2:
             time.sleep(0.01)
-        with pytest.raises(grpc.RpcError) as caught:
-            call(b"", timeout=5)
-        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
-        assert "2 calls open" in caught.value.details()
+        code, text = failure_of(server.target, "CatalogService/ListTables")
+        assert code is grpc.StatusCode.UNAVAILABLE
+        assert "2 calls open" in text
         server.loop.call_soon_threadsafe(release.set)
         for answer in held:
             answer.result()
@@ -249,8 +248,6 @@ def test_too_many_calls_at_once(start_server: Start, connect: Connect) -> None:
 
 
 def test_a_server_of_another_kind_is_asked_about(connect: Connect) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
     other = grpc.server(ThreadPoolExecutor(1))
     port = other.add_insecure_port("127.0.0.1:0")
     other.start()
@@ -266,9 +263,6 @@ def test_a_server_of_another_kind_is_asked_about(connect: Connect) -> None:
 def test_the_log_tells_of_mutations_and_not_of_secrets(
     start_server: Start, connect: Connect, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from metastore.server.logs import set_up_logs
-
-    set_up_logs("info")
     client = connect(start_server().target)
     client.commit(commit(7, writer="nightly"))
     client.list_databases()
@@ -288,8 +282,6 @@ def test_the_log_tells_of_mutations_and_not_of_secrets(
 
 
 def test_metrics_count_calls(start_server: Start, connect: Connect) -> None:
-    from metastore.server.http_endpoint import HttpEndpoint
-
     server = start_server()
     connect(server.target).commit(commit(1))
     endpoint = HttpEndpoint("127.0.0.1", 0, server.registry, lambda: server.server.health.serving)
