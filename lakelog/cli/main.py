@@ -23,8 +23,8 @@ def main() -> None:
 def _settle_pandas() -> None:
     """Lets pyarrow believe that there is no pandas, until somebody needs it.
 
-    pyarrow imports pandas, where it is installed, with its first scalar, to see whether that is one of pandas'. It takes
-    about a second, and no command handles such objects. What needs pandas, as `to_pandas`, still imports it.
+    pyarrow imports pandas, where it is installed, with its first scalar, to see whether that is one of its own.
+    It takes about a second, and no command handles such objects. What needs pandas, as `to_pandas`, still imports it.
     """
 
     class NoPandas(importlib.abc.MetaPathFinder):
