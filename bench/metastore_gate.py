@@ -74,7 +74,10 @@ async def bench_commits(service: MetastoreService) -> None:
     # Warm: connections, prepared statements.
     for n in range(50):
         await service.commit(empty_commit(table, "warm", n))
-    show("one writer, metadata only", [await timed(lambda n=n: service.commit(empty_commit(table, "one", n))) for n in range(2000)])
+    show(
+        "one writer, metadata only",
+        [await timed(lambda n=n: service.commit(empty_commit(table, "one", n))) for n in range(2000)],
+    )
 
     async def with_files(n: int) -> None:
         attempt = await service.stage_attempt([table.table_uuid], "files")
@@ -163,7 +166,10 @@ async def bench_plans(service: MetastoreService, total: int) -> None:
         header = statistics.median(run[0] for run in runs)
         whole = statistics.median(run[1] for run in runs)
         print(f"{name:<44} header {header * 1000:7.2f} ms   all {whole * 1000:8.2f} ms   {runs[0][2] / 1e6:7.2f} MB")
-    show("commit of one empty change", [await timed(lambda n=n: service.commit(empty_commit(table, "x", n))) for n in range(500)])
+    show(
+        "commit of one empty change",
+        [await timed(lambda n=n: service.commit(empty_commit(table, "x", n))) for n in range(500)],
+    )
 
 
 async def main(url: str, only: str) -> None:
