@@ -20,6 +20,7 @@ from lakelog.cli.pipelines import pipelines
 from lakelog.cli.printer import OutputFormat
 from lakelog.cli.scan import scan
 from lakelog.cli.snapshots import snapshots
+from lakelog.cli.sql import sql
 from lakelog.cli.status import status
 from lakelog.cli.table import table
 from lakelog.cli.tail import tail
@@ -51,7 +52,7 @@ def app() -> None:
     """Tables of plain Parquet files behind one commit gate. Begin with: lakelog up."""
 
 
-for _command in (up, status, database, table, insert, scan, tail, snapshots, files, pipelines):
+for _command in (up, status, database, table, insert, scan, tail, snapshots, files, pipelines, sql):
     app.add_command(_command)
 
 

@@ -176,10 +176,11 @@ def describe(invocation: Invocation, name: str) -> None:
 @pass_invocation
 def show_create(invocation: Invocation, name: str) -> None:
     """Show the statement that makes this table, for `lakelog sql`."""
-    info = invocation.metastore.get_table(parse_table_name(name))
-    statement = invocation.catalog.table(name).to_create_sql()
+    from lakelog.sql import create_sql_of
+
+    statement = create_sql_of(invocation.catalog.table(name))
     if invocation.printer.is_json:
-        invocation.printer.document({"table": str(info.name), "statement": statement})
+        invocation.printer.document({"table": name, "statement": statement})
     else:
         invocation.printer.raw(statement.rstrip(";\n") + ";\n")
 
