@@ -85,7 +85,7 @@ CASES: list[tuple[str, DataType, list[object], str]] = [
     ("DATE", IntegerType(), list(DAYS), "date_from_unix_date(c)"),
     ("TIMESTAMP", LongType(), list(MICROSECONDS), "timestamp_micros(c)"),
     ("TIMESTAMP_NTZ", LongType(), list(MICROSECONDS), "cast(timestamp_micros(c) as timestamp_ntz)"),
-    *((f"DECIMAL({p},{s})", DecimalType(p, s), list(decimals(p, s)), "c") for p, s in DECIMAL_TYPES),
+    *((f"DECIMAL({p},{s})", DecimalType(p, s), list[object](decimals(p, s)), "c") for p, s in DECIMAL_TYPES),
 ]
 
 

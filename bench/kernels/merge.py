@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -153,16 +154,14 @@ def main() -> None:
             figures = []
             for way in WAYS.values():
                 assert np.array_equal(expected, way(tables))
-                figures.append(cost_ns(lambda way=way, tables=tables: way(tables), rows))
+                figures.append(cost_ns(partial(way, tables), rows))
             for late in (False, True):
                 numbers = [
                     random.integers(0, 9, len(t)) + (-i if late and i % 3 == 2 else i) * 10
                     for i, t in enumerate(tables)
                 ]
                 runs = [MergeRun(t.append_column("s", pa.array(n))) for t, n in zip(tables, numbers, strict=True)]
-                figures.append(
-                    cost_ns(lambda runs=runs, names=made[0].column_names: find_superseded(runs, names, ["s"]), rows)
-                )
+                figures.append(cost_ns(partial(find_superseded, runs, made[0].column_names, ["s"]), rows))
             print(
                 f"{key:24}{k:>4}"
                 + "".join(f"{figure:>14.1f}" for figure in figures[:-2])

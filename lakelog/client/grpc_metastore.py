@@ -279,7 +279,7 @@ class GrpcMetastore:
         """Tells of each new snapshot; connects when iterated."""
         if not positions:
             raise InvalidArgument(
-                "A watch needs at least one table to watch: positions is empty.", metadata={"field": "positions"}
+                "positions is empty. Name 1 to 1000 tables to watch.", metadata={"field": "positions"}
             )
         return GrpcWatch(self._connection, positions, policy=self._retries, clock=self._clock, draw=self._draw)
 

@@ -141,7 +141,7 @@ def histories(
         rows = draw(st.lists(st.tuples(keys, sequences, st.integers(0, 3)), max_size=6))
         if draw(st.booleans()):
             rows = [{row[0]: row for row in rows}[key] for key in sorted({row[0] for row in rows})]
-        runs.append([Row(*row, time, (number, place)) for place, row in enumerate(rows)])
+        runs.append([Row(row[0], row[1], row[2], time, (number, place)) for place, row in enumerate(rows)])
     return runs
 
 

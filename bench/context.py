@@ -1,0 +1,29 @@
+"""What a workload is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What a workload is given.
+
+    Args:
+        quick: A tenth of the data, in at most a minute.
+        folder: For its files; removed afterwards.
+        console: For progress.
+        pairs: How many pairs each comparison counts.
+    """
+
+    quick: bool
+    folder: Path
+    console: Console
+    pairs: int
+
+    def scaled(self, count: int) -> int:
+        """`count`, or a tenth of it in a quick run."""
+        return max(1, count // 10) if self.quick else count

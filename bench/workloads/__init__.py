@@ -1,0 +1,1 @@
+"""One module a workload: `TITLE`, and `run(bench)` that yields figures."""

@@ -1,0 +1,354 @@
+"""A real Postgres 18 in a folder.
+
+Objectives, in the order of their weight:
+1. What was committed survives everything that can happen to processes: fsync stays on, and a crash is Postgres's own
+   recovery.
+2. The folder is never blocked for ever: a server whose parent was killed ends with it, and what is left over all the
+   same is ended by the next start. A lock file held by the living parent (`flock`, which the kernel releases) tells the
+   two cases apart.
+3. Nobody else gets in: a unix socket that only the owner can open; TCP only where asked for, and then with a password.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import weakref
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Final, Self
+from urllib.parse import quote
+
+from lakelog.embedded.ports import free_port
+from lakelog.embedded.postgres_files import find_postgres_programs, find_server_user, let_user_reach
+from lakelog.embedded.processes import ManagedProcess
+from lakelog.embedded.spawn import RunAs
+from lakelog.errors import AlreadyExists, InternalError, ResourceExhausted
+
+_SUPERUSER: Final = "postgres"
+_SOCKET_PORT: Final = 5432
+"""Names the socket file when there is no TCP."""
+_LONGEST_SOCKET_PATH: Final = 107
+"""Bytes of `sockaddr_un.sun_path`, less the final zero."""
+_DATA: Final = "/proc/self/cwd"
+"""The data folder's name for the server and initdb, who work in it.
+
+SUBTLE: root's server runs as another user. By this name that user needs no permission on the folders above, which may
+    be private (and
+which others, pytest for one, keep making private again).
+"""
+_LEFTOVER_ENDS_WITHIN_S: Final = 20.0
+
+
+class EmbeddedPostgres:
+    """One Postgres server with its data, socket and log in a folder.
+
+    Args:
+        folder: Where everything of it stands; made if it is not there. At most one server at a time runs in it.
+        port: None: unix socket only. 0: also a free port of 127.0.0.1, the same for the life of this object. Else that
+            port.
+        log: Where its log is written; None: in the folder.
+        ready_within_s: How long a start may take, crash recovery included.
+    """
+
+    def __init__(
+        self, folder: Path, port: int | None = None, *, log: Path | None = None, ready_within_s: float = 60.0
+    ) -> None:
+        self.name = "postgres"
+        self.folder = folder.absolute()
+        self.log = log or self.folder / "postgres.log"
+        self._port = free_port() if port == 0 else port
+        self._ready_within_s = ready_within_s
+        self._data = self.folder / "data"
+        self._socket_port = self._port or _SOCKET_PORT
+        self._lock: IO[str] | None = None
+        self._socket_folder: Path | None = None
+        self._process: ManagedProcess | None = None
+
+    def __repr__(self) -> str:
+        return f"EmbeddedPostgres({str(self.folder)!r}, {'running' if self.is_running else 'stopped'})"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the server was started by this object and has not ended."""
+        return self._process is not None and self._process.is_running
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the server; None before the first start."""
+        return self._process.pid if self._process else None
+
+    @property
+    def database_url(self) -> str:
+        """`url("postgres")`: the superuser's own database, over the unix socket."""
+        return self.url()
+
+    def url(self, database: str = "postgres", *, over_tcp: bool = False) -> str:
+        """The address of a database, for SQLAlchemy with psycopg 3.
+
+        Args:
+            database: Its name; whether it exists is not looked at.
+            over_tcp: Through 127.0.0.1, with the password in the address, instead of the unix socket.
+
+        Returns:
+            A URL that stays valid while this object lives, over restarts.
+
+        Raises:
+            InternalError: It was never started, or TCP is asked for and there is no port.
+        """
+        if self._socket_folder is None:
+            raise InternalError("The address of an embedded Postgres was asked for before its start: start it first.")
+        if not over_tcp:
+            place = f"host={quote(str(self._socket_folder))}&port={self._socket_port}"
+            return f"postgresql+psycopg://{_SUPERUSER}@/{database}?{place}"
+        if self._port is None:
+            raise InternalError("This embedded Postgres has no TCP port: make it with port=0.")
+        password = self._password_file.read_text().strip()
+        return f"postgresql+psycopg://{_SUPERUSER}:{password}@127.0.0.1:{self._port}/{database}"
+
+    def start(self) -> None:
+        """Starts the server and blocks until it takes connections; does nothing where it runs.
+
+        The first start in a folder makes the data (about 0.8 s). A server that an earlier, killed process left here is
+        ended first.
+
+        Raises:
+            AlreadyExists: A living process holds the folder.
+            Unavailable: The server ended or was not ready in time; the message has the last lines of its log.
+            NotFound, PermissionDenied, ResourceExhausted: No programs, no user to run as, no room to make the data.
+        """
+        if self.is_running:
+            return
+        programs = find_postgres_programs()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        user = find_server_user()
+        if user is not None:
+            let_user_reach(programs / "postgres", user)
+        self._take_lock()
+        try:
+            self._end_leftovers()
+            self._make_data(programs, user)
+            self._socket_folder = self._find_socket_folder()
+            self._process = self._server_process(programs, user)
+            self._process.start()
+        except BaseException:
+            self._release_lock()
+            raise
+
+    def stop(self) -> None:
+        """Ends the server in order (open transactions are rolled back) and blocks until it is gone; idempotent."""
+        if self._process is not None and self._lock is not None:
+            self._process.stop()
+            self._end_leftovers()
+        self._release_lock()
+
+    def kill(self) -> None:
+        """Ends the server and all its backends as a crash would, by SIGKILL, and blocks until they are gone."""
+        if self._process is not None and self._lock is not None:
+            # The server first: otherwise it would answer a backend's death by a recovery of its own.
+            self._process.kill()
+            self._end_leftovers()
+
+    def pause(self) -> None:
+        """Freezes the server and its backends by SIGSTOP: connections stay open and nothing answers."""
+        self._signal_all(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Lets a paused server go on."""
+        self._signal_all(signal.SIGCONT)
+
+    def restart(self) -> None:
+        """Stops it, if it runs, and starts it again at the same addresses; raises as `start`."""
+        self.stop()
+        self.start()
+
+    def last_log_lines(self, count: int = 20) -> list[str]:
+        """The last lines of its log, oldest first."""
+        return self._process.last_log_lines(count) if self._process else []
+
+    @property
+    def _password_file(self) -> Path:
+        return self.folder / "password"
+
+    def _take_lock(self) -> None:
+        if self._lock is not None:
+            return
+        lock = (self.folder / "owner.lock").open("a+")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            lock.seek(0)
+            holder = lock.read().strip() or "unknown"
+            lock.close()
+            raise AlreadyExists(
+                f"The folder {self.folder} is in use by the running process {holder}: "
+                "stop that one first, or choose another folder.",
+                reason="FOLDER_IN_USE",
+                metadata={"folder": str(self.folder), "pid": holder},
+            ) from error
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        self._lock = lock
+
+    def _release_lock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _server_pids(self) -> list[int]:
+        """The server and its backends, whoever started them: each works in the data folder."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            # A process may end while we look, and others' cannot be looked at.
+            with suppress(OSError):
+                is_postgres = entry.name.isdigit() and (entry / "comm").read_text().strip() == "postgres"
+                if is_postgres and (entry / "cwd").readlink() == self._data.resolve():
+                    found.append(int(entry.name))
+        return found
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        if self._lock is None:
+            # What runs in the folder may be another process's server.
+            return
+        for pid in self._server_pids():
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def _end_leftovers(self) -> None:
+        """Ends every server process in the folder; we hold the lock, so no other living parent owns one."""
+        # SIGQUIT is Postgres's "immediate" shutdown: the next start recovers from the log. Backends without a server
+        # end by it too.
+        signals = {0.0: signal.SIGQUIT, _LEFTOVER_ENDS_WITHIN_S / 2: signal.SIGKILL}
+        began_s = time.monotonic()
+        while self._server_pids():
+            waited_s = time.monotonic() - began_s
+            for due_s in [due_s for due_s in signals if waited_s >= due_s]:
+                self._signal_all(signals.pop(due_s))
+                self._signal_all(signal.SIGCONT)
+            if waited_s > _LEFTOVER_ENDS_WITHIN_S:
+                raise InternalError(
+                    f"Postgres processes {self._server_pids()} in {self._data} do not end, not even by SIGKILL: "
+                    "look at them by hand.",
+                    reason="POSTGRES_STUCK",
+                )
+            time.sleep(0.02)
+        # The process ids in these locks may by now be other programs', which would make Postgres refuse to start.
+        for lock in [*self._data.glob("postmaster.pid"), *self._data.glob(".s.PGSQL.*")]:
+            lock.unlink()
+
+    def _make_data(self, programs: Path, user: RunAs | None) -> None:
+        if self._data.exists():
+            return
+        # Made aside and renamed: a start that was interrupted leaves nothing that looks like data.
+        unfinished = self.folder / "data.unfinished"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(mode=0o700)
+        password = secrets.token_urlsafe(24) + "\n"
+        self._password_file.unlink(missing_ok=True)
+        self._password_file.touch(mode=0o600)
+        self._password_file.write_text(password)
+        read_end, write_end = os.pipe()
+        if user is not None:
+            os.chown(unfinished, user.user_id, user.group_id)
+            # The other user may open the pipe by its name only when it is theirs.
+            os.fchown(read_end, user.user_id, user.group_id)
+        with open(write_end, "w") as pipe:
+            pipe.write(password)
+        # The built-in collation sorts by code point on every machine, whatever locales it has.
+        arguments = ["--username", _SUPERUSER, "--pwfile=/dev/stdin", "--encoding=UTF8", "--locale=C"]
+        arguments += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--auth-local=trust"]
+        arguments += ["--auth-host=scram-sha-256", "--no-instructions", "--pgdata", _DATA]
+        with open(read_end, "rb") as standard_input:
+            done = subprocess.run(
+                [str(programs / "initdb"), *arguments],
+                stdin=standard_input,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                env=_server_environment(programs),
+                cwd=unfinished,
+                user=None if user is None else user.user_id,
+                group=None if user is None else user.group_id,
+                extra_groups=None if user is None else [],
+            )
+        if done.returncode != 0:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise ResourceExhausted(
+                f"Postgres could not make its data in {self.folder} (initdb ended with {done.returncode}): "
+                f"{done.stderr.strip()}. Check the free space and the permissions of that folder.",
+                reason="POSTGRES_INITDB_FAILED",
+                metadata={"folder": str(self.folder)},
+            )
+        unfinished.rename(self._data)
+
+    def _find_socket_folder(self) -> Path:
+        """The path by which clients reach the socket: the data folder, or a link to it where that is too long."""
+        if self._socket_folder is not None:
+            return self._socket_folder
+        if len(os.fsencode(self._data / f".s.PGSQL.{self._socket_port}")) <= _LONGEST_SOCKET_PATH:
+            return self._data
+        links = Path(tempfile.mkdtemp(prefix="lakelog-", dir="/tmp"))
+        weakref.finalize(self, shutil.rmtree, links, ignore_errors=True)
+        (links / "pg").symlink_to(self._data)
+        return links / "pg"
+
+    def _server_process(self, programs: Path, user: RunAs | None) -> ManagedProcess:
+        settings = {
+            "listen_addresses": "" if self._port is None else "127.0.0.1",
+            "port": str(self._socket_port),
+            # Relative to the data folder: never too long for the server.
+            "unix_socket_directories": ".",
+            "unix_socket_permissions": "0700",
+            "fsync": "on",
+            "synchronous_commit": "on",
+            "max_connections": "200",
+            "timezone": "UTC",
+            "log_timezone": "UTC",
+            "log_line_prefix": "%m [%p] ",
+        }
+        command = [str(programs / "postgres"), "-D", _DATA]
+        for name, value in settings.items():
+            command += ["-c", f"{name}={value}"]
+        return ManagedProcess(
+            "Postgres",
+            command,
+            log=self.log,
+            is_ready=self._is_ready,
+            ready_within_s=self._ready_within_s,
+            stop_signal=signal.SIGINT,
+            death_signal=signal.SIGINT,
+            environment=_server_environment(programs),
+            working_directory=self._data,
+            run_as=user,
+        )
+
+    def _is_ready(self) -> bool:
+        """Reads `postmaster.pid`: process id in line 1, state in line 8 (Postgres, `utils/pidfile.h`)."""
+        try:
+            lines = (self._data / "postmaster.pid").read_text().splitlines()
+        except OSError:
+            return False
+        return len(lines) >= 8 and lines[0].strip() == str(self.pid) and lines[7].strip() == "ready"
+
+
+def _server_environment(programs: Path) -> dict[str, str]:
+    # Messages in English and no PG* variable of the caller's.
+    return {"PATH": f"{programs}:{os.defpath}", "LC_ALL": "C", "TZ": "UTC"}

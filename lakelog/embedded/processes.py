@@ -1,0 +1,194 @@
+"""A child process with a log file: started until it is ready, stopped until nothing is left, or crashed on purpose."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from lakelog.clock import Clock, SystemClock
+from lakelog.embedded.spawn import RunAs, spawn_child
+from lakelog.errors import Unavailable
+
+_POLL_S = 0.02
+"""How often a state is looked at while waiting: far below what any of our processes needs to start."""
+
+_LOG_TAIL_BYTES = 64 * 1024
+
+
+class ManagedProcess:
+    """One program of this machine, dead at the latest when we are.
+
+    It leads a process group of its own, and stop, kill, pause and resume treat the whole group, so that a service's JVM
+    shares its fate. Not thread-safe; `kill`, `pause` and `resume` may be called while another thread waits in `start`.
+
+    Args:
+        name: What messages call it.
+        command: The program and its arguments.
+        log: File to which its output is appended; its folder is made.
+        is_ready: Asked until it is true once the process runs; None: a running process is ready. Must answer within
+            about a second and return False, not raise, while the service is not there yet.
+        ready_within_s: How long that may take.
+        stop_within_s: How long a stop may take before it becomes a kill.
+        stop_signal: What asks the program to end.
+        death_signal: What the kernel sends it when this process dies.
+        environment: All of its environment variables; None: ours.
+        working_directory: Where it starts; None: where we are.
+        run_as: The user it runs as; None: ours.
+        clock: Time, for tests.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        log: Path,
+        is_ready: Callable[[], bool] | None = None,
+        ready_within_s: float = 60.0,
+        stop_within_s: float = 20.0,
+        stop_signal: signal.Signals = signal.SIGTERM,
+        death_signal: signal.Signals = signal.SIGKILL,
+        environment: Mapping[str, str] | None = None,
+        working_directory: Path | None = None,
+        run_as: RunAs | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.name = name
+        self.command = tuple(command)
+        self.log = log
+        self._is_ready = is_ready
+        self._ready_within_s = ready_within_s
+        self._stop_within_s = stop_within_s
+        self._stop_signal = stop_signal
+        self._death_signal = death_signal
+        self._environment = environment
+        self._working_directory = working_directory
+        self._run_as = run_as
+        self._clock = clock or SystemClock()
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def __repr__(self) -> str:
+        state = f"pid {self.pid}" if self.is_running else f"exit code {self.exit_code}"
+        return f"ManagedProcess({self.name!r}, {state})"
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id, also after it ended; None before the first start."""
+        return self._child.pid if self._child else None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and has not ended; a paused one runs."""
+        return self._child is not None and self._child.poll() is None
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its exit code, negative for the signal that ended it; None while it runs or before the first start."""
+        return self._child.poll() if self._child else None
+
+    def start(self) -> None:
+        """Starts it and blocks until it is ready; does nothing where it runs.
+
+        Raises:
+            Unavailable: It ended or was not ready in time (it is killed then); the message has the exit code and its
+                last words.
+        """
+        if self.is_running:
+            return
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self._child = spawn_child(
+                self.command,
+                log=log,
+                environment=self._environment,
+                working_directory=self._working_directory,
+                death_signal=self._death_signal,
+                run_as=self._run_as,
+            )
+        deadline_s = self._clock.monotonic_s() + self._ready_within_s
+        while self._is_ready is not None:
+            if not self.is_running:
+                raise self.failure(f"ended with exit code {self.exit_code} before it was ready")
+            if self._is_ready():
+                return
+            if self._clock.monotonic_s() > deadline_s:
+                self.kill()
+                raise self.failure(f"was not ready within {self._ready_within_s:g} s and was killed")
+            self._clock.sleep(_POLL_S)
+
+    def stop(self) -> None:
+        """Asks it to end, kills it after the grace period, and blocks until nothing of it runs; idempotent."""
+        if self.is_running:
+            self._signal(self._stop_signal)
+            # A paused process would take the signal only when it is resumed.
+            self._signal(signal.SIGCONT)
+            self._wait(self._stop_within_s)
+        self.kill()
+
+    def kill(self) -> None:
+        """Ends it and its children at once by SIGKILL, as a crash would, and blocks until it is gone; idempotent."""
+        if self._child is None:
+            return
+        # Also after the leader's end: children that it left behind are still in its group.
+        self._signal(signal.SIGKILL)
+        self._child.wait()
+
+    def pause(self) -> None:
+        """Freezes it by SIGSTOP: it keeps its connections and locks and does nothing, like a machine that hangs."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Lets a paused process go on."""
+        self._signal(signal.SIGCONT)
+
+    def restart(self) -> None:
+        """Stops it, if it runs, and starts it again; raises as `start`."""
+        self.stop()
+        self.start()
+
+    def wait(self, within_s: float) -> int:
+        """Blocks until it ends by itself.
+
+        Returns:
+            Its exit code.
+
+        Raises:
+            Unavailable: It still ran after `within_s` seconds; it goes on running.
+        """
+        self._wait(within_s)
+        code = self.exit_code
+        if code is None:
+            raise self.failure(f"did not end within {within_s:g} s")
+        return code
+
+    def last_log_lines(self, count: int = 20) -> list[str]:
+        """The last lines of its log, oldest first, fewer if there are fewer."""
+        if not self.log.exists():
+            return []
+        with self.log.open("rb") as log:
+            log.seek(max(0, self.log.stat().st_size - _LOG_TAIL_BYTES))
+            return log.read().decode(errors="replace").splitlines()[-count:]
+
+    def failure(self, what: str) -> Unavailable:
+        """An error that says what this process did, with its last words."""
+        words = "\n".join(f"    {line}" for line in self.last_log_lines()) or "    (nothing)"
+        return Unavailable(
+            f"{self.name} {what}. Its last words in {self.log}:\n{words}",
+            reason="PROCESS_FAILED",
+            metadata={"process": self.name, "log": str(self.log), "exit_code": str(self.exit_code)},
+        )
+
+    def _wait(self, within_s: float) -> None:
+        if self._child is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._child.wait(within_s)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._child is not None:
+            # The group is gone when its last member is.
+            with suppress(ProcessLookupError):
+                os.killpg(self._child.pid, number)

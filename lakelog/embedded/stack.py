@@ -1,0 +1,254 @@
+"""All of lakelog on this machine: Postgres, the metastore and what else is asked for, data and logs in one folder."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from lakelog.embedded.ports import free_ports
+from lakelog.embedded.postgres import EmbeddedPostgres
+from lakelog.embedded.processes import ManagedProcess
+from lakelog.embedded.services import is_serving, service_command, service_environment
+from lakelog.embedded.supervisor import Component, Supervisor
+from lakelog.errors import InternalError, InvalidArgument, NotFound
+
+_MIGRATION_WITHIN_S = 120.0
+
+
+class EmbeddedStack:
+    """Real processes on loopback ports, for `lakelog up`, the demo and tests.
+
+    `start` (or `with`) starts all in order; `run` keeps them alive until told otherwise. Without `run` what dies stays
+    dead, so that a test decides when it comes back.
+
+    Args:
+        folder: Where data, warehouse and logs stand; made if it is not there. The same folder gives the same data
+            again.
+        services: What runs besides Postgres; `metastore` is the only one that needs no arguments of its own (others:
+            `add_service`).
+        host: The loopback address at which the metastore listens.
+        port: The metastore's port there; None: a free one.
+        metrics_port: The port of the metastore's metrics; None: a free one.
+        database_url: A Postgres of somebody else's, in SQLAlchemy's form; None: one of our own in the folder.
+        environment: The services' environment variables; None: ours.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        services: Sequence[str] = ("metastore",),
+        host: str = "127.0.0.1",
+        port: int | None = None,
+        metrics_port: int | None = None,
+        database_url: str | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        unknown = [service for service in services if service != "metastore"]
+        if unknown:
+            raise InvalidArgument(
+                f"services: {unknown[0]!r} cannot be started by its name alone; possible is 'metastore'. Others "
+                "need arguments: start the stack without them and use add_service.",
+                metadata={"field": "services", "value": unknown[0]},
+            )
+        self.folder = folder.absolute()
+        self.postgres = (
+            None
+            if database_url
+            else EmbeddedPostgres(self.folder / "postgres", log=self.folder / "logs" / "postgres.log")
+        )
+        self._foreign_database_url = database_url
+        self._environment = dict(os.environ if environment is None else environment)
+        self._with_metastore = "metastore" in services
+        free = free_ports(2)
+        self.host = host
+        self.port = port or free[0]
+        self.metrics_port = metrics_port or free[1]
+        self._components: dict[str, _Part] = {}
+        self._supervisor = Supervisor([])
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def target(self) -> str:
+        """Where the metastore listens, as `lakelog.connect` takes it; the same over restarts."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def database_url(self) -> str:
+        """The database's address in SQLAlchemy's form; an own Postgres has one from its start on."""
+        if self.postgres is not None:
+            return self.postgres.database_url
+        return self._foreign_database_url or ""
+
+    @property
+    def warehouse(self) -> str:
+        """The URI of the folder that holds the tables' files."""
+        return (self.folder / "warehouse").as_uri()
+
+    @property
+    def logs(self) -> dict[str, Path]:
+        """Each component's log file by its name."""
+        return {name: part.log for name, part in self._components.items()}
+
+    @property
+    def is_running(self) -> bool:
+        """Whether every component runs."""
+        return bool(self._components) and all(part.is_running for part in self._components.values())
+
+    def start(self) -> None:
+        """Starts everything in order and blocks until it serves.
+
+        Raises:
+            Unavailable: A component did not start; what had started is stopped again, and the message has its last
+                words.
+            AlreadyExists: Another living process uses the folder.
+        """
+        (self.folder / "warehouse").mkdir(parents=True, exist_ok=True)
+        try:
+            if self.postgres is not None:
+                self._add("postgres", self.postgres)
+            if self._with_metastore:
+                self._migrate()
+                self.add_service(
+                    "metastore",
+                    self._metastore_arguments(),
+                    environment=self._database_environment,
+                    is_ready=lambda: is_serving(self.target),
+                )
+        except BaseException:
+            self.stop()
+            raise
+
+    def add_service(
+        self,
+        service: str,
+        arguments: Sequence[str],
+        *,
+        name: str = "",
+        environment: Mapping[str, str] | None = None,
+        is_ready: Callable[[], bool] | None = None,
+    ) -> None:
+        """Starts one more of our services as the last component; raises as `start`, without stopping the others.
+
+        Args:
+            service: The service's folder, for instance `writer`.
+            arguments: What stands behind `python -m <service>`.
+            name: What the component and its log are called, each once; by default as the service.
+            environment: Variables besides those of the stack.
+            is_ready: See `ManagedProcess`.
+        """
+        process = self._service_process(service, arguments, log_name=name, environment=environment, is_ready=is_ready)
+        self._add(name or service, process)
+
+    def stop(self) -> None:
+        """Stops everything in reverse order; idempotent."""
+        self._supervisor.stop()
+        self._components.clear()
+        self._supervisor = Supervisor([])
+
+    def run(self, stop: threading.Event) -> None:
+        """Restarts what dies until the event is set, then stops everything; see `Supervisor.run`."""
+        self._supervisor.run(stop)
+
+    def step(self) -> None:
+        """Looks once for what died; see `Supervisor.step`."""
+        self._supervisor.step()
+
+    def restart(self, name: str) -> None:
+        """Stops a component, if it runs, and starts it again; raises NotFound for an unknown name, else as `start`."""
+        self._part(name).restart()
+
+    def kill(self, name: str) -> None:
+        """Ends a component by SIGKILL and blocks until it is gone; raises NotFound for an unknown name."""
+        self._part(name).kill()
+
+    def pause(self, name: str) -> None:
+        """Freezes a component by SIGSTOP; raises NotFound for an unknown name."""
+        self._part(name).pause()
+
+    def resume(self, name: str) -> None:
+        """Lets a paused component go on; raises NotFound for an unknown name."""
+        self._part(name).resume()
+
+    def last_log_lines(self, name: str, count: int = 20) -> list[str]:
+        """The last lines of a component's log, oldest first; raises NotFound for an unknown name."""
+        return self._part(name).last_log_lines(count)
+
+    def _part(self, name: str) -> _Part:
+        part = self._components.get(name)
+        if part is None:
+            running = ", ".join(self._components) or "nothing"
+            raise NotFound(
+                f"There is no component {name!r} in this stack; it has {running}.", metadata={"component": name}
+            )
+        return part
+
+    def _add(self, name: str, part: _Part) -> None:
+        if name in self._components:
+            raise InternalError(f"The component {name} was added to the same stack twice: add it once, or restart it.")
+        self._supervisor.add(part)
+        self._components[name] = part
+
+    def _migrate(self) -> None:
+        migration = self._service_process(
+            "metastore", ["migrate"], log_name="migrate", environment=self._database_environment
+        )
+        migration.start()
+        try:
+            code = migration.wait(_MIGRATION_WITHIN_S)
+        finally:
+            migration.stop()
+        if code != 0:
+            raise migration.failure(f"ended with exit code {code}: the database was not brought to this version's form")
+
+    def _metastore_arguments(self) -> list[str]:
+        arguments = ["serve", "--warehouse", self.warehouse, "--listen", self.target]
+        return [*arguments, "--insecure-dev", "--metrics-port", str(self.metrics_port)]
+
+    @property
+    def _database_environment(self) -> dict[str, str]:
+        # Not an argument: every user of the machine sees those, and the address may hold a password.
+        return {"LAKELOG_DATABASE_URL": self.database_url}
+
+    def _service_process(
+        self,
+        service: str,
+        arguments: Sequence[str],
+        *,
+        log_name: str = "",
+        environment: Mapping[str, str] | None = None,
+        is_ready: Callable[[], bool] | None = None,
+    ) -> ManagedProcess:
+        name = log_name or service
+        return ManagedProcess(
+            name,
+            service_command(service, arguments),
+            log=self.folder / "logs" / f"{name}.log",
+            is_ready=is_ready,
+            environment=service_environment(service, {**self._environment, **(environment or {})}),
+            working_directory=self.folder,
+        )
+
+
+class _Part(Component, Protocol):
+    """What `ManagedProcess` and `EmbeddedPostgres` have in common."""
+
+    @property
+    def log(self) -> Path: ...
+    def restart(self) -> None: ...
+    def kill(self) -> None: ...
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+    def last_log_lines(self, count: int = 20) -> list[str]: ...

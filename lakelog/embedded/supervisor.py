@@ -1,0 +1,129 @@
+"""Several components in order: started one after the other, restarted when they die, stopped in reverse."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Protocol
+
+from lakelog.clock import Clock, SystemClock
+from lakelog.errors import LakelogError
+
+_log = logging.getLogger(__name__)
+
+_FIRST_DELAY_S = 0.5
+_LONGEST_DELAY_S = 30.0
+_STEADY_AFTER_S = 60.0
+"""A component that ran so long is healthy: its next death starts again with the first delay."""
+_LOOK_EVERY_S = 0.25
+
+
+class Component(Protocol):
+    """What a supervisor can hold."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        ...
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and has not ended."""
+        ...
+
+    def start(self) -> None:
+        """Blocks until it is ready, or raises a `LakelogError`; does nothing where it runs."""
+        ...
+
+    def stop(self) -> None:
+        """Blocks until nothing of it runs; idempotent."""
+        ...
+
+
+@dataclass
+class _Watch:
+    component: Component
+    started_s: float = 0.0
+    deaths_in_a_row: int = 0
+    restart_at_s: float | None = None
+
+
+class Supervisor:
+    """Keeps components alive.
+
+    Args:
+        components: In the order of their start; later ones may need earlier ones.
+        clock: Time, for tests.
+    """
+
+    def __init__(self, components: Sequence[Component], *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._watches = [_Watch(component) for component in components]
+
+    def add(self, component: Component) -> None:
+        """Starts one more component, which comes last; raises as its `start`."""
+        watch = _Watch(component)
+        self._start(watch)
+        self._watches.append(watch)
+
+    def start(self) -> None:
+        """Starts all in order. If one fails, those that run are stopped and its error is raised."""
+        with ExitStack() as undo:
+            undo.callback(self.stop)
+            for watch in self._watches:
+                self._start(watch)
+            undo.pop_all()
+
+    def stop(self) -> None:
+        """Stops all in reverse order, each even if another one's stop failed; the last failure is raised."""
+        with ExitStack() as all_of_them:
+            for watch in self._watches:
+                all_of_them.callback(watch.component.stop)
+
+    def step(self) -> None:
+        """Looks at each component once and restarts what died and has waited long enough.
+
+        A restart that fails counts as one more death. The delay doubles from death to death up to a bound, because what
+        dies at once would otherwise fill the log and the processor.
+        """
+        for watch in self._watches:
+            name = watch.component.name
+            if watch.component.is_running:
+                watch.restart_at_s = None
+                continue
+            now_s = self._clock.monotonic_s()
+            if watch.restart_at_s is None:
+                delay_s = _delay_after_death_s(watch, now_s)
+                watch.restart_at_s = now_s + delay_s
+                _log.warning("%s ended; it is started again in %.1f s", name, delay_s)
+            elif now_s >= watch.restart_at_s:
+                watch.restart_at_s = None
+                try:
+                    self._start(watch)
+                except LakelogError as error:
+                    _log.error("%s could not be started again: %s", name, error)
+                else:
+                    _log.warning("%s runs again", name)
+
+    def run(self, stop: threading.Event) -> None:
+        """Steps until the event is set, then stops all."""
+        try:
+            while not stop.wait(_LOOK_EVERY_S):
+                self.step()
+        finally:
+            self.stop()
+
+    def _start(self, watch: _Watch) -> None:
+        watch.started_s = self._clock.monotonic_s()
+        watch.component.start()
+
+
+def _delay_after_death_s(watch: _Watch, now_s: float) -> float:
+    if now_s - watch.started_s >= _STEADY_AFTER_S:
+        watch.deaths_in_a_row = 0
+    delay_s = min(_FIRST_DELAY_S * 2.0**watch.deaths_in_a_row, _LONGEST_DELAY_S)
+    watch.deaths_in_a_row += 1
+    return delay_s

@@ -1,0 +1,1 @@
+"""The gRPC server: access, errors, logs, metrics, health and drain around the use cases."""

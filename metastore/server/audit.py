@@ -1,0 +1,59 @@
+"""What is written to the log about a call: enough to know who did what to which table, and never a secret."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from functools import cache
+from typing import Any, Final
+
+import structlog
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.message import Message
+
+from lakelog.rpc.v1 import jobs_pb2, snapshots_pb2
+
+_SHOWN_CHARACTERS: Final = 256
+_SHOWN_TABLES: Final = 8
+# Fields of requests that say what is acted on, in the order in which they are logged. Options, schemas, properties and
+# file lists stay out: they are large, and only some of them are harmless.
+_LOGGED_FIELDS: Final = (
+    "database",
+    "name",
+    "table_uuid",
+    "writer",
+    "identifier",
+    "attempt_id",
+    "holder",
+    "epoch",
+    "cascade",
+)
+
+log: Final = structlog.get_logger()
+
+caller_name: Final[ContextVar[str | None]] = ContextVar("caller_name", default=None)
+"""Who makes the call that is being served, for lines that are written further inside."""
+
+
+def describe_request(request: Message) -> dict[str, Any]:
+    """What a request acts on. Pure and cheap: it runs for every mutation."""
+    fields: dict[str, Any] = {}
+    for name in _logged_fields(request.DESCRIPTOR):
+        value = getattr(request, name)
+        if value or value == 0:
+            fields[name] = value[:_SHOWN_CHARACTERS] if isinstance(value, str) else value
+    if isinstance(request, snapshots_pb2.CommitRequest):
+        changes = request.changes
+        fields["tables"] = [change.table_uuid[:_SHOWN_CHARACTERS] for change in changes[:_SHOWN_TABLES]]
+        fields["added_files"] = sum([len(change.add_files) for change in changes])
+    elif isinstance(request, snapshots_pb2.StageAttemptRequest):
+        fields["tables"] = [uuid[:_SHOWN_CHARACTERS] for uuid in request.table_uuids[:_SHOWN_TABLES]]
+    elif isinstance(request, jobs_pb2.ReportPipelineRequest):
+        fields["name"] = request.pipeline.name[:_SHOWN_CHARACTERS]
+        fields["state"] = request.pipeline.state[:_SHOWN_CHARACTERS]
+    return fields
+
+
+@cache
+def _logged_fields(descriptor: Descriptor) -> tuple[str, ...]:
+    known = descriptor.fields_by_name
+    return tuple([name for name in _LOGGED_FIELDS if name in known and known[name].message_type is None])

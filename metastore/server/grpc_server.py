@@ -1,0 +1,218 @@
+"""The gRPC server: what listens, within which bounds, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import grpc
+from grpc_health.v1 import health_pb2_grpc
+from grpc_health.v1.health import aio as health_aio
+from grpc_reflection.v1alpha import reflection
+
+from lakelog.client.connection import MAX_MESSAGE_BYTES
+from lakelog.clock import Ids
+from lakelog.errors import InvalidArgument
+from lakelog.rpc.v1 import (
+    catalog_pb2,
+    catalog_pb2_grpc,
+    jobs_pb2,
+    jobs_pb2_grpc,
+    snapshots_pb2,
+    snapshots_pb2_grpc,
+)
+
+from ..service import MetastoreService
+from .access import Access
+from .audit import log
+from .catalog_servicer import CatalogServicer
+from .health import HealthMonitor, Probe
+from .interceptor import CallInterceptor, CallLimits
+from .job_servicer import JobServicer
+from .rpc_metrics import RpcMetrics
+from .snapshot_servicer import SnapshotServicer
+
+SERVICES: Final = (
+    catalog_pb2.DESCRIPTOR.services_by_name["CatalogService"].full_name,
+    snapshots_pb2.DESCRIPTOR.services_by_name["SnapshotService"].full_name,
+    jobs_pb2.DESCRIPTOR.services_by_name["JobService"].full_name,
+)
+
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_metadata_size", 16 * 1024),
+    ("grpc.max_concurrent_streams", 1000),
+    # Two servers on one port would share it in silence.
+    ("grpc.so_reuseport", 0),
+    # Clients that vanished without closing are noticed after 60 + 20 seconds.
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    # A client that pings more often than every 10 s is cut after the third such ping; ours pings every 30 s.
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
+    ("grpc.http2.max_ping_strikes", 2),
+    ("grpc.keepalive_permit_without_calls", 0),
+)
+# After the grace, what is being committed gets so long before the process ends.
+_LAST_MUTATIONS_S: Final = 5.0
+
+
+@dataclass(frozen=True)
+class ServerTls:
+    """PEM files of the server.
+
+    Args:
+        certificate: The server's certificate with its chain.
+        key: Its private key.
+        client_ca: Clients must show a certificate signed by one of these; None: they need none.
+    """
+
+    certificate: Path
+    key: Path
+    client_ca: Path | None = None
+
+    def load_credentials(self) -> grpc.ServerCredentials:
+        """Reads the files.
+
+        Raises:
+            InvalidArgument: A file cannot be read or is not PEM.
+        """
+        pair = (_read_pem(self.key, "tls-key"), _read_pem(self.certificate, "tls-cert"))
+        if self.client_ca is None:
+            return grpc.ssl_server_credentials([pair])
+        client_ca = _read_pem(self.client_ca, "tls-client-ca")
+        return grpc.ssl_server_credentials([pair], root_certificates=client_ca, require_client_auth=True)
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """How the server behaves.
+
+    Args:
+        host: Where to listen.
+        port: 0 for a free one.
+        tls: None for plaintext.
+        access: How callers are recognized.
+        limits: Bounds of calls.
+        max_in_flight: Commits read ahead on one stream.
+        heartbeat_s: Between signs of life of a silent watch.
+        health_interval_s: Between questions to the database.
+        grace_s: How long running calls may take when the server ends.
+    """
+
+    host: str
+    port: int
+    tls: ServerTls | None
+    access: Access
+    limits: CallLimits = field(default_factory=CallLimits)
+    max_in_flight: int = 256
+    heartbeat_s: float = 15.0
+    health_interval_s: float = 1.0
+    grace_s: float = 20.0
+
+
+class MetastoreServer:
+    """The server over some use cases. Made, started and drained on one event loop."""
+
+    def __init__(
+        self, service: MetastoreService, probe: Probe, settings: ServerSettings, metrics: RpcMetrics, ids: Ids
+    ) -> None:
+        self._settings = settings
+        self._draining = asyncio.Event()
+        self._interceptor = CallInterceptor(settings.access, settings.limits, metrics, ids, self._draining)
+        self._server = grpc.aio.server(interceptors=[self._interceptor], options=_OPTIONS)
+        health = health_aio.HealthServicer()
+        self.health = HealthMonitor(health, SERVICES, probe, metrics, interval_s=settings.health_interval_s)
+        self._monitoring: asyncio.Task[None] | None = None
+        catalog_pb2_grpc.add_CatalogServiceServicer_to_server(CatalogServicer(service), self._server)
+        snapshots_pb2_grpc.add_SnapshotServiceServicer_to_server(
+            SnapshotServicer(
+                service,
+                max_in_flight=settings.max_in_flight,
+                heartbeat_s=settings.heartbeat_s,
+                draining=self._draining,
+                new_id=ids.new_id,
+            ),
+            self._server,
+        )
+        jobs_pb2_grpc.add_JobServiceServicer_to_server(JobServicer(service), self._server)
+        health_pb2_grpc.add_HealthServicer_to_server(health, self._server)
+        reflection.enable_server_reflection((*SERVICES, "grpc.health.v1.Health", reflection.SERVICE_NAME), self._server)
+        self.port = 0
+        """Where it listens, from `start` on."""
+
+    async def start(self) -> None:
+        """Listens and serves.
+
+        Raises:
+            InvalidArgument: The port is taken or the address is not this machine's, or a TLS file cannot be used.
+        """
+        settings = self._settings
+        _check_free(settings.host, settings.port)
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        address = f"{host}:{settings.port}"
+        try:
+            if settings.tls is None:
+                self.port = self._server.add_insecure_port(address)
+            else:
+                self.port = self._server.add_secure_port(address, settings.tls.load_credentials())
+        except RuntimeError as error:
+            raise _cannot_listen(settings.host, settings.port, "gRPC cannot use it") from error
+        await self.health.step()
+        await self._server.start()
+        self._monitoring = asyncio.create_task(self.health.run(), name="health monitor")
+
+    async def drain(self) -> None:
+        """Ends: says NOT_SERVING, ends watches, lets running calls finish within the grace, then cancels them.
+
+        Mutations that have begun are waited for even then, for a few seconds.
+        """
+        log.info("draining", grace_s=self._settings.grace_s)
+        if self._monitoring is not None:
+            self._monitoring.cancel()
+            await asyncio.gather(self._monitoring, return_exceptions=True)
+        await self.health.drain()
+        self._draining.set()
+        await self._server.stop(self._settings.grace_s)
+        try:
+            async with asyncio.timeout(_LAST_MUTATIONS_S):
+                await self._interceptor.wait_for_mutations()
+        except TimeoutError:
+            log.error("mutations were still running at the end of the grace; their callers must repeat them")
+
+
+def _check_free(host: str, port: int) -> None:
+    # gRPC says neither why an address cannot be used nor that quietly; the socket tells.
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        # Not strerror, to which create_server adds the address once more.
+        raise _cannot_listen(host, port, os.strerror(error.errno) if error.errno else str(error)) from error
+
+
+def _cannot_listen(host: str, port: int, reason: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"Cannot listen on {host}:{port}: {reason}. Stop what listens there, or choose another address with --listen.",
+        metadata={"field": "listen"},
+    )
+
+
+def _read_pem(path: Path, field_name: str) -> bytes:
+    try:
+        pem = path.read_bytes()
+    except OSError as error:
+        raise InvalidArgument(
+            f"The file --{field_name} {path} cannot be read: {error.strerror}.", metadata={"field": field_name}
+        ) from error
+    if b"-----BEGIN " not in pem:
+        raise InvalidArgument(
+            f"The file --{field_name} {path} is not in PEM format (no line begins with -----BEGIN).",
+            metadata={"field": field_name},
+        )
+    return pem

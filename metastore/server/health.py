@@ -1,0 +1,84 @@
+"""Health: whether this process can serve now, told to load balancers by gRPC and by HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from grpc_health.v1 import health_pb2
+from grpc_health.v1.health import aio as health_aio
+
+from .audit import log
+from .rpc_metrics import RpcMetrics
+
+Probe = Callable[[], Awaitable[object]]
+"""Asks whether the database answers; raises when it does not."""
+
+
+class HealthMonitor:
+    """Asks the database every `interval_s` and tells the health service.
+
+    Args:
+        servicer: The gRPC health service.
+        services: Full names of the services that it speaks for, beside the server as a whole.
+        probe: Asks the database.
+        metrics: Told of the state.
+        interval_s: Between questions.
+        timeout_s: A question that takes longer counts as unanswered.
+    """
+
+    def __init__(
+        self,
+        servicer: health_aio.HealthServicer,
+        services: Sequence[str],
+        probe: Probe,
+        metrics: RpcMetrics,
+        *,
+        interval_s: float = 1.0,
+        timeout_s: float = 2.0,
+    ) -> None:
+        self._servicer = servicer
+        self._services = ("", *services)
+        self._probe = probe
+        self._metrics = metrics
+        self._interval_s = interval_s
+        self._timeout_s = timeout_s
+        self.serving = False
+        """Whether calls can be served; also read by other threads."""
+
+    async def run(self) -> None:
+        """Asks for ever; cancel to end."""
+        while True:
+            await self.step()
+            await asyncio.sleep(self._interval_s)
+
+    async def step(self) -> None:
+        """Asks once and tells."""
+        reason = ""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await self._probe()
+        except TimeoutError:
+            reason = f"no answer within {self._timeout_s:g} s"
+        except Exception as error:
+            # Whatever the driver raises means the same here; the log keeps its words.
+            reason = str(error)
+        await self._tell(not reason, reason)
+
+    async def drain(self) -> None:
+        """Says NOT_SERVING from now on."""
+        await self._servicer.enter_graceful_shutdown()
+        self.serving = False
+        self._metrics.set_serving(False)
+
+    async def _tell(self, serving: bool, reason: str) -> None:
+        if serving != self.serving:
+            if serving:
+                log.info("serving")
+            else:
+                log.error("not serving: the database does not answer", reason=reason)
+        self.serving = serving
+        self._metrics.set_serving(serving)
+        state = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
+        for service in self._services:
+            await self._servicer.set(service, state)

@@ -1,0 +1,73 @@
+"""The ways to use lakelog that every conformance case goes through."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakelog.catalog import Catalog
+from tests.conformance.language import Outcome, Step, TableSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_numbers = itertools.count(1)
+
+
+class SdkDriver:
+    """Everything through the Python SDK."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        catalog.create_database("conformance", if_not_exists=True)
+
+    def create(self, table: TableSpec) -> str:
+        name = f"conformance.t{next(_numbers)}"
+        self._catalog.create_table(
+            name,
+            schema=table.schema,
+            primary_key=list(table.key),
+            partition_by=list(table.partition),
+            options=dict(table.options),
+        )
+        return name
+
+    def apply(self, name: str, table: TableSpec, step: Step) -> Outcome:
+        handle = self._catalog.table(name)
+        data = table.rows(step.rows, step.columns)
+        arguments: dict[str, Any] = dict(step.arguments)
+        if step.call == "overwrite":
+            arguments["partition"] = step.partition
+        result = getattr(handle, step.call)(data, **arguments)
+        return Outcome(result.snapshot_id, result.already_applied)
+
+    def read(self, name: str, snapshot_id: int | None = None) -> pa.Table:
+        return self._catalog.table(name).scan(snapshot_id=snapshot_id).to_arrow()
+
+
+class SparkDriver(SdkDriver):
+    """Tables are made by the SDK; rows are written and read by Spark."""
+
+    def __init__(self, catalog: Catalog, spark: SparkSession) -> None:
+        super().__init__(catalog)
+        self._spark = spark
+
+    def apply(self, name: str, table: TableSpec, step: Step) -> Outcome:
+        import lakelog.spark
+
+        data = table.rows(step.rows, step.columns)
+        # The default parallelism spreads the rows over tasks, so that the order between tasks is tested as well.
+        frame = self._spark.createDataFrame(data)
+        arguments: dict[str, Any] = dict(step.arguments)
+        if step.call == "overwrite":
+            arguments["partition"] = step.partition
+        mode = {"append": "append", "upsert": "append", "write": "append"}.get(step.call, step.call)
+        result = lakelog.spark.write(frame, name, mode=mode, **arguments)
+        return Outcome(result.snapshot_id, result.already_applied)
+
+    def read(self, name: str, snapshot_id: int | None = None) -> pa.Table:
+        import lakelog.spark
+
+        return lakelog.spark.read_table(self._spark, name, snapshot_id=snapshot_id).toArrow()

@@ -1,0 +1,227 @@
+"""How conformance cases are written: tables, steps and expected rows as short text, run by any driver.
+
+A row is its values with `|` between them, `null` for NULL, and may begin with its kind: `+I 1|a`. Values are read by
+the column's type.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Literal, Protocol
+
+import pyarrow as pa
+
+from lakelog.format.sql_types import from_sql_type
+
+KINDS = ("+I", "-U", "+U", "-D")
+KIND_COLUMN = "_row_kind"
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """A table: `columns` as in `id INT NOT NULL, name STRING`; commas inside types are not split when in brackets."""
+
+    columns: str
+    key: tuple[str, ...] = ()
+    partition: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns as an Arrow schema."""
+        fields = []
+        for text in re.split(r",\s*(?![^(<]*[)>])", self.columns):
+            name, type_text = text.strip().split(" ", 1)
+            bare = type_text.removesuffix(" NOT NULL")
+            fields.append(pa.field(name, from_sql_type(bare), nullable=bare == type_text))
+        return pa.schema(fields)
+
+    def rows(self, lines: Sequence[str], columns: Sequence[str] | None = None) -> pa.Table:
+        """Rows from text, with a kind column where one of them has a kind."""
+        schema = self.schema if columns is None else pa.schema([self.schema.field(name) for name in columns])
+        kinds, values = [], []
+        for line in lines:
+            kind, rest = (line[:2], line[3:]) if line.startswith(KINDS) else ("", line)
+            kinds.append(kind)
+            values.append(rest.split("|"))
+        arrays = [
+            pa.array([_value(row[i], column.type) for row in values], column.type) for i, column in enumerate(schema)
+        ]
+        # Nullable here: what is wrong with NULLs is for the product to say.
+        data = pa.table(arrays, schema=pa.schema([column.with_nullable(True) for column in schema]))
+        if any(kinds):
+            data = data.append_column(KIND_COLUMN, pa.array([kind or "+I" for kind in kinds]))
+        return data
+
+
+def _value(text: str, data_type: pa.DataType) -> object:
+    if text == "null":
+        return None
+    if pa.types.is_boolean(data_type):
+        return text == "true"
+    if pa.types.is_integer(data_type):
+        return int(text)
+    if pa.types.is_floating(data_type):
+        return float(text)
+    if pa.types.is_decimal(data_type):
+        return Decimal(text)
+    if pa.types.is_date(data_type):
+        return dt.date.fromisoformat(text)
+    if pa.types.is_timestamp(data_type):
+        return dt.datetime.fromisoformat(text)
+    if pa.types.is_binary(data_type):
+        return text.encode()
+    return text
+
+
+@dataclass(frozen=True)
+class Step:
+    """One commit: what is called, with which rows, and what must come of it.
+
+    Args:
+        call: The SDK's name of the call.
+        rows: As text.
+        partition: For an overwrite.
+        columns: The columns that the rows have; None: all.
+        error: A regular expression that the error must match; None: it must succeed.
+        arguments: Further arguments of the call: writer, identifier, watermark ...
+        snapshot: The snapshot id it must return; 0: none; None: not looked at.
+    """
+
+    call: Literal["append", "upsert", "delete", "write", "overwrite"]
+    rows: tuple[str, ...]
+    partition: Mapping[str, object] | Literal["dynamic"] | None = None
+    columns: tuple[str, ...] | None = None
+    error: str | None = None
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    snapshot: int | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """A rule of the semantics, a history, and what reads must return.
+
+    Args:
+        rule: Number and name of the rule.
+        table: The table.
+        steps: The commits in order.
+        expect: Rows in any order of the newest state; None: not looked at.
+        at: Rows in any order, by snapshot id.
+        ordered: The rows must come in exactly this order.
+    """
+
+    rule: str
+    table: TableSpec
+    steps: tuple[Step, ...]
+    expect: tuple[str, ...] | None = None
+    at: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    ordered: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call returned."""
+
+    snapshot_id: int | None
+    already_applied: bool
+
+
+class Driver(Protocol):
+    """A way to use lakelog: the SDK, or Spark."""
+
+    def create(self, table: TableSpec) -> str:
+        """Makes a table under a name of its own and returns the name."""
+        ...
+
+    def apply(self, name: str, table: TableSpec, step: Step) -> Outcome:
+        """Carries out a step."""
+        ...
+
+    def read(self, name: str, snapshot_id: int | None = None) -> pa.Table:
+        """The table's rows."""
+        ...
+
+
+def upsert(*rows: str, **more: object) -> Step:
+    """A step that upserts."""
+    return _step("upsert", rows, more)
+
+
+def append(*rows: str, **more: object) -> Step:
+    """A step that appends."""
+    return _step("append", rows, more)
+
+
+def delete(*rows: str, **more: object) -> Step:
+    """A step that deletes by key."""
+    return _step("delete", rows, more)
+
+
+def write(*rows: str, **more: object) -> Step:
+    """A step that writes rows with kinds."""
+    return _step("write", rows, more)
+
+
+def overwrite(*rows: str, partition: Mapping[str, object] | Literal["dynamic"] | None = None, **more: object) -> Step:
+    """A step that overwrites."""
+    return _step("overwrite", rows, {**more, "partition": partition})
+
+
+_STEP_FIELDS = ("partition", "columns", "error", "snapshot")
+
+
+def _step(call: str, rows: tuple[str, ...], more: Mapping[str, object]) -> Step:
+    own = {name: more[name] for name in _STEP_FIELDS if name in more}
+    arguments = {name: value for name, value in more.items() if name not in _STEP_FIELDS}
+    return Step(call, rows, arguments=arguments, **own)  # type: ignore[arg-type]
+
+
+def as_lines(data: pa.Table) -> list[str]:
+    """A table's rows as text; only for the few rows of a case."""
+    return ["|".join(_text(value) for value in row.values()) for row in data.to_pylist()]
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, dt.datetime):
+        return value.isoformat()
+    return str(value)
+
+
+def check(driver: Driver, case: Case) -> None:
+    """Carries a case out and compares."""
+    import pytest
+
+    from lakelog.errors import LakelogError
+
+    name = driver.create(case.table)
+    for step in case.steps:
+        if step.error is not None:
+            with pytest.raises(LakelogError, match=step.error):
+                driver.apply(name, case.table, step)
+            continue
+        outcome = driver.apply(name, case.table, step)
+        if step.snapshot is not None:
+            assert (outcome.snapshot_id or 0) == step.snapshot, f"{case.rule}: {step}"
+    if case.expect is not None:
+        _compare(case, driver.read(name), case.expect)
+    for snapshot_id, rows in case.at.items():
+        _compare(case, driver.read(name, snapshot_id), rows)
+
+
+def _compare(case: Case, data: pa.Table, rows: Sequence[str]) -> None:
+    # Through the types and back, so that `1.0` and `1` mean the same in a case's text.
+    expected = as_lines(case.table.rows(rows)) if rows else []
+    actual = as_lines(data)
+    if not case.ordered:
+        expected, actual = sorted(expected), sorted(actual)
+    assert actual == expected, case.rule

@@ -1,0 +1,15 @@
+"""Every case through the SDK and through Spark, named for its rule."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conformance import cases_commits, cases_tables
+from tests.conformance.language import Case, Driver, check
+
+CASES = (*cases_tables.CASES, *cases_commits.CASES)
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.rule.replace(" ", "-") for case in CASES])
+def test_rule(driver: Driver, case: Case) -> None:
+    check(driver, case)

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakelog.catalog import Catalog
+from lakelog.clock import SystemClock
+from lakelog.storage.stores import LocationStores
+from metastore.inprocess import InProcessMetastore
+from metastore.memory import MemoryStore
+from metastore.postgres import PostgresStore, migrate
+from metastore.service import MetastoreService
+from metastore.store import Store
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Path:
+    return tmp_path / "warehouse"
+
+
+@pytest.fixture(params=["memory", "postgres"])
+def metastore(request: pytest.FixtureRequest, warehouse: Path) -> Iterator[InProcessMetastore]:
+    url = ""
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres_url")
+        migrate(url)
+
+    async def open_store() -> Store:
+        if not url:
+            return MemoryStore(SystemClock())
+        store = PostgresStore(url)
+        await store.check()
+        return store
+
+    service = InProcessMetastore(open_store, lambda store: MetastoreService(store, f"file://{warehouse}/"))
+    yield service
+    service.close()
+
+
+@pytest.fixture
+def catalog(metastore: InProcessMetastore) -> Catalog:
+    catalog = Catalog(metastore, LocationStores())
+    catalog.create_database("shop")
+    return catalog
+
+
+def data_files(warehouse: Path) -> list[str]:
+    """Every file below a warehouse, relative to it."""
+    return sorted(path.relative_to(warehouse).as_posix() for path in warehouse.rglob("*") if path.is_file())
