@@ -104,6 +104,8 @@ def ids(sql: str) -> list[int]:
         ("id = 2L OR id = 3S OR id = 4Y", [2, 3, 4]),
         # Three-valued logic.
         ("i = NULL", []),
+        ("abs(NULL) = i OR -NULL = i OR i = 1", [1]),
+        ("lower(NULL) IS NULL AND i = 1", [1]),
         ("NOT (i = NULL)", []),
         ("i <=> NULL", [3]),
         ("NULL <=> NULL AND id = 1", [1]),
