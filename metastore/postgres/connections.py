@@ -8,6 +8,7 @@ with it: whoever comes next gets a fresh connection instead of the next dead one
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from typing import Any, Final
 
@@ -44,6 +45,11 @@ _CONNECT: Final[dict[str, Any]] = {
 }
 
 
+def libpq_url(url: str) -> str:
+    """A database's URL as libpq reads it; SQLAlchemy's form names the driver as well."""
+    return re.sub(r"^postgresql\+psycopg(_async)?://", "postgresql://", url)
+
+
 async def connect(url: str, *, synchronous_commit: str = "on") -> Connection:
     """Opens a connection: autocommit, so that BEGIN and COMMIT are sent where they are written.
 
@@ -52,30 +58,44 @@ async def connect(url: str, *, synchronous_commit: str = "on") -> Connection:
         InvalidArgument: The URL is none.
     """
     try:
-        connection = await AsyncConnection.connect(url, autocommit=True, prepare_threshold=0, **_CONNECT)
-        connection.prepared_max = 500
-        settings = {**_SETTINGS, "synchronous_commit": synchronous_commit}
-        assignments = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in settings.items())
-        await connection.execute(f"SELECT {assignments}")
-        row = await (await connection.execute("SHOW synchronous_commit")).fetchone()
+        connection = await AsyncConnection.connect(libpq_url(url), autocommit=True, prepare_threshold=0, **_CONNECT)
     except psycopg.OperationalError as error:
-        raise Unavailable(
-            f"The database cannot be reached; nothing happened. Try again. ({' '.join(str(error).split())})",
-            reason="DATABASE_UNREACHABLE",
-        ) from error
+        raise _unreachable(error) from error
     except psycopg.ProgrammingError as error:
         raise InvalidArgument(
             f"The database URL is not one: {error}. Give one like postgresql://user@host:5432/name.",
             metadata={"field": "database_url"},
         ) from error
+    try:
+        await _set_up(connection, synchronous_commit)
+    except psycopg.OperationalError as error:
+        connection.pgconn.finish()
+        raise _unreachable(error) from error
+    except BaseException:
+        connection.pgconn.finish()
+        raise
+    return connection
+
+
+async def _set_up(connection: Connection, synchronous_commit: str) -> None:
+    connection.prepared_max = 500
+    settings = {**_SETTINGS, "synchronous_commit": synchronous_commit}
+    assignments = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in settings.items())
+    await connection.execute(f"SELECT {assignments}")
+    row = await (await connection.execute("SHOW synchronous_commit")).fetchone()
     if row is None or row[0] != synchronous_commit:
-        await connection.close()
         raise InvalidArgument(
             f"The database has synchronous_commit={row and row[0]!r} and does not let it be {synchronous_commit!r}, so "
             "that commits could be lost after they were acknowledged. Allow it, or ask for relaxed durability by name.",
             reason="NOT_DURABLE",
         )
-    return connection
+
+
+def _unreachable(error: psycopg.OperationalError) -> Unavailable:
+    return Unavailable(
+        f"The database cannot be reached; nothing happened. Try again. ({' '.join(str(error).split())})",
+        reason="DATABASE_UNREACHABLE",
+    )
 
 
 class ConnectionPool:

@@ -18,6 +18,7 @@ from sqlalchemy.pool import NullPool
 
 from lakelog.errors import InvalidArgument, Unavailable
 
+from .connections import libpq_url
 from .tables import metadata
 
 VERSION_TABLE: Final = "lakelog_schema_version"
@@ -71,7 +72,9 @@ def check_current(url: str) -> None:
 def _connect(url: str) -> Iterator[Connection]:
     try:
         # libpq reads the URL, so that it means the same here as for the service.
-        engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
+        engine = create_engine(
+            "postgresql+psycopg://", creator=lambda: psycopg.connect(libpq_url(url)), poolclass=NullPool
+        )
         with engine.connect() as connection:
             yield connection
     except psycopg.OperationalError as error:

@@ -251,10 +251,14 @@ def _fixed(*values: int) -> tuple[str, ...]:
 
 
 def _snapshot(row: Row) -> Snapshot:
-    snapshot_id, snapshot_uuid, parent_uuid, kind, *numbers, properties = row
-    return Snapshot(snapshot_id, snapshot_uuid, parent_uuid or "", SnapshotKind(kind), *numbers, properties or {})
+    values = list(row)
+    values[2] = values[2] or ""
+    values[3] = SnapshotKind(values[3])
+    values[15] = values[15] or {}
+    return Snapshot(*values)
 
 
 def _chunk(row: Row) -> Chunk:
-    _, *values, without, size_bytes = row
-    return Chunk(*values, tuple(without), size_bytes)
+    values = list(row[1:])
+    values[8] = tuple(values[8])
+    return Chunk(*values)

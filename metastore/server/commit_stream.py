@@ -22,7 +22,7 @@ from lakelog.rpc.messages import refusal
 from lakelog.rpc.v1 import snapshots_pb2
 
 from ..service import MetastoreService
-from .audit import describe_request, log
+from .audit import caller_name, describe_request, log
 from .interceptor import draining
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -98,6 +98,7 @@ class CommitStream:
             log.info(
                 "mutation",
                 method="CommitStream",
+                caller=caller_name.get(),
                 outcome=outcome,
                 duration_ms=round((time.perf_counter() - began_s) * 1000, 3),
                 **describe_request(request.commit),

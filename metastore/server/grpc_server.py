@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -151,6 +153,7 @@ class MetastoreServer:
             InvalidArgument: The port is taken or the address is not this machine's, or a TLS file cannot be used.
         """
         settings = self._settings
+        _check_free(settings.host, settings.port)
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         address = f"{host}:{settings.port}"
         try:
@@ -159,11 +162,7 @@ class MetastoreServer:
             else:
                 self.port = self._server.add_secure_port(address, settings.tls.load_credentials())
         except RuntimeError as error:
-            raise InvalidArgument(
-                f"Cannot listen on {address}: the port is taken, or the address is not one of this machine. Stop what "
-                "listens there, or choose another with --listen.",
-                metadata={"field": "listen"},
-            ) from error
+            raise _cannot_listen(settings.host, settings.port, "gRPC cannot use it") from error
         await self.health.step()
         await self._server.start()
         self._monitoring = asyncio.create_task(self.health.run(), name="health monitor")
@@ -185,6 +184,23 @@ class MetastoreServer:
                 await self._interceptor.wait_for_mutations()
         except TimeoutError:
             log.error("mutations were still running at the end of the grace; their callers must repeat them")
+
+
+def _check_free(host: str, port: int) -> None:
+    # gRPC says neither why an address cannot be used nor that quietly; the socket tells.
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        # Not strerror, to which create_server adds the address once more.
+        raise _cannot_listen(host, port, os.strerror(error.errno) if error.errno else str(error)) from error
+
+
+def _cannot_listen(host: str, port: int, reason: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"Cannot listen on {host}:{port}: {reason}. Stop what listens there, or choose another address with --listen.",
+        metadata={"field": "listen"},
+    )
 
 
 def _read_pem(path: Path, field_name: str) -> bytes:
