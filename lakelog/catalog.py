@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+import random
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final
 
 from lakelog.arguments import parse_table_name, to_option_texts, to_schema
 from lakelog.client.metastore import Metastore
+from lakelog.clock import Clock, SystemClock
 from lakelog.errors import InvalidArgument
 from lakelog.format.table import TableInfo
 from lakelog.storage.store import ObjectStore
@@ -27,10 +29,21 @@ class Catalog:
     Args:
         metastore: Where snapshots and names are kept.
         stores: Where the files are.
+        clock: For the pauses between repetitions of a commit whose outcome is unknown.
+        draw: A random number in [0, 1), for their jitter.
     """
 
-    def __init__(self, metastore: Metastore, stores: Stores) -> None:
+    def __init__(
+        self,
+        metastore: Metastore,
+        stores: Stores,
+        *,
+        clock: Clock | None = None,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
         self.metastore: Final = metastore
+        self.clock: Final = clock or SystemClock()
+        self.draw: Final = draw
         self.positions_cache: Final = SupersededCache(_POSITIONS_CACHE_BYTES)
         self._stores = stores
 

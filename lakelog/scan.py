@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from lakelog.arguments import to_epoch_ms, to_option_texts
 from lakelog.errors import InvalidArgument
+from lakelog.format.files import FILE_SCHEMA
 from lakelog.format.filter import Filter, parse_filter
 from lakelog.format.plan import AtSnapshot, AtTime, InRange, Plan, PlanRequest
 from lakelog.format.rowkind import ROW_KIND_COLUMN
@@ -23,6 +24,7 @@ from lakelog.options.values import ScanOptions, TableOptions
 from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN, FileScan, ScanColumns
 from lakelog.storage.live_file import to_live_files
 from lakelog.storage.parquet_writer import plan_file_schema
+from lakelog.storage.routing import find_buckets, to_routing
 from lakelog.storage.superseded import to_merge_policy
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ class Scan:
 
     @property
     def snapshot_id(self) -> int | None:
-        """The snapshot that is read, or the last of the range; None for a table without snapshots."""
+        """The snapshot that is read, or the last of the range; None where there is none to read."""
         return None if self._plan.snapshot is None else self._plan.snapshot.snapshot_id
 
     @property
@@ -191,7 +193,11 @@ def plan_changes(
 
     Snapshots that overwrote or compacted show nothing (SEMANTICS.md 5.2).
     """
-    plan, parsed = _plan(catalog, info, InRange(after, until), filter, merged=False)
+    if after == until:
+        parsed = None if filter is None else parse_filter(filter, info.schema.arrow)
+        plan = Plan(info, info.schema, {}, None, FILE_SCHEMA.empty_table())
+    else:
+        plan, parsed = _plan(catalog, info, InRange(after, until), filter, merged=False)
     shown = {each.snapshot_id for each in plan.range_snapshots if each.kind is SnapshotKind.APPEND}
     files = [file for file in to_live_files(plan.files) if file.added_snapshot in shown]
     files.sort(key=lambda file: (file.added_snapshot, file.partition, file.bucket, file.order_ordinal))
@@ -252,23 +258,27 @@ def _plan(
     schema = info.schema
     while True:
         parsed = None if condition is None else parse_filter(condition, schema.arrow)
-        plan = catalog.metastore.plan(_to_request(info.table_uuid, at, parsed, schema, merged))
+        plan = catalog.metastore.plan(_to_request(info, at, parsed, schema, merged))
         if plan.schema.schema_id == schema.schema_id:
             return plan, parsed
         schema = plan.schema
 
 
-def _to_request(table_uuid: str, at: State, parsed: Filter | None, schema: TableSchema, merged: bool) -> PlanRequest:
+def _to_request(info: TableInfo, at: State, parsed: Filter | None, schema: TableSchema, merged: bool) -> PlanRequest:
     if parsed is None:
-        return PlanRequest(table_uuid, at)
+        return PlanRequest(info.table_uuid, at)
     ids = schema.field_ids
+    predicate = parsed.to_predicate(ids)
+    # Buckets and bucket keys never change, so those of the handle are right.
+    buckets = find_buckets(predicate, to_routing(schema, TableOptions(info.options)))
     if not schema.primary_key:
-        return PlanRequest(table_uuid, at, parsed.to_predicate(ids))
-    # SUBTLE: a file may be left out for its key only. Left out for another column, its rows would no longer hide the
-    # older ones of their keys, which then would come back.
-    key_ids = {name: ids[name] for name in schema.primary_key} if merged else ids
+        return PlanRequest(info.table_uuid, at, predicate, buckets)
+    if merged:
+        # SUBTLE: a file may be left out for its key only. Left out for another column, its rows would no longer hide
+        # the older ones of their keys, which then would come back.
+        predicate = parsed.to_predicate({name: ids[name] for name in schema.primary_key})
     first_key, last_key = parsed.key_bounds(schema.trimmed_key)
-    return PlanRequest(table_uuid, at, parsed.to_predicate(key_ids), first_key=first_key, last_key=last_key)
+    return PlanRequest(info.table_uuid, at, predicate, buckets, first_key=first_key, last_key=last_key)
 
 
 def _to_columns(
@@ -291,8 +301,17 @@ def _to_columns(
         if without_deletes:
             adds = _is_addition()
             condition = adds if condition is None else condition & adds
-    predicate = None if parsed is None else parsed.to_predicate(schema.field_ids)
-    return ScanColumns(tuple(read), names, condition, predicate)
+    if parsed is None:
+        return ScanColumns(tuple(read), names, condition, (ROW_KIND_COLUMN,) if condition is not None else ())
+    ids = schema.field_ids
+    return ScanColumns(
+        tuple(read),
+        names,
+        condition,
+        (*parsed.columns, ROW_KIND_COLUMN) if without_deletes else parsed.columns,
+        parsed.to_predicate(ids),
+        parsed.to_predicate({name: ids[name] for name in schema.trimmed_key}) if schema.primary_key else None,
+    )
 
 
 def _is_addition() -> pc.Expression:

@@ -300,6 +300,7 @@ class Table:
 
         Raises:
             InvalidArgument: A table with a primary key without `raw=True`, or an argument that is not possible.
+            NotFound: The table has no snapshot `after` yet.
             SnapshotExpired: A snapshot of the range is no longer kept.
         """
         if self.primary_key and not raw:
@@ -314,7 +315,15 @@ class Table:
                 raise InvalidArgument(
                     f"{name}={value!r:.80} is no snapshot id: give 0 or more.", metadata={"field": name}
                 )
-        last = self._refresh().latest_snapshot_id if until is None else until
+        last = until
+        if last is None:
+            last = self._refresh().latest_snapshot_id
+            if after > last:
+                raise NotFound(
+                    f"Snapshot {after} of {self.name} does not exist: its newest snapshot is {last}.",
+                    reason="SNAPSHOT_NOT_FOUND",
+                    metadata={"snapshot_id": str(after), "latest": str(last)},
+                )
         return self._ask(
             lambda: plan_changes(
                 self._catalog, self._info, after=after, until=last, columns=columns, filter=filter, limit=limit

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime as dt
-import random
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lakelog.arguments import to_epoch_ms
 from lakelog.client.retry import RetryPolicy, call_repeatedly
-from lakelog.clock import RandomIds, SystemClock
+from lakelog.clock import RandomIds
 from lakelog.errors import Effect, InvalidArgument, LakelogError
 from lakelog.format.commit import (
     Change,
@@ -202,8 +201,8 @@ class Transaction:
                 lambda _: self._metastore.commit(request),
                 policy=RetryPolicy(),
                 total_s=_COMMIT_TOTAL_S,
-                clock=SystemClock(),
-                draw=random.random,
+                clock=self._catalog.clock,
+                draw=self._catalog.draw,
             )
         except LakelogError as error:
             if error.effect is Effect.NONE:

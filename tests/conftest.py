@@ -19,7 +19,7 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[EmbeddedPostgres]:
     """One Postgres for the test run: it comes from the lock file, so a start that fails is a failure, never a skip."""
-    # Not pytest's own folder: its long paths leave no room for the name of a unix socket.
+    # Not pytest's own folder: that keeps the data of the last runs, and a Postgres is 40 MB.
     with (
         tempfile.TemporaryDirectory(prefix="ll-", ignore_cleanup_errors=True) as folder,
         EmbeddedPostgres(Path(folder), port=0) as server,

@@ -44,13 +44,18 @@ class ScanColumns:
         read: Columns to read, those of the filter included.
         returned: Names of the columns to return, in order; `_row_kind` and `_snapshot_id` may be among them.
         filter: Which rows to return; None: all.
+        filter_columns: Names of the columns that the filter uses. They are decoded first, the others only of row
+            groups in which a row is returned.
         predicate: A weaker condition that leaves out row groups.
+        key_predicate: A weaker condition on key columns only; rows that do not fulfil it need not be merged.
     """
 
     read: tuple[pa.Field, ...]
     returned: tuple[str, ...]
     filter: pc.Expression | None = None
+    filter_columns: tuple[str, ...] = ()
     predicate: Predicate | None = None
+    key_predicate: Predicate | None = None
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,9 @@ class FileScan:
 
     def _merge(self, files: list[LiveFile]) -> list[tuple[LiveFile, Positions | None]]:
         assert self.policy is not None
-        found = find_superseded_positions(self.store, files, self.schema, self.policy, cache=self.cache)
+        found = find_superseded_positions(
+            self.store, files, self.schema, self.policy, key_predicate=self.columns.key_predicate, cache=self.cache
+        )
         return list(zip(files, found, strict=True))
 
     def _open(self, item: tuple[LiveFile, Positions | None]) -> _OpenedFile:
@@ -132,14 +139,33 @@ class FileScan:
 
     def _read_group(self, item: tuple[_OpenedFile, int]) -> list[pa.RecordBatch]:
         opened, group = item
-        batches: list[pa.RecordBatch] = []
         with DataFileReader(self.store, opened.file, opened.metadata) as reader:
-            mapping = reader.map_columns(self.columns.read)
-            for batch in reader.read_kept_rows([group], mapping, opened.left_out):
-                kept = batch if self.columns.filter is None else batch.filter(self.columns.filter)
-                if kept.num_rows:
-                    batches.append(self._project(kept, opened.file))
-        return batches
+            start, end = (int(bound) for bound in reader.row_group_starts[group : group + 2])
+            kept = np.ones(end - start, bool)
+            if opened.left_out is not None:
+                first, last = np.searchsorted(opened.left_out, (start, end))
+                kept[opened.left_out[first:last] - start] = False
+            fields = self.columns.read
+            if self.columns.filter is not None:
+                fields = tuple(each for each in fields if each.name not in self.columns.filter_columns)
+                tested = self._read_fields(reader, group, set(self.columns.filter_columns))
+                kept &= _matches(tested, len(kept), self.columns.filter)
+            if not kept.any():
+                return []
+            rows = self._read_fields(reader, group, {each.name for each in fields})
+        if self.columns.filter is not None:
+            rows = _join(tested, rows)
+        if rows.num_columns == 0:
+            return [pa.RecordBatch.from_struct_array(pa.array([{}] * int(kept.sum()), pa.struct([])))]
+        if not kept.all():
+            rows = rows.filter(pa.array(kept))
+        return [self._project(batch, opened.file) for batch in rows.to_batches() if batch.num_rows]
+
+    def _read_fields(self, reader: DataFileReader, group: int, names: set[str]) -> pa.Table:
+        mapping = reader.map_columns([each for each in self.columns.read if each.name in names])
+        if not mapping.fields:
+            return pa.table({})
+        return pa.Table.from_batches(list(reader.read_batches([group], mapping)), mapping.schema)
 
     def _project(self, batch: pa.RecordBatch, file: LiveFile) -> pa.RecordBatch:
         schema = self.returned_schema
@@ -160,6 +186,22 @@ _OWN_FIELDS: Final = {
     ROW_KIND_COLUMN: pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False),
     SNAPSHOT_ID_COLUMN: pa.field(SNAPSHOT_ID_COLUMN, pa.int64(), nullable=False),
 }
+
+
+_PLACE: Final = "\x00place"
+
+
+def _matches(rows: pa.Table, row_count: int, condition: pc.Expression) -> npt.NDArray[np.bool_]:
+    """Which rows fulfil a condition; the table has the columns that it uses, which may be none."""
+    matches = np.zeros(row_count, bool)
+    numbered = pa.table([pa.array(np.arange(row_count)), *rows.columns], names=[_PLACE, *rows.schema.names])
+    matches[numbered.filter(condition).column(_PLACE).to_numpy()] = True
+    return matches
+
+
+def _join(left: pa.Table, right: pa.Table) -> pa.Table:
+    """The columns of two tables of the same rows; either may have none."""
+    return pa.table([*left.columns, *right.columns], names=[*left.schema.names, *right.schema.names])
 
 
 @dataclass(frozen=True)

@@ -122,35 +122,6 @@ class DataFileReader:
             nulls = pa.nulls(min(BATCH_ROWS, rows - start))
             yield apply_mapping(pa.RecordBatch.from_arrays([nulls], names=[""]), mapping)
 
-    def read_kept_rows(
-        self, row_groups: Sequence[int], mapping: ColumnMapping, left_out: Positions | None
-    ) -> Iterator[pa.RecordBatch]:
-        """Reads some row groups without the rows at certain positions of the file.
-
-        Args:
-            row_groups: Their numbers, rising.
-            mapping: As of `map_columns`.
-            left_out: Positions in the file, rising; None: all rows are kept.
-
-        Yields:
-            Batches as of `read_batches`, empty ones left out.
-        """
-        if left_out is None or len(left_out) == 0:
-            yield from self.read_batches(row_groups, mapping)
-            return
-        for group in row_groups:
-            start = int(self.row_group_starts[group])
-            for batch in self.read_batches([group], mapping):
-                end = start + batch.num_rows
-                first, last = np.searchsorted(left_out, (start, end))
-                if first < last:
-                    kept = np.ones(batch.num_rows, bool)
-                    kept[left_out[first:last] - start] = False
-                    batch = batch.filter(pa.array(kept))
-                start = end
-                if batch.num_rows:
-                    yield batch
-
     def _check_footer(self) -> Positions:
         """Returns where each row group's rows begin, and behind them the number of all rows."""
         metadata = self.metadata

@@ -14,7 +14,7 @@ from lakelog.testing import embedded_stack
 
 # What the stack relies on: a program that migrates a real database, takes the agreed arguments and tells its health.
 METASTORE = """
-import argparse, os, signal, sys
+import argparse, signal, sys
 from concurrent.futures import ThreadPoolExecutor
 import grpc, psycopg
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -24,7 +24,7 @@ verbs = parser.add_subparsers(dest="verb", required=True)
 migrate = verbs.add_parser("migrate")
 serve = verbs.add_parser("serve")
 for verb in (migrate, serve):
-    verb.set_defaults(database_url=os.environ["LAKELOG_DATABASE_URL"])
+    verb.add_argument("--database-url", required=True)
 for flag in ("--warehouse", "--listen", "--metrics-port"):
     serve.add_argument(flag, required=True)
 serve.add_argument("--insecure-dev", action="store_true", required=True)
