@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result there as well")
     parser.add_argument("--pairs", type=int, default=5, help="how many pairs of runs count (default 5)")
     chosen = parser.parse_args(arguments)
-    console = Console()
+    console = Console(width=max(150, Console().width))
     names = workload_names()
     if chosen.workload is None:
         for name in names:

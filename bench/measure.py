@@ -174,3 +174,30 @@ def absolute(name: str, unit: str, values: list[float], *, target: float | None 
     middle = statistics.median(values)
     met = None if target is None else (middle <= target if at_most else middle >= target)
     return Figure(name, unit, middle, None, None, min(values), max(values), len(values), target, met)
+
+
+def ratio_of_rates(
+    name: str,
+    unit: str,
+    ours: Callable[[], float],
+    reference: Callable[[], float],
+    *,
+    pairs: int = 5,
+    target: float | None = None,
+) -> Figure:
+    """Like `compare` for work that tells its own rate (more is better); one pair of warm-up runs is not counted."""
+    runs = [(ours(), reference()) for _ in range(pairs + 1)][1:]
+    ratios = [mine / other for mine, other in runs]
+    ratio = statistics.median(ratios)
+    return Figure(
+        name,
+        unit,
+        statistics.median(mine for mine, _ in runs),
+        statistics.median(other for _, other in runs),
+        ratio,
+        min(ratios),
+        max(ratios),
+        len(runs),
+        target,
+        None if target is None else ratio >= target,
+    )

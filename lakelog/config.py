@@ -80,10 +80,12 @@ def read_connect_settings(
     if not use_tls:
         ca = cert = key = None
     token = token or environment.get("LAKELOG_TOKEN") or None
-    return ConnectSettings(target, ca, cert, key, use_tls, token, _read_s3_settings(environment))
+    return ConnectSettings(target, ca, cert, key, use_tls, token, read_s3_settings(environment))
 
 
-def _read_s3_settings(environment: Mapping[str, str]) -> S3Settings:
+def read_s3_settings(environment: Mapping[str, str]) -> S3Settings:
+    """Reads the part of `read_connect_settings` that says how to reach S3."""
+
     def read(name: str, *fallbacks: str) -> str | None:
         found = (environment.get(variable) for variable in (f"LAKELOG_S3_{name}", *fallbacks))
         return next((value for value in found if value), None)

@@ -1,1 +1,1 @@
-"""The metastore: the one service that owns every snapshot and every commit."""
+"""The metastore service: owner of every snapshot and every commit."""

@@ -1,4 +1,4 @@
-"""What runs beside the requests: packing, polling, announcing, listening. It only drives steps; all rules are theirs."""
+"""What runs beside the requests: packing, polling, announcing, listening. Only drives steps; the rules are theirs."""
 
 from __future__ import annotations
 

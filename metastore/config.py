@@ -16,7 +16,7 @@ from lakelog.errors import InvalidArgument
 from .server.access import Access, parse_token_file
 from .server.grpc_server import ServerTls
 from .server.logs import LEVELS
-from .server.startup import StartupFailure, as_startup_failure, check_database_url, normalize_warehouse
+from .server.startup import StartupFailure, as_startup_failure, normalize_warehouse, to_libpq_url
 
 _TRUE: Final = ("1", "true", "yes", "on")
 _FALSE: Final = ("", "0", "false", "no", "off")
@@ -88,8 +88,7 @@ def parse_command(arguments: Sequence[str], environment: Mapping[str, str]) -> C
     """
     given = _parser().parse_args(arguments)
     values = _Values(vars(given), environment)
-    url = values.required("database_url")
-    check_database_url(url)
+    url = to_libpq_url(values.required("database_url"))
     wait_s = values.number("wait_for_database", 0.0, smallest=0)
     level = values.choice("log_level", "info", LEVELS)
     if given.command == "migrate":

@@ -149,7 +149,7 @@ class InProcessMetastore:
 
     def plan(self, request: PlanRequest) -> Plan:
         """The files a read must look at."""
-        return self.run(_whole_plan(self.service, request))
+        return self.run(collect_plan(self.service, request))
 
     def watch(self, positions: Sequence[WatchPosition]) -> InProcessWatch:
         """Tells of each new snapshot, none left out, beginning behind the positions."""
@@ -262,7 +262,8 @@ async def _close(service: MetastoreService, background: Background, store: Store
     await store.close()
 
 
-async def _whole_plan(service: MetastoreService, request: PlanRequest) -> Plan:
+async def collect_plan(service: MetastoreService, request: PlanRequest) -> Plan:
+    """A plan whose chunks are put together, as every client does it."""
     stream = await service.plan(request)
     tables = [FILE_SCHEMA.empty_table()]
     without: set[int] = set()

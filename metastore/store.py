@@ -371,7 +371,7 @@ class SnapshotTransaction(Protocol):
         ...
 
     async def list_unpacked(self, min_files: int, limit: int) -> list[str]:
-        """Uuids of tables to which at least so many files were added behind what is packed."""
+        """Uuids of tables of which at least so many files were added or removed behind what is packed."""
         ...
 
 

@@ -60,6 +60,8 @@ class GrpcWatch:
                     event = self._advance(response)
                     if event is not None:
                         yield event
+                    if not self._positions:
+                        return
                 failure = Unavailable(f"{self._connection.target} ended the watch.")
             except (grpc.RpcError, LakelogError) as error:
                 failure = self._translate(error)

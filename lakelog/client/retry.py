@@ -123,7 +123,8 @@ def call_repeatedly(
         try:
             return attempt(max(give_up_s - clock.monotonic_s(), 0.001))
         except OutcomeUnknown as error:
-            if not repeat_unknown:
+            # A defect of the server meets the same request again.
+            if not repeat_unknown or error.reason == InternalError.default_reason:
                 raise
             unknown = error
             last: LakelogError = error

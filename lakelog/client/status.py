@@ -217,10 +217,10 @@ def _from_transport(
             metadata=metadata,
         )
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        limit = "its deadline" if deadline_s is None else f"the deadline of {deadline_s:g} s"
+        limit = "its deadline" if deadline_s is None else f"the deadline of {deadline_s:.3g} s"
         problem = f"{method} to {target} was not answered within {limit}"
         if deadline_s is not None:
-            metadata["deadline_s"] = f"{deadline_s:g}"
+            metadata["deadline_s"] = f"{deadline_s:.3g}"
     else:
         problem = f"The connection to {target} failed during {method} ({shown})"
     if kind is CallKind.READ:

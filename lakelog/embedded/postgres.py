@@ -37,6 +37,13 @@ _SOCKET_PORT: Final = 5432
 """Names the socket file when there is no TCP."""
 _LONGEST_SOCKET_PATH: Final = 107
 """Bytes of `sockaddr_un.sun_path`, less the final zero."""
+_DATA: Final = "/proc/self/cwd"
+"""The data folder's name for the server and initdb, who work in it.
+
+SUBTLE: root's server runs as another user. By this name that user needs no permission on the folders above, which may
+    be private (and
+which others, pytest for one, keep making private again).
+"""
 _LEFTOVER_ENDS_WITHIN_S: Final = 20.0
 
 
@@ -47,16 +54,20 @@ class EmbeddedPostgres:
         folder: Where everything of it stands; made if it is not there. At most one server at a time runs in it.
         port: None: unix socket only. 0: also a free port of 127.0.0.1, the same for the life of this object. Else that
             port.
+        log: Where its log is written; None: in the folder.
         ready_within_s: How long a start may take, crash recovery included.
     """
 
-    def __init__(self, folder: Path, port: int | None = None, *, ready_within_s: float = 60.0) -> None:
+    def __init__(
+        self, folder: Path, port: int | None = None, *, log: Path | None = None, ready_within_s: float = 60.0
+    ) -> None:
         self.name = "postgres"
         self.folder = folder.absolute()
-        self.log = self.folder / "postgres.log"
+        self.log = log or self.folder / "postgres.log"
         self._port = free_port() if port == 0 else port
         self._ready_within_s = ready_within_s
         self._data = self.folder / "data"
+        self._socket_port = self._port or _SOCKET_PORT
         self._lock: IO[str] | None = None
         self._socket_folder: Path | None = None
         self._process: ManagedProcess | None = None
@@ -104,8 +115,8 @@ class EmbeddedPostgres:
         if self._socket_folder is None:
             raise InternalError("The address of an embedded Postgres was asked for before its start: start it first.")
         if not over_tcp:
-            port = self._port or _SOCKET_PORT
-            return f"postgresql+psycopg://{_SUPERUSER}@/{database}?host={quote(str(self._socket_folder))}&port={port}"
+            place = f"host={quote(str(self._socket_folder))}&port={self._socket_port}"
+            return f"postgresql+psycopg://{_SUPERUSER}@/{database}?{place}"
         if self._port is None:
             raise InternalError("This embedded Postgres has no TCP port: make it with port=0.")
         password = self._password_file.read_text().strip()
@@ -128,13 +139,12 @@ class EmbeddedPostgres:
         self.folder.mkdir(parents=True, exist_ok=True)
         user = find_server_user()
         if user is not None:
-            let_user_reach(self._data, user)
             let_user_reach(programs / "postgres", user)
         self._take_lock()
         try:
             self._end_leftovers()
             self._make_data(programs, user)
-            self._socket_folder = self._make_socket_folder(user)
+            self._socket_folder = self._find_socket_folder()
             self._process = self._server_process(programs, user)
             self._process.start()
         except BaseException:
@@ -239,8 +249,9 @@ class EmbeddedPostgres:
                     reason="POSTGRES_STUCK",
                 )
             time.sleep(0.02)
-        # Its process id may by now be another program's, which would make Postgres refuse to start.
-        (self._data / "postmaster.pid").unlink(missing_ok=True)
+        # The process ids in these locks may by now be other programs', which would make Postgres refuse to start.
+        for lock in [*self._data.glob("postmaster.pid"), *self._data.glob(".s.PGSQL.*")]:
+            lock.unlink()
 
     def _make_data(self, programs: Path, user: RunAs | None) -> None:
         if self._data.exists():
@@ -249,28 +260,35 @@ class EmbeddedPostgres:
         unfinished = self.folder / "data.unfinished"
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(mode=0o700)
+        password = secrets.token_urlsafe(24) + "\n"
         self._password_file.unlink(missing_ok=True)
         self._password_file.touch(mode=0o600)
-        self._password_file.write_text(secrets.token_urlsafe(24) + "\n")
+        self._password_file.write_text(password)
+        read_end, write_end = os.pipe()
         if user is not None:
             os.chown(unfinished, user.user_id, user.group_id)
-            os.chown(self._password_file, user.user_id, user.group_id)
+            # The other user may open the pipe by its name only when it is theirs.
+            os.fchown(read_end, user.user_id, user.group_id)
+        with open(write_end, "w") as pipe:
+            pipe.write(password)
         # The built-in collation sorts by code point on every machine, whatever locales it has.
-        arguments = ["--username", _SUPERUSER, "--pwfile", str(self._password_file), "--encoding=UTF8", "--locale=C"]
+        arguments = ["--username", _SUPERUSER, "--pwfile=/dev/stdin", "--encoding=UTF8", "--locale=C"]
         arguments += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--auth-local=trust"]
-        arguments += ["--auth-host=scram-sha-256", "--no-instructions", "--pgdata", str(unfinished)]
-        done = subprocess.run(
-            [str(programs / "initdb"), *arguments],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            env=_server_environment(programs),
-            cwd="/",
-            user=None if user is None else user.user_id,
-            group=None if user is None else user.group_id,
-            extra_groups=None if user is None else [],
-        )
+        arguments += ["--auth-host=scram-sha-256", "--no-instructions", "--pgdata", _DATA]
+        with open(read_end, "rb") as standard_input:
+            done = subprocess.run(
+                [str(programs / "initdb"), *arguments],
+                stdin=standard_input,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                env=_server_environment(programs),
+                cwd=unfinished,
+                user=None if user is None else user.user_id,
+                group=None if user is None else user.group_id,
+                extra_groups=None if user is None else [],
+            )
         if done.returncode != 0:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise ResourceExhausted(
@@ -281,25 +299,23 @@ class EmbeddedPostgres:
             )
         unfinished.rename(self._data)
 
-    def _make_socket_folder(self, user: RunAs | None) -> Path:
+    def _find_socket_folder(self) -> Path:
+        """The path by which clients reach the socket: the data folder, or a link to it where that is too long."""
         if self._socket_folder is not None:
-            _empty(self._socket_folder)
             return self._socket_folder
-        folder = (self.folder / "socket").resolve()
-        if len(os.fsencode(folder / f".s.PGSQL.{self._port or _SOCKET_PORT}.lock")) > _LONGEST_SOCKET_PATH:
-            folder = Path(tempfile.mkdtemp(prefix="lakelog-", dir="/tmp"))
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        _empty(folder)
-        if user is not None:
-            os.chown(folder, user.user_id, user.group_id)
-        return folder
+        if len(os.fsencode(self._data / f".s.PGSQL.{self._socket_port}")) <= _LONGEST_SOCKET_PATH:
+            return self._data
+        links = Path(tempfile.mkdtemp(prefix="lakelog-", dir="/tmp"))
+        weakref.finalize(self, shutil.rmtree, links, ignore_errors=True)
+        (links / "pg").symlink_to(self._data)
+        return links / "pg"
 
     def _server_process(self, programs: Path, user: RunAs | None) -> ManagedProcess:
         settings = {
             "listen_addresses": "" if self._port is None else "127.0.0.1",
-            "port": str(self._port or _SOCKET_PORT),
-            "unix_socket_directories": str(self._socket_folder),
+            "port": str(self._socket_port),
+            # Relative to the data folder: never too long for the server.
+            "unix_socket_directories": ".",
             "unix_socket_permissions": "0700",
             "fsync": "on",
             "synchronous_commit": "on",
@@ -308,7 +324,7 @@ class EmbeddedPostgres:
             "log_timezone": "UTC",
             "log_line_prefix": "%m [%p] ",
         }
-        command = [str(programs / "postgres"), "-D", str(self._data)]
+        command = [str(programs / "postgres"), "-D", _DATA]
         for name, value in settings.items():
             command += ["-c", f"{name}={value}"]
         return ManagedProcess(
@@ -320,7 +336,7 @@ class EmbeddedPostgres:
             stop_signal=signal.SIGINT,
             death_signal=signal.SIGINT,
             environment=_server_environment(programs),
-            working_directory=Path("/"),
+            working_directory=self._data,
             run_as=user,
         )
 
@@ -331,12 +347,6 @@ class EmbeddedPostgres:
         except OSError:
             return False
         return len(lines) >= 8 and lines[0].strip() == str(self.pid) and lines[7].strip() == "ready"
-
-
-def _empty(socket_folder: Path) -> None:
-    """Removes what a killed server left: its lock names a process id that may by now be another program's."""
-    for entry in socket_folder.iterdir():
-        entry.unlink()
 
 
 def _server_environment(programs: Path) -> dict[str, str]:

@@ -54,7 +54,8 @@ def service_environment(service: str, environment: Mapping[str, str]) -> dict[st
         `environment` with the folders that we import lakelog and the service from at the front of `PYTHONPATH`.
     """
     roots = []
-    for name in ("lakelog", service_module(service)):
+    # The service first: the child is to find the one that was found here, wherever lakelog comes from.
+    for name in (service_module(service), "lakelog"):
         place = _find(name)
         if place is not None:
             # One folder up for each dot: lakelog.services.metastore stands three deep.

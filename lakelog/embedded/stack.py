@@ -30,7 +30,8 @@ class EmbeddedStack:
             again.
         services: What runs besides Postgres; `metastore` is the only one that needs no arguments of its own (others:
             `add_service`).
-        port: The metastore's port on 127.0.0.1; None: a free one.
+        host: The loopback address at which the metastore listens.
+        port: The metastore's port there; None: a free one.
         metrics_port: The port of the metastore's metrics; None: a free one.
         database_url: A Postgres of somebody else's, in SQLAlchemy's form; None: one of our own in the folder.
         environment: The services' environment variables; None: ours.
@@ -41,6 +42,7 @@ class EmbeddedStack:
         folder: Path,
         *,
         services: Sequence[str] = ("metastore",),
+        host: str = "127.0.0.1",
         port: int | None = None,
         metrics_port: int | None = None,
         database_url: str | None = None,
@@ -54,11 +56,16 @@ class EmbeddedStack:
                 metadata={"field": "services", "value": unknown[0]},
             )
         self.folder = folder.absolute()
-        self.postgres = None if database_url else EmbeddedPostgres(self.folder / "postgres")
+        self.postgres = (
+            None
+            if database_url
+            else EmbeddedPostgres(self.folder / "postgres", log=self.folder / "logs" / "postgres.log")
+        )
         self._foreign_database_url = database_url
         self._environment = dict(os.environ if environment is None else environment)
         self._with_metastore = "metastore" in services
         free = free_ports(2)
+        self.host = host
         self.port = port or free[0]
         self.metrics_port = metrics_port or free[1]
         self._components: dict[str, _Part] = {}
@@ -76,7 +83,7 @@ class EmbeddedStack:
     @property
     def target(self) -> str:
         """Where the metastore listens, as `lakelog.connect` takes it; the same over restarts."""
-        return f"127.0.0.1:{self.port}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def database_url(self) -> str:
@@ -114,20 +121,36 @@ class EmbeddedStack:
                 self._add("postgres", self.postgres)
             if self._with_metastore:
                 self._migrate()
-                self.add_service("metastore", self._metastore_arguments(), is_ready=lambda: is_serving(self.target))
+                self.add_service(
+                    "metastore",
+                    self._metastore_arguments(),
+                    environment=self._database_environment,
+                    is_ready=lambda: is_serving(self.target),
+                )
         except BaseException:
             self.stop()
             raise
 
-    def add_service(self, name: str, arguments: Sequence[str], *, is_ready: Callable[[], bool] | None = None) -> None:
+    def add_service(
+        self,
+        service: str,
+        arguments: Sequence[str],
+        *,
+        name: str = "",
+        environment: Mapping[str, str] | None = None,
+        is_ready: Callable[[], bool] | None = None,
+    ) -> None:
         """Starts one more of our services as the last component; raises as `start`, without stopping the others.
 
         Args:
-            name: The service's folder, for instance `writer`; each once.
+            service: The service's folder, for instance `writer`.
             arguments: What stands behind `python -m <service>`.
+            name: What the component and its log are called, each once; by default as the service.
+            environment: Variables besides those of the stack.
             is_ready: See `ManagedProcess`.
         """
-        self._add(name, self._service_process(name, arguments, is_ready=is_ready))
+        process = self._service_process(service, arguments, log_name=name, environment=environment, is_ready=is_ready)
+        self._add(name or service, process)
 
     def stop(self) -> None:
         """Stops everything in reverse order; idempotent."""
@@ -180,7 +203,7 @@ class EmbeddedStack:
 
     def _migrate(self) -> None:
         migration = self._service_process(
-            "metastore", ["migrate", "--database-url", self.database_url], log_name="migrate"
+            "metastore", ["migrate"], log_name="migrate", environment=self._database_environment
         )
         migration.start()
         try:
@@ -191,19 +214,22 @@ class EmbeddedStack:
             raise migration.failure(f"ended with exit code {code}: the database was not brought to this version's form")
 
     def _metastore_arguments(self) -> list[str]:
-        arguments = [
-            "serve",
-            "--database-url",
-            self.database_url,
-            "--warehouse",
-            self.warehouse,
-            "--listen",
-            self.target,
-        ]
+        arguments = ["serve", "--warehouse", self.warehouse, "--listen", self.target]
         return [*arguments, "--insecure-dev", "--metrics-port", str(self.metrics_port)]
 
+    @property
+    def _database_environment(self) -> dict[str, str]:
+        # Not an argument: every user of the machine sees those, and the address may hold a password.
+        return {"LAKELOG_DATABASE_URL": self.database_url}
+
     def _service_process(
-        self, service: str, arguments: Sequence[str], *, log_name: str = "", is_ready: Callable[[], bool] | None = None
+        self,
+        service: str,
+        arguments: Sequence[str],
+        *,
+        log_name: str = "",
+        environment: Mapping[str, str] | None = None,
+        is_ready: Callable[[], bool] | None = None,
     ) -> ManagedProcess:
         name = log_name or service
         return ManagedProcess(
@@ -211,7 +237,7 @@ class EmbeddedStack:
             service_command(service, arguments),
             log=self.folder / "logs" / f"{name}.log",
             is_ready=is_ready,
-            environment=service_environment(service, self._environment),
+            environment=service_environment(service, {**self._environment, **(environment or {})}),
             working_directory=self.folder,
         )
 

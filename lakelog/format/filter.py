@@ -87,7 +87,13 @@ def parse_filter(sql: str, schema: pa.Schema) -> Filter:
             f'A filter is an SQL condition given as text, such as "id > 5", not a {type(sql).__name__}.',
             reason="FILTER_INVALID",
         )
-    return Filter(sql, schema, bind_condition(sql, schema))
+    try:
+        return Filter(sql, schema, bind_condition(sql, schema))
+    except RecursionError:
+        # Nesting is bounded so that this takes a caller who is deep in a recursion already.
+        raise InvalidArgument(
+            "The filter is nested too deep for the place that it is used in. Flatten it.", reason="FILTER_TOO_LARGE"
+        ) from None
 
 
 def _columns_of(node: Node) -> set[str]:

@@ -16,7 +16,7 @@ from lakelog.format.filter_domain import compare_constant
 from lakelog.format.filter_functions import bind_arithmetic, bind_call, bind_negation, list_functions
 from lakelog.format.filter_literals import number_constant
 from lakelog.format.filter_syntax import Syntax, parse_condition
-from lakelog.format.filter_tokens import fail_at
+from lakelog.format.filter_tokens import Source
 from lakelog.format.filter_tree import (
     FALSE,
     SWAPPED,
@@ -59,12 +59,23 @@ def bind_condition(sql: str, schema: pa.Schema) -> Node:
     Raises:
         InvalidArgument: Shows the place and says what to write instead.
     """
-    return _Binder(sql, schema).condition(parse_condition(sql))
+    source = Source(sql)
+    return _Binder(source, schema).condition(parse_condition(source))
+
+
+def bind_constant(source: Source, syntax: Syntax) -> Constant:
+    """The value of an expression that names no columns. Pure.
+
+    Raises:
+        InvalidArgument: It names columns, or has no value; shows the place.
+    """
+    node = _Binder(source, pa.schema([])).value(syntax)
+    return node if isinstance(node, Constant) else fold_constant(node)
 
 
 class _Binder:
-    def __init__(self, sql: str, schema: pa.Schema) -> None:
-        self._sql = sql
+    def __init__(self, source: Source, schema: pa.Schema) -> None:
+        self._source = source
         self._schema = schema
 
     def condition(self, syntax: Syntax) -> Node:
@@ -75,6 +86,9 @@ class _Binder:
             self._fail(syntax, f"{self._describe(syntax, node)} is no condition. Compare it with something.")
         # A boolean column is compared with TRUE, which is the same and can be pruned by.
         return Compare("=", node, TRUE) if isinstance(node, Column) else node
+
+    def value(self, syntax: Syntax) -> Node:
+        return self._bind(syntax)
 
     def _bind(self, syntax: Syntax) -> Node:
         match syntax.kind:
@@ -158,6 +172,8 @@ class _Binder:
     def _fail_to_find(self, syntax: Syntax, names: list[str], matching: list[str], what: str) -> NoReturn:
         if matching:
             self._fail(syntax, f"Several {what}s are called '{syntax.value}' but for case: {', '.join(matching)}.")
+        if not names:
+            self._fail(syntax, "Here stands a constant. Texts stand in single quotes.")
         nearest = difflib.get_close_matches(syntax.value[:200], names, n=3, cutoff=0.5) or names[:20]
         listed = ", ".join(f"'{name}'" for name in nearest)
         self._fail(
@@ -185,9 +201,7 @@ class _Binder:
 
     def _unknown_function(self, syntax: Syntax) -> NoReturn:
         if syntax.value.lower() in _AGGREGATES:
-            self._fail(
-                syntax, "Aggregate functions are not possible in a filter. Filter the result of the scan instead."
-            )
+            self._fail(syntax, "Aggregates are not possible in a filter. Filter the result of the scan instead.")
         self._fail(
             syntax,
             f"There is no function {syntax.value}. Filters know {', '.join(list_functions())}.",
@@ -365,12 +379,12 @@ class _Binder:
     def _describe(self, syntax: Syntax, node: Node) -> str:
         if isinstance(node, Column):
             return f"Column '{'.'.join(node.path)}' of type {type_name(node.type)}"
-        text = self._sql[syntax.start : syntax.end]
+        text = self._source.text[syntax.start : syntax.end]
         text = text if len(text) <= 60 else text[:57] + "..."
         return f"{text} of type {type_name(node.type)}"
 
     def _fail(self, syntax: Syntax, explanation: str, reason: str = "FILTER_INVALID") -> NoReturn:
-        fail_at(self._sql, syntax.start, explanation, reason)
+        self._source.fail(syntax.start, explanation, reason)
 
 
 def _is_null_constant(node: Node) -> bool:

@@ -82,29 +82,30 @@ def _between(operator: str, operand: Node, equal: int, above: int) -> Node:
     def compare(own: str, place: int) -> Node:
         return Compare(own, operand, Constant(_value_at(operand.type, place), operand.type))
 
-    def below(end: int) -> Node:
+    def below(end: int, own: str) -> Node:
         if end <= first:
             return never_or_null(operand)
-        return always_unless_null(operand) if end > last else compare("<", end)
+        return always_unless_null(operand) if end > last else compare(own, end - (own == "<="))
 
-    def not_below(start: int) -> Node:
+    def not_below(start: int, own: str) -> Node:
         if start <= first:
             return always_unless_null(operand)
-        return never_or_null(operand) if start > last else compare(">=", start)
+        return never_or_null(operand) if start > last else compare(own, start - (own == ">"))
 
+    # Bounds are taken as the operator says, where possible at the constant itself, so that key ranges are tight.
     if operator == "<":
-        return below(equal)
+        return below(equal, "<")
     if operator == "<=":
-        return below(above)
+        return below(above, "<=")
     if operator == ">":
-        return not_below(above)
+        return not_below(above, ">")
     if operator == ">=":
-        return not_below(equal)
+        return not_below(equal, ">=")
     if above - equal == 1:
         return compare(operator, equal)
     if operator == "=":
-        return never_or_null(operand) if above == equal else AllOf((not_below(equal), below(above)))
-    return always_unless_null(operand) if above == equal else AnyOf((below(equal), not_below(above)))
+        return never_or_null(operand) if above == equal else AllOf((not_below(equal, ">="), below(above, "<=")))
+    return always_unless_null(operand) if above == equal else AnyOf((below(equal, "<"), not_below(above, ">")))
 
 
 def _places(data_type: pa.DataType) -> tuple[int, int]:

@@ -110,7 +110,7 @@ def key_bounds(node: Node, key: Sequence[str]) -> tuple[bytes | None, bytes | No
         else:
             open_above = True
         if bounds.first is None or bounds.first != bounds.last:
-            # Behind a column that is not fixed to one value, the next ones bound nothing.
+            # Behind a column that is not fixed to one value, the next ones would bound only its least and greatest.
             break
     return first or None, last + _AFTER_ALL if last else None
 

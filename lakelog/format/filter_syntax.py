@@ -9,16 +9,17 @@ Precedence, as in Spark: OR; AND; NOT; one of IS, IN, BETWEEN, LIKE; comparisons
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
-from lakelog.format.filter_tokens import Token, fail_at, split_tokens
+from lakelog.format.filter_tokens import Source, Token, split_tokens
 
 MAX_FILTER_DEPTH: Final = 200
 """Levels of nesting; the passes over the tree recurse, here and inside Arrow."""
 
 MAX_FILTER_NODES: Final = 5_000
-"""Nodes of a tree, constants in IN lists not counted: evaluating a condition takes time that grows with their square,
+"""Nodes of a tree, constants not counted: evaluating a condition takes time that grows with their square,
 and Arrow overruns its stack at some 20 000."""
 
 COMPARISONS: Final = {
@@ -49,6 +50,7 @@ _LEVELS: Final[dict[str, int]] = {
 _RESERVED_WORDS: Final = frozenset(
     {*(word for word in _LEVELS if word.isalpha()), "ESCAPE", "AS", "WHEN", "THEN", "ELSE", "END", "FROM", "WHERE"}
 )
+_CONSTANTS: Final = frozenset({"number", "text", "hex", "typed_text", "null", "truth"})
 _UNSUPPORTED: Final = {
     "SELECT": "Subqueries are not possible in a filter. Read the values first and give them in an IN list.",
     "WITH": "Subqueries are not possible in a filter. Read the values first and give them in an IN list.",
@@ -82,26 +84,42 @@ class Syntax:
     depth: int = field(default=1, compare=False)
 
 
-def parse_condition(sql: str) -> Syntax:
+def parse_condition(source: Source) -> Syntax:
     """Parse an SQL condition. Pure.
 
     Raises:
         InvalidArgument: Not a condition, or too long, deep or large; shows the place and says what was expected.
     """
-    return _Parser(sql).parse()
+    return ExpressionParser(source, split_tokens(source)).parse_condition()
 
 
-class _Parser:
-    """Precedence climbing: at most three frames of recursion for each level of nesting."""
+class ExpressionParser:
+    """Precedence climbing: at most three frames of recursion for each level of nesting.
 
-    def __init__(self, sql: str) -> None:
-        self._sql = sql
-        self._tokens = split_tokens(sql)
-        self._next = 0
+    Args:
+        source: The whole text.
+        tokens: All of its tokens.
+        start: Which token is the first of the expression.
+    """
+
+    def __init__(self, source: Source, tokens: Sequence[Token], start: int = 0) -> None:
+        self._source = source
+        self._tokens = tokens
+        self._next = start
         self._nesting = 0
         self._nodes = 0
 
-    def parse(self) -> Syntax:
+    @property
+    def position(self) -> int:
+        """Which token is the first behind the expression."""
+        return self._next
+
+    def parse_value(self) -> Syntax:
+        """Parse an expression; anything may stand behind it."""
+        return self._expression(_LOWEST)
+
+    def parse_condition(self) -> Syntax:
+        """Parse a condition that ends where the text ends."""
         if self._peek().kind == "end":
             self._fail("The filter is empty. Give a condition such as id > 5, or no filter.")
         tree = self._expression(_LOWEST)
@@ -113,7 +131,7 @@ class _Parser:
         """An operand and all that follows it with operators that bind at least as strongly as `lowest`."""
         self._nesting += 1
         if self._nesting > MAX_FILTER_DEPTH:
-            self._fail(f"The filter is nested deeper than {MAX_FILTER_DEPTH} levels. Flatten it.")
+            self._fail(f"It is nested deeper than {MAX_FILTER_DEPTH} levels. Flatten it.")
         left = self._operand(lowest)
         while (level := _LEVELS.get(self._peek().word, 0)) >= lowest:
             left = self._continued(left, level)
@@ -177,7 +195,6 @@ class _Parser:
         while self._accept(","):
             items.append(self._expression(_LOWEST))
         self._expect(")", "A list of values ends with a parenthesis.")
-        self._nodes -= sum(1 for item in items if item.depth == 1 and item.kind != "name")
         return self._node("in", left.start, children=(left, *items), negated=negated)
 
     def _like(self, left: Syntax, negated: bool) -> Syntax:
@@ -260,20 +277,23 @@ class _Parser:
         start, depth = self._peek().start, 0
         while self._peek().kind != "end" and (depth or self._peek().word != ")"):
             depth += {"(": 1, ")": -1}.get(self._take().word, 0)
-        type_text = self._sql[start : self._peek().start]
+        type_text = self._source.text[start : self._peek().start]
         self._expect(")", "CAST is written CAST(value AS TYPE).")
         return self._node("cast", token.start, value=type_text, children=(operand,))
 
     def _call(self, token: Token) -> Syntax:
         self._take()
+        # A call takes more frames than a parenthesis.
+        self._nesting += 1
         arguments: list[Syntax] = []
         if self._peek().word in ("DISTINCT", "*"):
-            self._fail("Aggregate functions are not possible in a filter. Filter the result of the scan instead.")
+            self._fail("Aggregates are not possible in a filter. Filter the result of the scan instead.")
         while self._peek().word != ")":
             arguments.append(self._expression(_LOWEST))
             if not self._accept(","):
                 break
         self._expect(")", "The arguments of a function end with a parenthesis.")
+        self._nesting -= 1
         if self._peek().word in ("OVER", "FILTER"):
             self._fail("Window functions are not possible in a filter. Filter the result of the scan instead.")
         return self._node("call", token.start, value=token.text, children=tuple(arguments))
@@ -282,12 +302,12 @@ class _Parser:
         self, kind: str, start: int, *, value: str = "", children: tuple[Syntax, ...] = (), negated: bool = False
     ) -> Syntax:
         depth = 1 + max((child.depth for child in children), default=0)
-        self._nodes += 1
+        self._nodes += kind not in _CONSTANTS
         if depth > MAX_FILTER_DEPTH:
-            self._fail(f"The filter is nested deeper than {MAX_FILTER_DEPTH} levels. Flatten it.", None, start)
+            self._fail(f"It is nested deeper than {MAX_FILTER_DEPTH} levels. Flatten it.", None, start)
         if self._nodes > MAX_FILTER_NODES:
             self._fail(
-                f"The filter has more than {MAX_FILTER_NODES} parts. Use IN lists, or ranges instead of values.",
+                f"It has more than {MAX_FILTER_NODES} parts. Use IN lists, or ranges instead of values.",
                 None,
                 start,
             )
@@ -299,7 +319,7 @@ class _Parser:
     def _take(self) -> Token:
         token = self._tokens[self._next]
         if token.kind == "end":
-            self._fail("The filter ends too early.")
+            self._fail("The text ends too early.")
         self._next += 1
         return token
 
@@ -313,4 +333,4 @@ class _Parser:
             self._fail(f"'{word}' is expected. {explanation}")
 
     def _fail(self, explanation: str, token: Token | None = None, position: int | None = None) -> NoReturn:
-        fail_at(self._sql, (token or self._peek()).start if position is None else position, explanation)
+        self._source.fail((token or self._peek()).start if position is None else position, explanation)

@@ -1,4 +1,4 @@
-"""The words of an SQL condition, as Spark reads them: names, numbers, texts and signs, each with its place."""
+"""The words of SQL, as Spark reads them: names, numbers, texts and signs, each with its place."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TOKEN: Final = re.compile(
     | (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?:BD|[LSYDF])?(?![A-Za-z0-9_]))
     | (?P<quoted>`(?:[^`]|``)+`)
     | (?P<name>[^\W\d]\w*)
-    | (?P<sign><=>|<=|>=|<>|!=|==|\|\||[-+*/%<>=!(),.])
+    | (?P<sign><=>|<=|>=|<>|!=|==|\|\||[-+*/%<>=!(),.:;$])
     """,
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
@@ -49,50 +49,71 @@ class Token:
         return self.text.upper() if self.kind in ("name", "sign") else ""
 
 
-def split_tokens(sql: str) -> list[Token]:
-    """Split a condition into tokens; the last one has the kind `end`. Pure.
+@dataclass(frozen=True)
+class Source:
+    """The text that is read, and how messages speak of it.
+
+    Args:
+        text: All of it.
+        failure: What messages begin with.
+        reason: Of the errors of its grammar.
+        longest: Characters that it may have.
+        remedy: What to do where it has more.
+    """
+
+    text: str
+    failure: str = "The filter cannot be used"
+    reason: str = "FILTER_SYNTAX"
+    longest: int = MAX_FILTER_LENGTH
+    remedy: str = "Filter by a range instead of single values, or join with a table of the values."
+
+    def fail(self, position: int, explanation: str, reason: str = "") -> NoReturn:
+        """Raise an InvalidArgument that shows a place; the explanation ends with the remedy."""
+        found = self.text[position : position + 30]
+        shown = f"before {found!r}" if found else "at its end"
+        line = self.text.count("\n", 0, position) + 1
+        column = position - (self.text.rfind("\n", 0, position) + 1) + 1
+        place = f"at character {column}" if line == 1 else f"in line {line} at character {column}"
+        raise InvalidArgument(
+            f"{self.failure}: {place}, {shown}: {explanation}",
+            reason=reason or self.reason,
+            metadata={"position": str(position + 1)},
+        )
+
+
+def split_tokens(source: Source) -> list[Token]:
+    """Split a text into tokens; the last one has the kind `end`. Pure.
 
     Raises:
-        InvalidArgument: Longer than `MAX_FILTER_LENGTH`, or something that is no word, with its place.
+        InvalidArgument: Too long, or something that is no word, with its place.
     """
-    if len(sql) > MAX_FILTER_LENGTH:
+    text = source.text
+    if len(text) > source.longest:
         raise InvalidArgument(
-            f"The filter has {len(sql)} characters; at most {MAX_FILTER_LENGTH} are possible. Filter by a range "
-            "instead of single values, or join with a table of the values.",
-            reason="FILTER_TOO_LARGE",
+            f"{source.failure}: it has {len(text)} characters; at most {source.longest} are possible. {source.remedy}",
+            reason="SQL_TOO_LARGE",
         )
     tokens: list[Token] = []
     position = 0
-    while position < len(sql):
-        match = _TOKEN.match(sql, position)
+    while position < len(text):
+        match = _TOKEN.match(text, position)
         if match is None:
-            fail_at(sql, position, "This is no word of an SQL condition, or a text that is not closed.")
+            source.fail(position, "This is no word of SQL, or a text or comment that is not closed.")
         kind = str(match.lastgroup)
         if kind != "space":
-            tokens.append(Token(kind, _meaning(kind, match[0], sql, position), position, match.end()))
+            tokens.append(Token(kind, _meaning(kind, match[0], source, position), position, match.end()))
         position = match.end()
-    tokens.append(Token("end", "", len(sql), len(sql)))
+    tokens.append(Token("end", "", len(text), len(text)))
     return tokens
 
 
-def fail_at(sql: str, position: int, explanation: str, reason: str = "FILTER_SYNTAX") -> NoReturn:
-    """Raise an InvalidArgument that shows a place of a condition; the explanation ends with the remedy."""
-    found = sql[position : position + 30]
-    shown = f"before {found!r}" if found else "at its end"
-    raise InvalidArgument(
-        f"The filter cannot be used: at character {position + 1}, {shown}: {explanation}",
-        reason=reason,
-        metadata={"position": str(position + 1)},
-    )
-
-
-def _meaning(kind: str, written: str, sql: str, position: int) -> str:
+def _meaning(kind: str, written: str, source: Source, position: int) -> str:
     if kind == "quoted":
         return written[1:-1].replace("``", "`")
     if kind == "hex":
         digits = written[2:-1]
         if len(digits) % 2 or not re.fullmatch("[0-9a-fA-F]*", digits):
-            fail_at(sql, position, "Give an even number of hexadecimal digits, as in X'0AFF'.")
+            source.fail(position, "Give an even number of hexadecimal digits, as in X'0AFF'.")
         return digits
     if kind != "text":
         return written

@@ -49,8 +49,8 @@ class DataFileReader:
 
     def __init__(self, store: ObjectStore, file: LiveFile, metadata: pq.FileMetaData | None = None) -> None:
         self.file: Final = file
-        self._name = f"{store.location}{file.path}"
-        with translated(self._name):
+        self.name: Final = f"{store.location}{file.path}"
+        with translated(self.name):
             self._source = store.open_input(file.path)
             try:
                 size_bytes = self._source.size()
@@ -86,7 +86,7 @@ class DataFileReader:
 
     def map_columns(self, fields: Sequence[pa.Field]) -> ColumnMapping:
         """Finds the columns of a read in this file."""
-        with translated(self._name):
+        with translated(self.name):
             return map_columns(self._schema, tuple(fields))
 
     def read_batches(self, row_groups: Sequence[int], mapping: ColumnMapping) -> Iterator[pa.RecordBatch]:
@@ -109,11 +109,11 @@ class DataFileReader:
                     break
                 yield batch
             if found != wanted:
-                raise _corrupted(self._name, f"row group {group} holds {found} rows where the footer says {wanted}")
+                raise _corrupted(self.name, f"row group {group} holds {found} rows where the footer says {wanted}")
 
     def _decode(self, group: int, rows: int, mapping: ColumnMapping) -> Iterator[pa.RecordBatch]:
         if mapping.leaf_columns:
-            with translated(self._name):
+            with translated(self.name):
                 for batch in self._parquet.reader.iter_batches(BATCH_ROWS, [group], list(mapping.leaf_columns)):
                     yield apply_mapping(batch, mapping)
             return
@@ -121,35 +121,6 @@ class DataFileReader:
         for start in range(0, rows, BATCH_ROWS):
             nulls = pa.nulls(min(BATCH_ROWS, rows - start))
             yield apply_mapping(pa.RecordBatch.from_arrays([nulls], names=[""]), mapping)
-
-    def read_kept_rows(
-        self, row_groups: Sequence[int], mapping: ColumnMapping, left_out: Positions | None
-    ) -> Iterator[pa.RecordBatch]:
-        """Reads some row groups without the rows at certain positions of the file.
-
-        Args:
-            row_groups: Their numbers, rising.
-            mapping: As of `map_columns`.
-            left_out: Positions in the file, rising; None: all rows are kept.
-
-        Yields:
-            Batches as of `read_batches`, empty ones left out.
-        """
-        if left_out is None or len(left_out) == 0:
-            yield from self.read_batches(row_groups, mapping)
-            return
-        for group in row_groups:
-            start = int(self.row_group_starts[group])
-            for batch in self.read_batches([group], mapping):
-                end = start + batch.num_rows
-                first, last = np.searchsorted(left_out, (start, end))
-                if first < last:
-                    kept = np.ones(batch.num_rows, bool)
-                    kept[left_out[first:last] - start] = False
-                    batch = batch.filter(pa.array(kept))
-                start = end
-                if batch.num_rows:
-                    yield batch
 
     def _check_footer(self) -> Positions:
         """Returns where each row group's rows begin, and behind them the number of all rows."""

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lakelog.format.bucket import assign_buckets
-from lakelog.format.keys import encode_rows
+from lakelog.format.keys import decode_key, encode_rows
 from lakelog.format.ordering import single_array
+from lakelog.format.predicate import AllOf, Comparison, Operator, Predicate
 from lakelog.format.schema import TableSchema
 from lakelog.options.table_options import BUCKET_KEY
 from lakelog.options.values import TableOptions
+
+_MAX_KEYS: Final = 1000
+"""Keys that are hashed to find their buckets; more of them lie in all buckets anyway."""
 
 Positions = npt.NDArray[np.int64]
 
@@ -86,6 +93,39 @@ def route_rows(table: pa.Table, routing: Routing) -> list[RoutedRows]:
         RoutedRows(partitions[int(code) // buckets], int(code) % buckets, positions)
         for code, positions in zip(found, np.split(order, starts[1:]), strict=True)
     ]
+
+
+def find_buckets(predicate: Predicate | None, routing: Routing) -> tuple[int, ...]:
+    """Returns the buckets in which rows that fulfil a predicate can lie, rising; none: in any. Pure.
+
+    Only conditions that give each column of the bucket key some values, at most `_MAX_KEYS` together, say anything.
+    """
+    if routing.bucket_count <= 1 or predicate is None:
+        return ()
+    conditions = predicate.operands if isinstance(predicate, AllOf) else (predicate,)
+    columns: list[list[pa.Scalar]] = []
+    for name in routing.bucket_key:
+        wanted = routing.schema.field_ids[name]
+        data_type = routing.schema.arrow.field(name).type
+        values = next(
+            (
+                each.values
+                for each in conditions
+                if isinstance(each, Comparison) and each.operator is Operator.IN and each.field_id == wanted
+            ),
+            None,
+        )
+        if values is None:
+            return ()
+        columns.append([decode_key(value, [data_type])[0] for value in values])
+    if math.prod(len(values) for values in columns) > _MAX_KEYS:
+        return ()
+    keys = list(itertools.product(*columns))
+    arrays = [
+        pa.array([key[place].as_py() for key in keys], routing.schema.arrow.field(name).type)
+        for place, name in enumerate(routing.bucket_key)
+    ]
+    return tuple(np.unique(assign_buckets(arrays, routing.bucket_count)).tolist()) if keys else ()
 
 
 def _number_partitions(table: pa.Table, partition_by: tuple[str, ...]) -> tuple[list[bytes], Positions]:

@@ -26,6 +26,7 @@ import pyarrow as pa
 from lakelog.errors import DataCorrupted
 from lakelog.format.merge import MergeRun, find_superseded
 from lakelog.format.ordering import comparable_keys
+from lakelog.format.predicate import Predicate
 from lakelog.format.rowkind import ROW_KIND_COLUMN, is_retract
 from lakelog.format.schema import TableSchema
 from lakelog.format.sections import KeyRange, split_sections
@@ -33,6 +34,7 @@ from lakelog.options.table_options import SEQUENCE_DELETE_RETENTION, SEQUENCE_FI
 from lakelog.options.values import TableOptions
 from lakelog.storage.live_file import LiveFile
 from lakelog.storage.parquet_reader import DataFileReader
+from lakelog.storage.row_groups import pick_row_groups
 from lakelog.storage.store import ObjectStore
 
 DEFAULT_MERGE_MEMORY_BYTES: Final = 256 << 20
@@ -111,6 +113,7 @@ def find_superseded_positions(
     schema: TableSchema,
     policy: MergePolicy,
     *,
+    key_predicate: Predicate | None = None,
     memory_bytes: int = DEFAULT_MERGE_MEMORY_BYTES,
     cache: SupersededCache | None = None,
 ) -> tuple[Positions | None, ...]:
@@ -122,6 +125,8 @@ def find_superseded_positions(
             `order_snapshot` and `order_ordinal`.
         schema: What to read with.
         policy: What decides between rows of one key.
+        key_predicate: A condition on key columns that all rows which matter fulfil; other rows to leave out may then be
+            missing from the answer, and only row groups with such keys are read.
         memory_bytes: Bytes of key columns to hold at once; a row group's keys of each overlapping file in any case.
         cache: Where to look first and to keep the answer.
 
@@ -138,11 +143,11 @@ def find_superseded_positions(
         return known
     found: list[Positions | None] = [None] * len(files)
     for section in split_sections([KeyRange(file.min_key, file.max_key) for file in files]):
-        merge = _Section(store, [files[place] for place in section], schema, policy)
+        merge = _Section(store, [files[place] for place in section], schema, policy, key_predicate)
         for place, positions in zip(section, merge.find(memory_bytes), strict=True):
             found[place] = positions if positions is not None and len(positions) else None
     result = tuple(found)
-    if cache is not None:
+    if cache is not None and key_predicate is None:
         cache.put(cache_key, result)
     return result
 
@@ -150,31 +155,52 @@ def find_superseded_positions(
 class _Section:
     """Files whose key ranges meet."""
 
-    def __init__(self, store: ObjectStore, files: Sequence[LiveFile], schema: TableSchema, policy: MergePolicy) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        files: Sequence[LiveFile],
+        schema: TableSchema,
+        policy: MergePolicy,
+        key_predicate: Predicate | None,
+    ) -> None:
         self._store = store
         self._files = files
+        self._schema = schema
         self._policy = policy
+        self._predicate = key_predicate
         self._fields = [schema.arrow.field(name) for name in (*policy.key, *policy.sequence)]
 
     def find(self, memory_bytes: int) -> list[Positions | None]:
         if len(self._files) == 1:
             return [self._find_deletes(self._files[0])]
-        expected = sum(file.row_count for file in self._files) * sum(_width(field.type) for field in self._fields)
-        return [*(self._merge_at_once() if expected <= memory_bytes else self._merge_by_steps())]
+        with ThreadPoolExecutor(_READ_THREADS) as pool:
+            picked = list(pool.map(self._pick, self._files))
+            expected = sum(each.row_count for each in picked) * sum(_width(field.type) for field in self._fields)
+            if expected > memory_bytes:
+                return [*self._merge_by_steps(picked)]
+            tables = list(pool.map(self._read, picked))
+        found = self._find_in(tables)
+        return [each.to_file_positions(positions) for each, positions in zip(picked, found, strict=True)]
+
+    def _pick(self, file: LiveFile) -> _PickedFile:
+        fields = [*self._fields, _KIND_FIELD] if file.delete_count else self._fields
+        if self._predicate is None:
+            # The whole file, which need not be opened for that.
+            return _PickedFile(file, fields, None, file.row_count, None)
+        with DataFileReader(self._store, file) as reader:
+            groups = pick_row_groups(reader, self._schema.arrow, self._predicate)
+            starts = reader.row_group_starts
+            rows = sum(int(starts[group + 1] - starts[group]) for group in groups)
+            return _PickedFile(file, fields, groups, rows, starts)
 
     def _find_deletes(self, file: LiveFile) -> Positions | None:
         if file.delete_count == 0:
             return None
-        kinds = self._read(file, [_KIND_FIELD]).column(ROW_KIND_COLUMN)
+        kinds = self._read(_PickedFile(file, [_KIND_FIELD], None, file.row_count, None)).column(ROW_KIND_COLUMN)
         return np.flatnonzero(is_retract(kinds))
 
-    def _merge_at_once(self) -> list[Positions]:
-        with ThreadPoolExecutor(_READ_THREADS) as pool:
-            tables = list(pool.map(lambda file: self._read(file, self._columns_of(file)), self._files))
-        return self._find_in(tables)
-
-    def _merge_by_steps(self) -> list[Positions]:
-        cursors = [_Cursor(self._store, file, self._columns_of(file)) for file in self._files]
+    def _merge_by_steps(self, picked: Sequence[_PickedFile]) -> list[Positions]:
+        cursors = [_Cursor(self._store, each) for each in picked]
         found: list[list[Positions]] = [[np.empty(0, np.int64)] for _ in cursors]
         while True:
             for cursor in cursors:
@@ -216,38 +242,57 @@ class _Section:
             delete_retention_ms=self._policy.delete_retention_ms,
         )
 
-    def _columns_of(self, file: LiveFile) -> list[pa.Field]:
-        return [*self._fields, _KIND_FIELD] if file.delete_count else self._fields
-
-    def _read(self, file: LiveFile, fields: Sequence[pa.Field]) -> pa.Table:
-        with DataFileReader(self._store, file) as reader:
-            mapping = reader.map_columns(fields)
-            groups = range(reader.metadata.num_row_groups)
+    def _read(self, picked: _PickedFile) -> pa.Table:
+        with DataFileReader(self._store, picked.file) as reader:
+            mapping = reader.map_columns(picked.fields)
+            groups = range(reader.metadata.num_row_groups) if picked.groups is None else picked.groups
             return pa.Table.from_batches(list(reader.read_batches(groups, mapping)), mapping.schema)
+
+
+@dataclass(frozen=True)
+class _PickedFile:
+    """What of a file takes part in a merge: columns, row groups (None: all), how many rows these have."""
+
+    file: LiveFile
+    fields: Sequence[pa.Field]
+    groups: Sequence[int] | None
+    row_count: int
+    starts: Positions | None
+
+    def to_file_positions(self, positions: Positions) -> Positions:
+        """Turns positions among the rows picked into positions in the file."""
+        if self.groups is None or self.starts is None or len(positions) == 0:
+            return positions
+        lengths = np.diff(self.starts)[self.groups]
+        firsts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        place = np.searchsorted(firsts, positions, side="right") - 1
+        return positions - firsts[place] + self.starts[self.groups][place]
 
 
 class _Cursor:
     """A file's key columns, read row group by row group; the file is open only meanwhile."""
 
-    def __init__(self, store: ObjectStore, file: LiveFile, fields: Sequence[pa.Field]) -> None:
-        self.file = file
-        self.held = pa.schema(fields).empty_table()
+    def __init__(self, store: ObjectStore, picked: _PickedFile) -> None:
+        self.file = picked.file
+        self.held = pa.schema(picked.fields).empty_table()
         self.start = 0
-        self.has_more = file.row_count > 0
+        self.has_more = picked.row_count > 0
         self._store = store
-        self._fields = fields
-        self._next_group = 0
+        self._fields = picked.fields
+        self._groups = picked.groups
+        self._next = 0
 
     def fill(self) -> None:
         """Reads the next row group if nothing is held."""
         while self.held.num_rows == 0 and self.has_more:
             with DataFileReader(self._store, self.file) as reader:
+                groups = range(reader.metadata.num_row_groups) if self._groups is None else self._groups
+                group = groups[self._next]
                 mapping = reader.map_columns(self._fields)
-                self.held = pa.Table.from_batches(
-                    list(reader.read_batches([self._next_group], mapping)), mapping.schema
-                )
-                self._next_group += 1
-                self.has_more = self._next_group < reader.metadata.num_row_groups
+                self.held = pa.Table.from_batches(list(reader.read_batches([group], mapping)), mapping.schema)
+                self.start = int(reader.row_group_starts[group])
+                self._next += 1
+                self.has_more = self._next < len(groups)
 
     def take(self, count: int) -> pa.Table:
         """Takes so many rows from the front."""

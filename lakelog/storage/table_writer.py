@@ -70,7 +70,7 @@ class TableWriter:
         store: Where the table's files are.
         schema: What to write with.
         options: The table's.
-        attempt_id: Whose files they are; or a function that gives it, called from any thread when the first file is begun.
+        attempt_id: Whose files they are; or a function that gives it, called from any thread with the first file.
         name_prefix: Begins each file's name; tasks that write for one attempt must differ in it.
     """
 

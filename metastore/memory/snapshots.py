@@ -113,10 +113,12 @@ class MemorySnapshots(MemoryCatalog):
         self._journal.set(table, "packed_until", packed_until)
 
     async def list_unpacked(self, min_files: int, limit: int) -> list[str]:
-        """Uuids of tables to which at least so many files were added behind what is packed."""
+        """Uuids of tables of which at least so many files were added or removed behind what is packed."""
         found = []
         for table in self._live():
-            added = sum(snapshot.added_files for snapshot in table.snapshots[table.packed_until :])
+            added = sum(
+                snapshot.added_files + snapshot.removed_files for snapshot in table.snapshots[table.packed_until :]
+            )
             if added >= min_files:
                 found.append(table.new.table_uuid)
         return found[:limit]

@@ -16,14 +16,14 @@ from typing import Any
 import grpc
 
 from lakelog.client.status import to_proto_status
-from lakelog.errors import InternalError, LakelogError, OutcomeUnknown
+from lakelog.errors import InternalError, InvalidArgument, LakelogError, OutcomeUnknown
 from lakelog.rpc.commit import from_proto_commit_request, to_proto_commit_result
 from lakelog.rpc.messages import refusal
 from lakelog.rpc.v1 import snapshots_pb2
 
-from .audit import describe_request, log
+from ..service import MetastoreService
+from .audit import caller_name, describe_request, log
 from .interceptor import draining
-from .use_cases import UseCases
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Answer = asyncio.Task[snapshots_pb2.CommitStreamResponse]
@@ -33,16 +33,16 @@ class CommitStream:
     """One stream of commits.
 
     Args:
-        use_cases: Where to commit.
+        service: Where to commit.
         max_in_flight: How many are read ahead of the answers.
         draining: Set when the server ends: nothing further is read then, what was read is answered.
         new_id: Makes ids of internal errors.
     """
 
     def __init__(
-        self, use_cases: UseCases, max_in_flight: int, draining: asyncio.Event, new_id: Callable[[], str]
+        self, service: MetastoreService, max_in_flight: int, draining: asyncio.Event, new_id: Callable[[], str]
     ) -> None:
-        self._use_cases = use_cases
+        self._service = service
         self._draining = draining
         self._new_id = new_id
         # None: no more come.
@@ -77,7 +77,7 @@ class CommitStream:
             failure = error
         finally:
             drained.cancel()
-        # Also when reading failed, so that what was read is still answered; not when cancelled, as no one takes it then.
+        # Also when reading failed, so that what was read is still answered; not when cancelled: no one takes it then.
         await self._answers.put(None)
         if failure is not None:
             raise failure
@@ -88,7 +88,7 @@ class CommitStream:
         try:
             if not request.HasField("commit"):
                 raise refusal("commit", "is not given", "Send a commit in each message of the stream")
-            result = await self._use_cases.commit(from_proto_commit_request(request.commit))
+            result = await self._service.commit(from_proto_commit_request(request.commit))
             return snapshots_pb2.CommitStreamResponse(committed=to_proto_commit_result(result))
         except Exception as error:
             failure = self._as_our_own(error)
@@ -98,6 +98,7 @@ class CommitStream:
             log.info(
                 "mutation",
                 method="CommitStream",
+                caller=caller_name.get(),
                 outcome=outcome,
                 duration_ms=round((time.perf_counter() - began_s) * 1000, 3),
                 **describe_request(request.commit),
@@ -127,4 +128,6 @@ async def _until(ended: asyncio.Future[Any], context: Context) -> AsyncIterator[
             reading.cancel()
         if message is grpc.aio.EOF:
             return
+        if isinstance(message, InvalidArgument):  # Bytes that were no message; nothing behind them can be trusted.
+            raise message
         yield message

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -24,6 +26,7 @@ from lakelog.rpc.v1 import (
     snapshots_pb2_grpc,
 )
 
+from ..service import MetastoreService
 from .access import Access
 from .audit import log
 from .catalog_servicer import CatalogServicer
@@ -32,7 +35,6 @@ from .interceptor import CallInterceptor, CallLimits
 from .job_servicer import JobServicer
 from .rpc_metrics import RpcMetrics
 from .snapshot_servicer import SnapshotServicer
-from .use_cases import UseCases
 
 SERVICES: Final = (
     catalog_pb2.DESCRIPTOR.services_by_name["CatalogService"].full_name,
@@ -118,7 +120,7 @@ class MetastoreServer:
     """The server over some use cases. Made, started and drained on one event loop."""
 
     def __init__(
-        self, use_cases: UseCases, probe: Probe, settings: ServerSettings, metrics: RpcMetrics, ids: Ids
+        self, service: MetastoreService, probe: Probe, settings: ServerSettings, metrics: RpcMetrics, ids: Ids
     ) -> None:
         self._settings = settings
         self._draining = asyncio.Event()
@@ -127,10 +129,10 @@ class MetastoreServer:
         health = health_aio.HealthServicer()
         self.health = HealthMonitor(health, SERVICES, probe, metrics, interval_s=settings.health_interval_s)
         self._monitoring: asyncio.Task[None] | None = None
-        catalog_pb2_grpc.add_CatalogServiceServicer_to_server(CatalogServicer(use_cases), self._server)
+        catalog_pb2_grpc.add_CatalogServiceServicer_to_server(CatalogServicer(service), self._server)
         snapshots_pb2_grpc.add_SnapshotServiceServicer_to_server(
             SnapshotServicer(
-                use_cases,
+                service,
                 max_in_flight=settings.max_in_flight,
                 heartbeat_s=settings.heartbeat_s,
                 draining=self._draining,
@@ -138,7 +140,7 @@ class MetastoreServer:
             ),
             self._server,
         )
-        jobs_pb2_grpc.add_JobServiceServicer_to_server(JobServicer(use_cases), self._server)
+        jobs_pb2_grpc.add_JobServiceServicer_to_server(JobServicer(service), self._server)
         health_pb2_grpc.add_HealthServicer_to_server(health, self._server)
         reflection.enable_server_reflection((*SERVICES, "grpc.health.v1.Health", reflection.SERVICE_NAME), self._server)
         self.port = 0
@@ -151,6 +153,7 @@ class MetastoreServer:
             InvalidArgument: The port is taken or the address is not this machine's, or a TLS file cannot be used.
         """
         settings = self._settings
+        _check_free(settings.host, settings.port)
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         address = f"{host}:{settings.port}"
         try:
@@ -159,11 +162,7 @@ class MetastoreServer:
             else:
                 self.port = self._server.add_secure_port(address, settings.tls.load_credentials())
         except RuntimeError as error:
-            raise InvalidArgument(
-                f"Cannot listen on {address}: the port is taken, or the address is not one of this machine. Stop what "
-                "listens there, or choose another with --listen.",
-                metadata={"field": "listen"},
-            ) from error
+            raise _cannot_listen(settings.host, settings.port, "gRPC cannot use it") from error
         await self.health.step()
         await self._server.start()
         self._monitoring = asyncio.create_task(self.health.run(), name="health monitor")
@@ -185,6 +184,23 @@ class MetastoreServer:
                 await self._interceptor.wait_for_mutations()
         except TimeoutError:
             log.error("mutations were still running at the end of the grace; their callers must repeat them")
+
+
+def _check_free(host: str, port: int) -> None:
+    # gRPC says neither why an address cannot be used nor that quietly; the socket tells.
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        # Not strerror, to which create_server adds the address once more.
+        raise _cannot_listen(host, port, os.strerror(error.errno) if error.errno else str(error)) from error
+
+
+def _cannot_listen(host: str, port: int, reason: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"Cannot listen on {host}:{port}: {reason}. Stop what listens there, or choose another address with --listen.",
+        metadata={"field": "listen"},
+    )
 
 
 def _read_pem(path: Path, field_name: str) -> bytes:

@@ -19,16 +19,17 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeAlias
 
 import grpc
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from lakelog.client.connection import MAX_MESSAGE_BYTES
 from lakelog.client.status import DETAILS_KEY, to_wire_status
 from lakelog.clock import Ids
 from lakelog.errors import (
     InternalError,
+    InvalidArgument,
     LakelogError,
     OutcomeUnknown,
     PermissionDenied,
@@ -37,11 +38,11 @@ from lakelog.errors import (
 )
 
 from .access import NEEDED_ROLES, Access, Caller, Role, check_allowed
-from .audit import describe_request, log
+from .audit import caller_name, describe_request, log
 from .rpc_metrics import RpcMetrics
 
-Context = grpc.aio.ServicerContext[Any, Any]
-Handler = grpc.RpcMethodHandler[Any, Any]
+Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 # A stream of commits or snapshots has no end; a plan of millions of files takes its time.
 _UNLIMITED: Final = frozenset(
@@ -110,7 +111,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             # As a stream handler it never reads what the client sends.
             return grpc.stream_stream_rpc_method_handler(call.refuse_with(refusal))
         kwargs = {
-            "request_deserializer": handler.request_deserializer,
+            "request_deserializer": _reader(handler),
             "response_serializer": handler.response_serializer,
         }
         if handler.unary_unary is not None:
@@ -140,6 +141,19 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             except PermissionDenied as error:
                 return error
         return None
+
+
+def _reader(handler: Handler) -> Callable[[bytes], Any]:
+    """Reads requests; malformed ones become the error as a value, since what a reader raises never comes to us."""
+    read: Any = handler.request_deserializer
+
+    def read_or_refuse(data: bytes) -> Any:
+        try:
+            return read(data)
+        except DecodeError as error:
+            return InvalidArgument(f"The request's {len(data)} bytes are no message of this call: {error}.")
+
+    return read_or_refuse
 
 
 def _authorization(metadata: Any) -> str | None:
@@ -176,6 +190,8 @@ class _Call:
         outcome = "OK"
         try:
             self._admit(context)
+            if isinstance(request, InvalidArgument):
+                raise request
             return await work(request, context)
         except grpc.aio.AbortError:
             outcome = "ABORTED"
@@ -212,6 +228,7 @@ class _Call:
         common_name = None if access.open or authorization is not None else _common_name(context)
         self._caller = access.recognize(authorization, common_name)
         check_allowed(self._method, self._caller)
+        caller_name.set(self._caller.name)
 
     async def _answer(self, request: Message, context: Context) -> Any:
         # The types know handlers of threaded servers only.

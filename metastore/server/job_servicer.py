@@ -10,7 +10,7 @@ from lakelog.rpc.messages import refusal
 from lakelog.rpc.v1 import jobs_pb2, jobs_pb2_grpc
 from lakelog.rpc.work import from_proto_pipeline, to_proto_lease_grant, to_proto_pipeline
 
-from .use_cases import UseCases
+from ..service import MetastoreService
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -18,28 +18,28 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class JobServicer(jobs_pb2_grpc.JobServiceServicer):
     """Leases and pipelines."""
 
-    def __init__(self, use_cases: UseCases) -> None:
-        self._use_cases = use_cases
+    def __init__(self, service: MetastoreService) -> None:
+        self._service = service
 
     async def AcquireLease(  # noqa: N802
         self, request: jobs_pb2.AcquireLeaseRequest, context: Context
     ) -> jobs_pb2.AcquireLeaseResponse:
         """Takes a lease that is free or over."""
-        grant = await self._use_cases.acquire_lease(request.name, request.holder, request.duration_ms)
+        grant = await self._service.acquire_lease(request.name, request.holder, request.duration_ms)
         return to_proto_lease_grant(grant)
 
     async def RenewLease(  # noqa: N802
         self, request: jobs_pb2.RenewLeaseRequest, context: Context
     ) -> jobs_pb2.RenewLeaseResponse:
         """Keeps a lease."""
-        remaining_ms = await self._use_cases.renew_lease(request.name, request.epoch, request.duration_ms)
+        remaining_ms = await self._service.renew_lease(request.name, request.epoch, request.duration_ms)
         return jobs_pb2.RenewLeaseResponse(remaining_ms=remaining_ms)
 
     async def ReleaseLease(  # noqa: N802
         self, request: jobs_pb2.ReleaseLeaseRequest, context: Context
     ) -> jobs_pb2.ReleaseLeaseResponse:
         """Gives a lease back."""
-        await self._use_cases.release_lease(request.name, request.epoch)
+        await self._service.release_lease(request.name, request.epoch)
         return jobs_pb2.ReleaseLeaseResponse()
 
     async def ReportPipeline(  # noqa: N802
@@ -48,12 +48,12 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
         """Writes down where a pipeline is."""
         if not request.HasField("pipeline"):
             raise refusal("pipeline", "is not given", "Send the pipeline's state")
-        await self._use_cases.report_pipeline(from_proto_pipeline(request.pipeline), request.epoch)
+        await self._service.report_pipeline(from_proto_pipeline(request.pipeline), request.epoch)
         return jobs_pb2.ReportPipelineResponse()
 
     async def ListPipelines(  # noqa: N802
         self, request: jobs_pb2.ListPipelinesRequest, context: Context
     ) -> jobs_pb2.ListPipelinesResponse:
         """Lists all pipelines that ever reported."""
-        pipelines = await self._use_cases.list_pipelines()
+        pipelines = await self._service.list_pipelines()
         return jobs_pb2.ListPipelinesResponse(pipelines=[to_proto_pipeline(pipeline) for pipeline in pipelines])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from typing import Any, Final, TextIO
+from typing import Any, Final
 
 import structlog
 from structlog.typing import EventDict, Processor
@@ -14,14 +14,28 @@ LEVELS: Final = ("debug", "info", "warning", "error")
 _URL_PASSWORD: Final = re.compile(r"(\w://[^/\s:@]*):[^@/\s]+@")
 
 
-def set_up_logs(level: str, stream: TextIO | None = None) -> None:
-    """Sends all logs of the process to a stream. Call once, at start.
+class _StandardError:
+    """A logger that asks for standard error at each line, so that whoever redirects it later gets the lines, too."""
+
+    def msg(self, line: str) -> None:
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+
+    debug = info = warning = error = msg
+
+    def write(self, text: str) -> None:
+        sys.stderr.write(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
+
+
+def set_up_logs(level: str) -> None:
+    """Sends all logs of the process to standard error.
 
     Args:
         level: One of `LEVELS`; `debug` also writes a line for each read.
-        stream: By default standard error.
     """
-    stream = stream or sys.stderr
     number = logging.getLevelNamesMapping()[level.upper()]
     shared: list[Processor] = [
         structlog.stdlib.add_log_level,
@@ -32,10 +46,10 @@ def set_up_logs(level: str, stream: TextIO | None = None) -> None:
     structlog.configure(
         processors=[*shared, structlog.processors.JSONRenderer()],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.WriteLoggerFactory(stream),
+        logger_factory=_StandardError,
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(stream)
+    handler = logging.StreamHandler(_StandardError())
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[*shared[:2], structlog.stdlib.add_logger_name],

@@ -15,8 +15,8 @@ from lakelog.rpc.plan import PlanHeader, from_proto_plan_request, to_proto_plan_
 from lakelog.rpc.snapshot import to_proto_snapshot
 from lakelog.rpc.v1 import snapshots_pb2, snapshots_pb2_grpc
 
+from ..service import MetastoreService
 from .commit_stream import CommitStream
-from .use_cases import UseCases
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -28,7 +28,7 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
     """Commits, plans and watches.
 
     Args:
-        use_cases: What to call.
+        service: What to call.
         max_in_flight: Commits that are read ahead on one stream.
         heartbeat_s: After so long without news a watch sends an empty message, for proxies that cut silent streams.
         draining: Set when the server ends.
@@ -37,14 +37,14 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
 
     def __init__(
         self,
-        use_cases: UseCases,
+        service: MetastoreService,
         *,
         max_in_flight: int,
         heartbeat_s: float,
         draining: asyncio.Event,
         new_id: Callable[[], str],
     ) -> None:
-        self._use_cases = use_cases
+        self._service = service
         self._max_in_flight = max_in_flight
         self._heartbeat_s = heartbeat_s
         self._draining = draining
@@ -54,44 +54,44 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
         self, request: snapshots_pb2.StageAttemptRequest, context: Context
     ) -> snapshots_pb2.StageAttemptResponse:
         """Opens an attempt."""
-        attempt_id = await self._use_cases.stage_attempt(tuple(request.table_uuids), request.writer)
+        attempt_id = await self._service.stage_attempt(tuple(request.table_uuids), request.writer)
         return snapshots_pb2.StageAttemptResponse(attempt_id=attempt_id)
 
     async def AbandonAttempt(  # noqa: N802
         self, request: snapshots_pb2.AbandonAttemptRequest, context: Context
     ) -> snapshots_pb2.AbandonAttemptResponse:
         """Gives up an attempt."""
-        await self._use_cases.abandon_attempt(request.attempt_id)
+        await self._service.abandon_attempt(request.attempt_id)
         return snapshots_pb2.AbandonAttemptResponse()
 
     async def RegisterWriter(  # noqa: N802
         self, request: snapshots_pb2.RegisterWriterRequest, context: Context
     ) -> snapshots_pb2.RegisterWriterResponse:
         """Takes a writer's identity."""
-        return snapshots_pb2.RegisterWriterResponse(epoch=await self._use_cases.register_writer(request.writer))
+        return snapshots_pb2.RegisterWriterResponse(epoch=await self._service.register_writer(request.writer))
 
     async def GetWriterProgress(  # noqa: N802
         self, request: snapshots_pb2.GetWriterProgressRequest, context: Context
     ) -> snapshots_pb2.GetWriterProgressResponse:
         """Tells what a writer has committed last."""
-        progress = await self._use_cases.get_writer_progress(request.writer, request.table_uuid)
+        progress = await self._service.get_writer_progress(request.writer, request.table_uuid)
         return to_proto_writer_progress(progress)
 
     async def Commit(  # noqa: N802
         self, request: snapshots_pb2.CommitRequest, context: Context
     ) -> snapshots_pb2.CommitResponse:
         """Commits."""
-        return to_proto_commit_result(await self._use_cases.commit(from_proto_commit_request(request)))
+        return to_proto_commit_result(await self._service.commit(from_proto_commit_request(request)))
 
     async def CommitStream(self, request_iterator: Any, context: Context) -> None:  # type: ignore[override]  # noqa: N802
         """Commits many."""
-        await CommitStream(self._use_cases, self._max_in_flight, self._draining, self._new_id).run(context)
+        await CommitStream(self._service, self._max_in_flight, self._draining, self._new_id).run(context)
 
     async def ListSnapshots(  # noqa: N802
         self, request: snapshots_pb2.ListSnapshotsRequest, context: Context
     ) -> snapshots_pb2.ListSnapshotsResponse:
         """Lists a table's snapshots."""
-        page = await self._use_cases.list_snapshots(
+        page = await self._service.list_snapshots(
             request.table_uuid,
             after=request.after,
             until=request.until,
@@ -108,7 +108,7 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
         self, request: snapshots_pb2.PlanRequest, context: Context
     ) -> AsyncIterator[snapshots_pb2.PlanResponse]:
         """Tells which files a read must look at."""
-        plan = await self._use_cases.plan(from_proto_plan_request(request))
+        plan = await self._service.plan(from_proto_plan_request(request))
         header = PlanHeader(plan.table, plan.schema, plan.file_schemas, plan.snapshot, plan.range_snapshots)
         yield snapshots_pb2.PlanResponse(header=to_proto_plan_header(header))
         async for chunk in plan.chunks:
@@ -123,7 +123,7 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
         positions = [
             WatchPosition(position.table_uuid, position.after, position.after_uuid) for position in request.positions
         ]
-        async with aclosing(_with_heartbeats(self._use_cases.watch(positions), self._heartbeat_s)) as events:
+        async with aclosing(_with_heartbeats(self._service.watch(positions), self._heartbeat_s)) as events:
             async for event in events:
                 if event is None:
                     yield snapshots_pb2.WatchResponse()

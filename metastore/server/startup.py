@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.fs
@@ -115,29 +115,35 @@ async def wait_for_database(ping: Callable[[], Awaitable[object]], shown_url: st
 
 
 def show_database_url(url: str) -> str:
-    """A database URL for people: without password and query. Pure; never raises."""
+    """A database URL for people: without password, and of the query only a socket's folder. Pure; never raises."""
     try:
         parts = urlsplit(url)
         host, port, user = parts.hostname or "", parts.port, parts.username
+        host = host or next(iter(parse_qs(parts.query).get("host", [])), "")
     except ValueError:
         return "(malformed URL)"
     if not parts.scheme:
         return "(malformed URL)"
     where = f"{user}@{host}" if user else host
-    return f"{parts.scheme}://{where}{f':{port}' if port else ''}{parts.path}"
+    return f"{parts.scheme.partition('+')[0]}://{where}{f':{port}' if port else ''}{parts.path}"
 
 
-def check_database_url(url: str) -> None:
-    """Refuses what is no URL of a Postgres database. Pure; shows no secret.
+def to_libpq_url(url: str) -> str:
+    """A database URL in the form that libpq takes. Pure; shows no secret.
+
+    Args:
+        url: `postgresql://...`, also with `postgres` or SQLAlchemy's `postgresql+psycopg` as its scheme.
 
     Raises:
-        StartupFailure: It has another scheme, or no database.
+        StartupFailure: It has another scheme, or is malformed.
     """
-    scheme = url.partition("://")[0] if "://" in url else ""
-    if scheme not in ("postgresql", "postgres") or show_database_url(url) == "(malformed URL)":
+    scheme, separator, rest = url.partition("://")
+    known = ("postgresql", "postgres", "postgresql+psycopg")
+    if not separator or scheme not in known or show_database_url(url) == "(malformed URL)":
         raise StartupFailure(
             "The database URL must be of the form postgresql://user:password@host:port/database (--database-url)."
         )
+    return f"postgresql://{rest}"
 
 
 def one_line(text: str) -> str:

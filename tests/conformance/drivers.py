@@ -6,8 +6,8 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from lakelog.catalog import Catalog
 
+from lakelog.catalog import Catalog
 from tests.conformance.language import Outcome, Step, TableSpec
 
 if TYPE_CHECKING:

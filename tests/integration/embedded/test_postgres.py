@@ -206,3 +206,14 @@ def test_every_test_gets_an_empty_database(postgres_url: str) -> None:
 
 def test_nothing_is_left_of_the_test_before(postgres_url: str) -> None:
     assert query(postgres_url, "SELECT to_regclass('left_over')") == [(None,)]
+
+
+def test_private_folders_above_do_not_matter(tmp_path: Path) -> None:
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+    with EmbeddedPostgres(private / "pg") as server:
+        assert query(server.url(), "SELECT 1") == [(1,)]
+        server.kill()
+        server.start()
+        # Whoever runs the server got no permission on what is not the server's.
+        assert private.stat().st_mode & 0o777 == 0o700

@@ -217,16 +217,3 @@ def test_no_columns_and_unknown_columns_keep_the_number_of_rows() -> None:
         for fields in ([], [unknown]):
             mapping = reader.map_columns(fields)
             assert sum(batch.num_rows for batch in reader.read_batches([0, 2], mapping)) == 1500
-
-
-def test_rows_at_left_out_positions_are_dropped_whatever_row_groups_are_read() -> None:
-    schema = table_schema(pa.schema([pa.field("a", pa.int64())]))
-    store = MemoryStore()
-    file = write_data_file(store, PATH, schema, pa.table({"a": np.arange(5000)}, schema=schema.arrow))
-    left_out = np.array([0, 999, 1000, 2500, *range(3000, 4000), 4999])
-    with DataFileReader(store, file) as reader:
-        mapping = reader.map_columns(list(schema.arrow))
-        for groups in ([0, 1, 2, 3, 4], [1], [3], [0, 4]):
-            kept = [v for b in reader.read_kept_rows(groups, mapping, left_out) for v in b.column(0).to_pylist()]
-            rows = np.concatenate([np.arange(1000 * g, 1000 * g + 1000) for g in groups])
-            assert kept == np.setdiff1d(rows, left_out).tolist()

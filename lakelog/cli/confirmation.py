@@ -1,0 +1,25 @@
+"""Asking before something is gone."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from lakelog.cli.invocation import Invocation
+from lakelog.errors import InvalidArgument, LakelogError
+
+
+def confirm(invocation: Invocation, question: str, yes: bool) -> None:
+    """Asks on the terminal whether to go on; returns when the answer is yes or was given by `--yes`.
+
+    Raises:
+        LakelogError: The answer was no.
+        InvalidArgument: There is no one to ask.
+    """
+    if yes:
+        return
+    if invocation.printer.is_json or not sys.stdin.isatty():
+        raise InvalidArgument(f"{question} There is no terminal to ask on: add --yes if you are sure.")
+    if not click.confirm(question, err=True):
+        raise LakelogError("Nothing was dropped.", reason="DECLINED")

@@ -1,0 +1,79 @@
+"""How the command fails: one line on the standard error and an exit code that scripts can use."""
+
+from __future__ import annotations
+
+import enum
+import json
+from typing import Final
+
+from lakelog.errors import (
+    AlreadyExists,
+    CommitConflict,
+    Fenced,
+    InvalidArgument,
+    LakelogError,
+    NotFound,
+    OutcomeUnknown,
+    SnapshotExpired,
+    Unavailable,
+)
+
+
+class ExitCode(enum.IntEnum):
+    """What the command returns to the shell."""
+
+    FINE = 0
+    FAILED = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    CONFLICT = 4
+    UNAVAILABLE = 5
+    INTERRUPTED = 130
+
+
+EXIT_CODE_MEANINGS: Final = {
+    ExitCode.FINE: "fine",
+    ExitCode.FAILED: "the operation failed",
+    ExitCode.USAGE: "wrong usage, or an argument that can never work",
+    ExitCode.NOT_FOUND: "a database, table, snapshot or file does not exist, or no longer",
+    ExitCode.CONFLICT: "it exists already, or another commit or holder was there first",
+    ExitCode.UNAVAILABLE: "lakelog cannot be reached or does not serve, or the outcome is not known",
+    ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
+}
+
+_CODES: Final[tuple[tuple[type[LakelogError], ExitCode], ...]] = (
+    (InvalidArgument, ExitCode.USAGE),
+    (NotFound, ExitCode.NOT_FOUND),
+    (SnapshotExpired, ExitCode.NOT_FOUND),
+    (AlreadyExists, ExitCode.CONFLICT),
+    (CommitConflict, ExitCode.CONFLICT),
+    (Fenced, ExitCode.CONFLICT),
+    (Unavailable, ExitCode.UNAVAILABLE),
+    (OutcomeUnknown, ExitCode.UNAVAILABLE),
+)
+
+
+def exit_code_of(error: LakelogError) -> ExitCode:
+    """The exit code of an error's kind. Pure."""
+    return next((code for kind, code in _CODES if isinstance(error, kind)), ExitCode.FAILED)
+
+
+def describe_error(error: LakelogError, *, as_json: bool) -> str:
+    """What the standard error shows of an error. Pure.
+
+    Returns:
+        The message behind `Error: ` (per-column differences keep their lines), or one JSON object with the keys
+        `kind`, `reason`, `message`, `metadata`, `exit_code`.
+    """
+    if not as_json:
+        return f"Error: {error.message}"
+    return json.dumps(
+        {
+            "kind": type(error).__name__,
+            "reason": error.reason,
+            "message": error.message,
+            "metadata": error.metadata,
+            "exit_code": int(exit_code_of(error)),
+        },
+        ensure_ascii=False,
+    )

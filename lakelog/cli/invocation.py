@@ -1,0 +1,209 @@
+"""One call of the command: the options that every command takes, and the connection made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from lakelog.cli.printer import OutputFormat, Printer
+from lakelog.client.target import TlsFiles
+
+if TYPE_CHECKING:
+    from lakelog.catalog import Catalog
+    from lakelog.client.metastore import Metastore
+
+DEFAULT_TARGET: Final = "localhost:7450"
+"""Where `lakelog up` listens unless told otherwise."""
+
+
+@dataclass
+class Invocation:
+    """What the options in front of and behind a command's name said.
+
+    Args:
+        target: Host and port of the metastore.
+        token: For signing in; None: none.
+        use_tls: Whether the connection is encrypted; each of the TLS files means so too.
+        tls_ca: Path of the certificates to trust; None: those that gRPC brings along.
+        tls_cert: Path of the client's certificate chain.
+        tls_key: Path of the client's private key.
+        output: For whom the output is.
+        verbose: Whether an error shows its traceback.
+        open_catalog: Makes the connection; tests put a fake here.
+        make_printer: Makes the printer; tests set a width here.
+    """
+
+    target: str = DEFAULT_TARGET
+    token: str | None = field(default=None, repr=False)
+    use_tls: bool = False
+    tls_ca: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    output: OutputFormat = OutputFormat.TABLE
+    verbose: bool = False
+    open_catalog: Callable[[Invocation], Catalog] = field(default=lambda invocation: _connect(invocation), repr=False)
+    make_printer: Callable[[OutputFormat], Printer] = field(default=Printer, repr=False)
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """The catalog behind the target; the connection is made with the first call."""
+        return self.open_catalog(self)
+
+    @property
+    def tls(self) -> TlsFiles | None:
+        """The files for TLS; None: plaintext."""
+        if not (self.use_tls or self.tls_ca or self.tls_cert or self.tls_key):
+            return None
+        return TlsFiles(self.tls_ca, self.tls_cert, self.tls_key)
+
+    @property
+    def metastore(self) -> Metastore:
+        """The catalog's own way to the metastore."""
+        return self.catalog.metastore
+
+    @cached_property
+    def printer(self) -> Printer:
+        """Prints in the format that was asked for."""
+        return self.make_printer(self.output)
+
+    def close(self) -> None:
+        """Ends the connection if there is one."""
+        if "catalog" in self.__dict__:
+            self.catalog.close()
+
+
+pass_invocation = click.make_pass_decorator(Invocation)
+
+
+def _connect(invocation: Invocation) -> Catalog:
+    import lakelog
+
+    return lakelog.connect(
+        invocation.target,
+        token=invocation.token,
+        tls=True if invocation.use_tls else None,
+        tls_ca=invocation.tls_ca,
+        tls_cert=invocation.tls_cert,
+        tls_key=invocation.tls_key,
+    )
+
+
+def _remember(name: str, convert: Callable[[Any], Any] = lambda value: value) -> Callable[..., Any]:
+    """A callback that puts an option's value into the invocation, if the option was given."""
+
+    def callback(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        if value is not None and value is not False:
+            setattr(context.ensure_object(Invocation), name, convert(value))
+        return value
+
+    return callback
+
+
+def shared_options(*, hidden: bool) -> list[click.Option]:
+    """The options that every command takes, in front of its name or, hidden in its help, behind it.
+
+    Only those in front read the environment, so that a value given there is not replaced by it again.
+    """
+
+    def option(*names: str, name: str, environment: str | None = None, **settings: Any) -> click.Option:
+        convert = settings.pop("convert", lambda value: value)
+        return click.Option(
+            [*names, f"_{name}"],
+            expose_value=False,
+            hidden=hidden,
+            envvar=None if hidden else environment,
+            show_envvar=True,
+            callback=_remember(name, convert),
+            **settings,
+        )
+
+    return [
+        option(
+            "-t",
+            "--target",
+            name="target",
+            environment="LAKELOG_TARGET",
+            metavar="HOST:PORT",
+            help=f"Where the metastore listens.  [default: {DEFAULT_TARGET}]",
+        ),
+        option("--token", name="token", environment="LAKELOG_TOKEN", metavar="TOKEN", help="Token to sign in with."),
+        option("--tls", name="use_tls", is_flag=True, help="Encrypt the connection."),
+        option(
+            "--tls-ca",
+            name="tls_ca",
+            environment="LAKELOG_TLS_CA",
+            metavar="FILE",
+            help="Certificates to trust; implies --tls.",
+        ),
+        option(
+            "--tls-cert",
+            name="tls_cert",
+            environment="LAKELOG_TLS_CERT",
+            metavar="FILE",
+            help="The client's certificate, for mutual TLS.",
+        ),
+        option(
+            "--tls-key",
+            name="tls_key",
+            environment="LAKELOG_TLS_KEY",
+            metavar="FILE",
+            help="The private key of --tls-cert.",
+        ),
+        option(
+            "-o",
+            "--output",
+            name="output",
+            environment="LAKELOG_OUTPUT",
+            convert=OutputFormat,
+            type=click.Choice([choice.value for choice in OutputFormat]),
+            help="For people, or JSON for programs.  [default: table]",
+        ),
+        option("-v", "--verbose", name="verbose", is_flag=True, help="Show the traceback of an error."),
+    ]
+
+
+class LakelogCommand(click.Command):
+    """A command that takes the shared options behind its name as well.
+
+    Args:
+        args: As for `click.Command`.
+        example: Lines to type, shown in the help.
+        connects: Whether it connects to a metastore, and so takes the options that say where and how.
+        settings: As for `click.Command`.
+    """
+
+    def __init__(self, *args: Any, example: Sequence[str] = (), connects: bool = True, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.example = tuple(example)
+        self._connects = connects
+        self.params.extend(
+            option for option in shared_options(hidden=True) if connects or option.name in ("_output", "_verbose")
+        )
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Shows the examples, and says where the shared options are described."""
+        super().format_epilog(ctx, formatter)
+        if self.example:
+            with formatter.section("Examples"):
+                for line in self.example:
+                    formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+        formatter.write_paragraph()
+        if self._connects:
+            formatter.write_text("Also: --target, --output json and the other options of `lakelog --help`.")
+        else:
+            formatter.write_text("Also: --output json, and -v for tracebacks.")
+
+
+class LakelogGroup(click.Group):
+    """A group of such commands, in the order in which they were added."""
+
+    command_class = LakelogCommand
+    group_class = type
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order in which the commands were added."""
+        return list(self.commands)

@@ -1,0 +1,128 @@
+"""Tables of text: which columns fit, how wide they are, what is cut. Pure but for the printing at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.cells import cell_len
+from rich.text import Text
+
+GAP: Final = "  "
+"""Between two columns."""
+
+MIN_WIDTH: Final = 8
+"""A column is cut to no less; narrower ones say nothing, so that rather whole columns are left out."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value as it is shown.
+
+    Args:
+        text: One line without control characters.
+        style: A style of rich; empty for plain.
+    """
+
+    text: str
+    style: str = ""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns that are shown and how.
+
+    Args:
+        titles: Of all columns.
+        right: Whether a column's values stand to the right, for all columns.
+        widths: Of the columns that are shown, the first ones, in terminal cells; the others are left out.
+        cut: Whether longer values are cut; otherwise they push the rest of their line.
+    """
+
+    titles: tuple[str, ...]
+    right: tuple[bool, ...]
+    widths: tuple[int, ...]
+    cut: bool
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """Titles of the columns that did not fit."""
+        return self.titles[len(self.widths) :]
+
+    def header(self) -> Text:
+        """The line of titles."""
+        return self.line([Cell(title, "bold") for title in self.titles])
+
+    def line(self, cells: Sequence[Cell]) -> Text:
+        """One row; `cells` are those of all columns."""
+        line = Text(no_wrap=True, end="")
+        last = len(self.widths) - 1
+        for i, (cell, width, right) in enumerate(zip(cells, self.widths, self.right, strict=False)):
+            text = cut_text(cell.text, width) if self.cut else cell.text
+            space = " " * max(width - cell_len(text), 0)
+            if right:
+                line.append(space)
+            line.append(text, cell.style or None)
+            if i < last:
+                line.append(GAP if right else space + GAP)
+        return line
+
+
+def cut_text(text: str, width: int) -> str:
+    """The text, or its beginning with … where it is longer than `width` terminal cells."""
+    if cell_len(text) <= width:
+        return text
+    while text and cell_len(text) > width - 1:
+        # Wide characters take two cells, so one cut by length may not be enough.
+        text = text[: min(len(text) - 1, width - 1)]
+    return text + "…"
+
+
+def measure(titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[int]:
+    """How many terminal cells each column's widest text takes, its title included."""
+    return [max([cell_len(title), *(cell_len(row[i].text) for row in rows)]) for i, title in enumerate(titles)]
+
+
+def plan_layout(
+    titles: Sequence[str], right: Sequence[bool], natural: Sequence[int], width: int | None, *, may_hide: bool = False
+) -> Layout:
+    """Decides what is shown of a table.
+
+    Args:
+        titles: Of the columns.
+        right: Whether a column's values stand to the right.
+        natural: Width of each column if there were no bound, from `measure`.
+        width: Of the terminal in cells; None: nothing is cut.
+        may_hide: Whether the last columns are left out rather than cut to nothing.
+
+    Returns:
+        The layout. The widest columns are cut first, none under `MIN_WIDTH`.
+    """
+    if width is None:
+        return Layout(tuple(titles), tuple(right), tuple(natural), cut=False)
+    shown = len(natural)
+    if may_hide:
+        while shown > 1 and sum(min(w, MIN_WIDTH * 2) for w in natural[:shown]) + len(GAP) * (shown - 1) > width:
+            shown -= 1
+    widths = _shrink(list(natural[:shown]), width - len(GAP) * (shown - 1))
+    return Layout(tuple(titles), tuple(right), tuple(widths), cut=True)
+
+
+def _shrink(natural: list[int], available: int) -> list[int]:
+    """Lowers one limit for all until they fit: short columns stay whole, the widest lose most."""
+    if sum(natural) <= available:
+        return natural
+    limit = max(natural)
+    while limit > MIN_WIDTH and sum(min(w, limit) for w in natural) > available:
+        limit -= 1
+    widths = [min(w, limit) for w in natural]
+    # Cells that a whole step of the limit would not use go to the columns that were cut, from the left.
+    spare = available - sum(widths)
+    for i, w in enumerate(natural):
+        if spare <= 0:
+            break
+        if w > widths[i]:
+            widths[i] += 1
+            spare -= 1
+    return widths

@@ -1,0 +1,46 @@
+"""Where the `lakelog` command begins; imports nothing at first that an installation without the extra `cli` lacks."""
+
+from __future__ import annotations
+
+import importlib.abc
+import sys
+
+
+def main() -> None:
+    """Runs the command line of this process and exits with one of the codes of `lakelog.cli.failures`."""
+    try:
+        import click  # noqa: F401
+        import rich  # noqa: F401
+    except ModuleNotFoundError as error:
+        sys.stderr.write(f'The lakelog command needs {error.name}: pip install "lakelog[cli]"\n')
+        sys.exit(1)
+    _settle_pandas()
+    from lakelog.cli.app import run
+
+    sys.exit(run(sys.argv[1:]))
+
+
+def _settle_pandas() -> None:
+    """Lets pyarrow believe that there is no pandas, until somebody needs it.
+
+    pyarrow imports pandas, where it is installed, with its first scalar, to see whether that is one of its own.
+    It takes about a second, and no command handles such objects. What needs pandas, as `to_pandas`, still imports it.
+    """
+
+    class NoPandas(importlib.abc.MetaPathFinder):
+        def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+            if fullname == "pandas":
+                raise ModuleNotFoundError("No module named 'pandas'", name="pandas")
+
+    import pyarrow
+
+    finder = NoPandas()
+    sys.meta_path.insert(0, finder)
+    try:
+        pyarrow.scalar(0)
+    finally:
+        sys.meta_path.remove(finder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""What the command prints: tables and sentences for people, or one JSON document for programs."""
+
+from __future__ import annotations
+
+import enum
+import errno
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Any
+
+from rich.console import Console
+from rich.text import Text
+
+from lakelog.cli.layout import Cell, Layout, measure, plan_layout
+from lakelog.cli.text import clean_text
+
+
+class OutputFormat(enum.Enum):
+    """For whom the output is."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a listing.
+
+    Args:
+        key: Of the record, and so in JSON.
+        title: In tables.
+        format: Makes the text of a value; by default its `str`, empty for None.
+        right: Whether values stand to the right, as numbers do.
+        style: A style of rich for the values, or a function that gives one.
+    """
+
+    key: str
+    title: str
+    format: Callable[[Any], str] = lambda value: "" if value is None else str(value)
+    right: bool = False
+    style: str | Callable[[Any], str] = ""
+
+    def cell(self, record: Mapping[str, Any]) -> Cell:
+        """The column's cell of a record."""
+        value = record[self.key]
+        style = self.style if isinstance(self.style, str) else self.style(value)
+        return Cell(clean_text(self.format(value)), style)
+
+
+class _Console(Console):
+    """A console that lets its caller know when nobody reads any more; rich would end the program."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        raise BrokenPipeError(errno.EPIPE, "Nobody reads the output")
+
+
+class Printer:
+    """Prints to the standard output, and what is not data, to people only, to the standard error.
+
+    Args:
+        output: For whom.
+        out: Where data goes.
+        err: Where notes and errors go.
+        width: Of the terminal; None: the output's own, and no limit where it is no terminal.
+    """
+
+    def __init__(
+        self, output: OutputFormat, out: IO[str] | None = None, err: IO[str] | None = None, width: int | None = None
+    ) -> None:
+        self.output = output
+        self._out = out or sys.stdout
+        self._console = _Console(file=self._out, highlight=False, markup=False, emoji=False, width=width)
+        self._notes = _Console(file=err or sys.stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+        self.width = width or (self._console.width if self._console.is_terminal or "COLUMNS" in os.environ else None)
+
+    @property
+    def is_json(self) -> bool:
+        """Whether programs read the output."""
+        return self.output is OutputFormat.JSON
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a person looks at the output right now."""
+        return self._console.is_terminal
+
+    def records(self, columns: Sequence[Column], records: Sequence[Mapping[str, Any]], *, empty: str) -> None:
+        """Prints a listing: a table, or a JSON array of the records with all their keys.
+
+        Args:
+            columns: Of the table.
+            records: Values that JSON knows, by key.
+            empty: The sentence printed instead of a table without rows.
+        """
+        if self.is_json:
+            self.document(list(records))
+            return
+        if not records:
+            self.say(empty)
+            return
+        rows = [[column.cell(record) for column in columns] for record in records]
+        titles = [column.title for column in columns]
+        layout = plan_layout(titles, [column.right for column in columns], measure(titles, rows), self.width)
+        self.rows(layout, rows, header=True)
+
+    def facts(self, columns: Sequence[Column], record: Mapping[str, Any]) -> None:
+        """Prints one record to a person: a line for each column, its title first; what is empty is left out."""
+        width = max(len(column.title) for column in columns)
+        for column in columns:
+            cell = column.cell(record)
+            if cell.text:
+                self.line(Text.assemble((f"{column.title:<{width}}  ", "bold"), (cell.text, cell.style)))
+
+    def rows(self, layout: Layout, rows: Sequence[Sequence[Cell]], *, header: bool) -> None:
+        """Prints rows of a table, behind their titles if so wished."""
+        if header:
+            self.line(layout.header())
+        for row in rows:
+            self.line(layout.line(row))
+
+    def line(self, text: Text) -> None:
+        """Prints one line of styled text, whatever its length."""
+        text.rstrip()
+        self._console.print(text, soft_wrap=True)
+
+    def say(self, sentence: str) -> None:
+        """Prints a sentence for people; nothing where programs read the output."""
+        if not self.is_json:
+            self._console.print(sentence, soft_wrap=True)
+
+    def done(self, sentence: str, record: Mapping[str, Any]) -> None:
+        """Prints what was done: the sentence, or the record as a JSON object."""
+        if self.is_json:
+            self.document(record)
+        else:
+            self.say(sentence)
+
+    def document(self, value: Any) -> None:
+        """Prints a JSON document, indented."""
+        self.raw(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+    def raw(self, text: str) -> None:
+        """Prints text as it is and hands it over at once, so that a reader of a pipe need not wait."""
+        self._out.write(text)
+        self._out.flush()
+
+    def note(self, sentence: str, style: str = "dim") -> None:
+        """Tells a person something beside the data, on the standard error; nothing where programs read the output."""
+        if not self.is_json:
+            self._notes.print(sentence, style=style)

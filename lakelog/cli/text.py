@@ -1,0 +1,91 @@
+"""How single values are shown to people and how people write them. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from lakelog.errors import InvalidArgument
+
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_CONTROL: Final = {
+    **{code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))},
+    **{code: f"\\u{code:04x}" for code in (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))},
+    ord("\n"): "\\n",
+    ord("\r"): "\\r",
+    ord("\t"): "\\t",
+}
+"""What must not reach a terminal as it is: control characters could move its cursor, direction marks mislead."""
+
+
+def format_time(time_ms: int | None) -> str:
+    """Milliseconds since the epoch as ISO 8601 in UTC, `2013-01-01T10:00:00.000Z`; empty for None."""
+    if time_ms is None:
+        return ""
+    seconds, milliseconds = divmod(time_ms, 1000)
+    try:
+        moment = datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{time_ms} ms"
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{milliseconds:03d}Z"
+
+
+def parse_time(text: str) -> int:
+    """Milliseconds since the epoch from ISO 8601 (UTC where it names no zone) or a number of milliseconds.
+
+    Raises:
+        InvalidArgument: Neither of them.
+    """
+    if text.lstrip("-").isascii() and text.lstrip("-").isdigit():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidArgument(
+            f"The time {text!r} cannot be read: write it as 2013-07-01T12:00:00Z (UTC unless it says otherwise) or in "
+            "milliseconds since 1970."
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    # Whole numbers, since a float would round the milliseconds of some times down.
+    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
+
+
+def format_age(milliseconds: int) -> str:
+    """A duration in one or two units, for people: `3 s`, `2 min 5 s`, `3 h 20 min`, `4 d 2 h`."""
+    seconds = max(milliseconds, 0) // 1000
+    steps = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+    parts = []
+    for unit, size in steps:
+        count, seconds = divmod(seconds, size)
+        parts.append((count, unit))
+    first = next((i for i, (count, _) in enumerate(parts) if count), len(parts) - 1)
+    return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2] if count) or "0 s"
+
+
+def format_bytes(size: int | None) -> str:
+    """A size for people, `1.4 MiB`; empty for None."""
+    if size is None:
+        return ""
+    amount = float(size)
+    for unit in _UNITS:
+        if abs(amount) < 1023.95 or unit == _UNITS[-1]:
+            break
+        amount /= 1024
+    return f"{size} B" if unit == "B" else f"{amount:.1f} {unit}"
+
+
+def format_count(count: int | None) -> str:
+    """A number with thousands apart, `336,776`; empty for None."""
+    return "" if count is None else f"{count:,}"
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 row`, `3 rows`; for nouns that take an s."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def clean_text(text: str) -> str:
+    """The text without characters that would change what a terminal shows elsewhere; they become escapes."""
+    return text if text.isprintable() else text.translate(_CONTROL)

@@ -1,0 +1,272 @@
+"""`lakelog up`: all of lakelog on this machine, from its first start to the end of its last process."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+import lakelog
+from lakelog.cli.arguments import Whole
+from lakelog.cli.data_folder import DataFolder, remove_ready_file, wait_for_port, write_ready_file
+from lakelog.cli.failures import ExitCode
+from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
+from lakelog.cli.printer import Printer
+from lakelog.cli.text import format_time
+from lakelog.client.target import DEFAULT_PORT, Target
+from lakelog.errors import InvalidArgument, NotFound
+
+if TYPE_CHECKING:
+    from lakelog.embedded.stack import EmbeddedStack
+
+_LOOK_EVERY_S: Final = 0.25
+_PIPELINE_ENDINGS: Final = (".yaml", ".yml")
+
+
+@click.command(
+    cls=LakelogCommand, connects=False, example=("lakelog up --data ./lakelog-data --pipelines ./pipelines",)
+)
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("lakelog-data"),
+    show_default=True,
+    metavar="DIR",
+    help="Where everything is kept.",
+)
+@click.option("--port", type=Whole(1, 65535), default=DEFAULT_PORT, show_default=True, help="Of the metastore.")
+@click.option(
+    "--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="An address of this machine for itself."
+)
+@click.option("--metrics-port", type=Whole(1, 65535), help="Of the metrics.  [default: a free one]")
+@click.option(
+    "--database-url",
+    envvar="LAKELOG_DATABASE_URL",
+    show_envvar=True,
+    metavar="URL",
+    help="A Postgres of your own, as postgresql+psycopg://user@host/database.  [default: one in DIR]",
+)
+@click.option(
+    "--pipelines",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR|FILE",
+    help="Pipeline files to run, or folders of them; may come often.",
+)
+@click.option(
+    "--ready-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="PATH",
+    help="A JSON file that is there while everything runs, for scripts.",
+)
+@pass_invocation
+def up(
+    invocation: Invocation,
+    data: Path,
+    port: int,
+    host: str,
+    metrics_port: int | None,
+    database_url: str | None,
+    pipelines: tuple[Path, ...],
+    ready_file: Path | None,
+) -> ExitCode:
+    """Run lakelog on this machine until Ctrl-C.
+
+    That is Postgres, the metastore and a writer for each pipeline.
+    What dies is started again. The data stays in DIR, and the next `lakelog up` goes on with it.
+    """
+    if not Target(host, port).is_loopback:
+        raise InvalidArgument(
+            f"--host {host} can be reached from elsewhere, and `lakelog up` has no TLS. Use a loopback address such as "
+            "127.0.0.1; to serve others run the services with certificates, as docs/operations.md tells."
+        )
+    files = find_pipeline_files(pipelines)
+    events = _Events(invocation.printer)
+    data = data.absolute()
+    with DataFolder(data) as folder, _Signals() as signals:
+        was_killed = folder.abandoned_by is not None
+        if was_killed:
+            events.tell("takeover", f"An earlier `lakelog up` (process {folder.abandoned_by}) was killed; taking over.")
+        wait_for_port(host, port, patient=was_killed)
+        if metrics_port is not None:
+            wait_for_port(host, metrics_port, patient=was_killed)
+        from lakelog.embedded.stack import EmbeddedStack
+
+        stack = EmbeddedStack(data, host=host, port=port, metrics_port=metrics_port, database_url=database_url)
+        is_ready = False
+        began_s = time.monotonic()
+        events.tell("starting", f"Starting in {data}, with logs in {data / 'logs'}.")
+        try:
+            with events.of_supervisor():
+                stack.start()
+                for file in files:
+                    _start_pipeline(stack, file)
+                facts = _facts(stack, database_url is None, files)
+                if ready_file is not None:
+                    write_ready_file(ready_file, json.dumps(facts, indent=2) + "\n")
+                is_ready = True
+                events.ready(facts, time.monotonic() - began_s)
+                while True:
+                    time.sleep(_LOOK_EVERY_S)
+                    stack.step()
+        except KeyboardInterrupt:
+            return ExitCode.FINE if is_ready else ExitCode.INTERRUPTED
+        finally:
+            # From here on nothing interrupts: what runs is stopped in order.
+            signals.ignore()
+            if ready_file is not None:
+                remove_ready_file(ready_file)
+            events.tell("stopping", "Stopping.")
+            stack.stop()
+            events.tell("stopped", f"Stopped; the data is in {data}.")
+
+
+def find_pipeline_files(places: Sequence[Path]) -> list[Path]:
+    """The pipeline files of the given files and folders, each once, those of a folder by name.
+
+    Raises:
+        NotFound: A place does not exist, or a folder has no such files.
+        InvalidArgument: Two files have the same name, which also names their logs.
+    """
+    files: list[Path] = []
+    for place in places:
+        if place.is_dir():
+            found = sorted(file for file in place.iterdir() if file.suffix in _PIPELINE_ENDINGS)
+            if not found:
+                raise NotFound(f"The folder {place} of --pipelines has no file that ends in .yaml or .yml.")
+            files += found
+        elif place.exists():
+            files.append(place)
+        else:
+            raise NotFound(f"--pipelines {place}: there is no such file or folder.")
+    files = list(dict.fromkeys(file.absolute() for file in files))
+    by_name: dict[str, Path] = {}
+    for file in files:
+        other = by_name.setdefault(file.stem, file)
+        if other != file:
+            raise InvalidArgument(f"--pipelines: {other} and {file} have the same name; rename one of them.")
+    return files
+
+
+def _start_pipeline(stack: EmbeddedStack, file: Path) -> None:
+    from lakelog.embedded.java import java_home
+
+    environment = {"LAKELOG_TARGET": stack.target, "JAVA_HOME": str(java_home(os.environ))}
+    stack.add_service("writer", ["run", str(file)], name=f"writer-{file.stem}", environment=environment)
+
+
+def _facts(stack: EmbeddedStack, own_postgres: bool, files: Sequence[Path]) -> dict[str, Any]:
+    return {
+        "pid": os.getpid(),
+        "target": stack.target,
+        "metrics_url": f"http://{stack.target.rpartition(':')[0]}:{stack.metrics_port}/metrics",
+        "data": str(stack.folder),
+        "warehouse": stack.warehouse,
+        # An address given by the user may hold a password.
+        "database_url": stack.database_url if own_postgres else None,
+        "logs": {name: str(path) for name, path in stack.logs.items()},
+        "pipelines": [str(file) for file in files],
+    }
+
+
+class _Signals:
+    """Makes the first Ctrl-C or SIGTERM a `KeyboardInterrupt` in the main thread, and ignores all others."""
+
+    def __init__(self) -> None:
+        self._is_over = False
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> _Signals:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._receive)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def ignore(self) -> None:
+        """Interrupts nothing from now on."""
+        self._is_over = True
+
+    def _receive(self, *_: object) -> None:
+        if not self._is_over:
+            self._is_over = True
+            raise KeyboardInterrupt
+
+
+class _Events:
+    """Tells what happens, a line for each: to people with the time of day, to programs as a JSON object."""
+
+    def __init__(self, printer: Printer) -> None:
+        self._printer = printer
+
+    def tell(self, event: str, message: str, **more: Any) -> None:
+        """Tells one event."""
+        now_ms = time.time_ns() // 1_000_000
+        with suppress(BrokenPipeError):
+            # Whoever read our events may be gone; what runs here must go on, and later be stopped in order.
+            if self._printer.is_json:
+                record = {"time": format_time(now_ms), "event": event, "message": message, **more}
+                self._printer.raw(json.dumps(record, ensure_ascii=False) + "\n")
+            else:
+                self._printer.say(f"{time.strftime('%H:%M:%S')}  {message}")
+
+    def ready(self, facts: dict[str, Any], seconds: float) -> None:
+        """Tells that everything runs, where it listens and what to try."""
+        self.tell("ready", f"lakelog {lakelog.__version__} runs, after {seconds:.1f} s.", **facts)
+        if self._printer.is_json:
+            return
+        target = facts["target"]
+        where = "" if facts["target"].endswith(f":{DEFAULT_PORT}") else f"-t {target} "
+        postgres = facts["database_url"] or "the one given by --database-url"
+        lines = [
+            "",
+            f"  Metastore  {target}  (no TLS, this machine only)",
+            f"  Metrics    {facts['metrics_url']}",
+            f"  Postgres   {postgres}",
+            f"  Tables     {facts['warehouse']}",
+            f"  Logs       {Path(facts['data']) / 'logs'}",
+            *(f"  Pipeline   {file}" for file in facts["pipelines"]),
+            "",
+            "Try in another terminal:",
+            f"  lakelog {where}database create shop",
+            f'  lakelog {where}table create shop.orders --schema "id BIGINT NOT NULL, item STRING" --primary-key id',
+            f"  lakelog {where}sql -e \"INSERT INTO shop.orders VALUES (1, 'tea'), (2, 'cup')\"",
+            f"  lakelog {where}scan shop.orders",
+            "",
+            "Ctrl-C stops everything; the data stays.",
+        ]
+        with suppress(BrokenPipeError):
+            self._printer.say("\n".join(lines))
+
+    @contextmanager
+    def of_supervisor(self) -> Iterator[None]:
+        """Tells what the supervisor logs while the context lasts."""
+        handler = _EventHandler(self)
+        logger = logging.getLogger("lakelog.embedded")
+        propagated, logger.propagate = logger.propagate, False
+        logger.addHandler(handler)
+        try:
+            yield
+        finally:
+            logger.removeHandler(handler)
+            logger.propagate = propagated
+
+
+class _EventHandler(logging.Handler):
+    def __init__(self, events: _Events) -> None:
+        super().__init__(logging.INFO)
+        self._events = events
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tells the first line of a record; the rest, a process's last words, is in its log."""
+        self._events.tell("component", record.getMessage().splitlines()[0])

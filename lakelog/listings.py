@@ -1,0 +1,93 @@
+"""Snapshots and files as tables for people and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from lakelog.errors import DataCorrupted
+from lakelog.format.keys import decode_key, decode_partition
+from lakelog.format.plan import Plan
+from lakelog.format.schema import TableSchema
+from lakelog.format.snapshot import Snapshot
+
+SNAPSHOT_COLUMNS = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("committed_at", pa.timestamp("ms", "UTC"), nullable=False),
+        pa.field("watermark", pa.int64()),
+        pa.field("schema_id", pa.int32(), nullable=False),
+        pa.field("rows", pa.int64(), nullable=False),
+        pa.field("added_rows", pa.int64(), nullable=False),
+        pa.field("writer", pa.string(), nullable=False),
+        pa.field("identifier", pa.int64(), nullable=False),
+        pa.field("properties", pa.map_(pa.string(), pa.string()), nullable=False),
+    ]
+)
+
+
+def to_snapshots_table(snapshots: Sequence[Snapshot]) -> pa.Table:
+    """One row a snapshot, with `SNAPSHOT_COLUMNS`. Pure."""
+    rows = [
+        {
+            "id": each.snapshot_id,
+            "kind": each.kind.value,
+            "committed_at": each.committed_at_ms,
+            "watermark": each.watermark_ms,
+            "schema_id": each.schema_id,
+            "rows": each.total_rows,
+            "added_rows": each.added_rows,
+            "writer": each.writer,
+            "identifier": each.identifier,
+            "properties": list(each.properties.items()),
+        }
+        for each in snapshots
+    ]
+    return pa.Table.from_pylist(rows, schema=SNAPSHOT_COLUMNS)
+
+
+def to_files_table(plan: Plan) -> pa.Table:
+    """One row a file of a plan; see `lakelog.table.Table.files`. Pure."""
+    files = plan.files
+    schema = plan.schema
+    columns = {
+        "path": files.column("path"),
+        "partition": _to_partitions(files.column("partition"), schema),
+        "bucket": files.column("bucket"),
+        "level": files.column("level"),
+        "rows": files.column("row_count"),
+        "bytes": files.column("size_bytes"),
+        "min_key": _to_keys(files.column("min_key"), schema),
+        "max_key": _to_keys(files.column("max_key"), schema),
+        "added_snapshot": files.column("added_snapshot"),
+    }
+    return pa.table(columns)
+
+
+def _to_partitions(encoded: pa.ChunkedArray, schema: TableSchema) -> pa.Array:
+    if not schema.partition_by:
+        return pa.nulls(len(encoded))
+    fields = [schema.arrow.field(name).remove_metadata().with_nullable(True) for name in schema.partition_by]
+    types = [field.type for field in fields]
+    # Files are many, partitions few: each is decoded once.
+    distinct = {value: decode_partition(value, types) for value in encoded.unique().to_pylist()}
+    rows = [distinct[value] for value in encoded.to_pylist()]
+    columns = [pa.array([row[place].as_py() for row in rows], field.type) for place, field in enumerate(fields)]
+    return pa.StructArray.from_arrays(columns, fields=fields)
+
+
+def _to_keys(encoded: pa.ChunkedArray, schema: TableSchema) -> pa.Array:
+    types = [schema.arrow.field(name).type for name in schema.trimmed_key]
+    return pa.array([_to_text(value, types) for value in encoded.to_pylist()], pa.string())
+
+
+def _to_text(encoded: bytes | None, types: list[pa.DataType]) -> str | None:
+    if encoded is None or not types:
+        return None
+    try:
+        return ", ".join(str(value.as_py()) for value in decode_key(encoded, types))
+    except DataCorrupted:
+        # A long bound is cut, so that it is no key any more.
+        return f"0x{encoded.hex()}..."

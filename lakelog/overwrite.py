@@ -1,0 +1,104 @@
+"""Static overwrites: the partition that is named, and the rows that must lie in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakelog.errors import InvalidArgument
+from lakelog.format.cast import cast_batch
+from lakelog.format.keys import encode_key
+from lakelog.format.table import TableInfo
+
+
+@dataclass(frozen=True)
+class StaticPartition:
+    """Values of some or all partition columns.
+
+    Args:
+        table_name: For messages.
+        values: By column, in the column's type.
+        encoded: The same in the encoding of `lakelog.format.keys`.
+    """
+
+    table_name: str
+    values: Mapping[str, pa.Scalar]
+    encoded: Mapping[str, bytes]
+
+    def fill_in(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Adds the columns of the partition that the rows lack, and checks those that they have.
+
+        Raises:
+            InvalidArgument: A row lies in another partition, or a column has another type.
+        """
+        for name, value in self.values.items():
+            if name not in batch.schema.names:
+                batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
+                continue
+            field = pa.field(name, value.type)
+            own = cast_batch(batch.select([name]), pa.schema([field])).column(name)
+            same = pc.is_null(own) if not value.is_valid else pc.fill_null(pc.equal(own, value), False)
+            if not pc.all(same, min_count=0).as_py():
+                row = pc.index(same, False).as_py()
+                raise InvalidArgument(
+                    f"Row {row} has {name}={own[row].as_py()!r:.80}, but only the partition {name}="
+                    f"{value.as_py()!r:.80} of {self.table_name} is overwritten. Filter the rows, or overwrite with "
+                    "partition='dynamic'.",
+                    metadata={"column": name},
+                )
+        return batch
+
+
+def to_static_partition(partition: Any, info: TableInfo) -> StaticPartition:
+    """Reads what `overwrite(partition=...)` was given.
+
+    Args:
+        partition: Values by the name of a partition column; some columns are enough.
+        info: The table.
+
+    Raises:
+        InvalidArgument: It is no mapping, is empty, names another column, or a value does not fit its column.
+    """
+    columns = info.schema.partition_by
+    if not isinstance(partition, Mapping):
+        raise InvalidArgument(
+            f"partition is a {type(partition).__name__}: give a dict such as {{'dt': '2024-05-01'}}, 'dynamic', or "
+            "None for the whole table.",
+            metadata={"field": "partition"},
+        )
+    if not columns:
+        raise InvalidArgument(
+            f"Table {info.name} has no partitions. Leave partition out to replace the whole table.",
+            metadata={"field": "partition"},
+        )
+    if not partition:
+        raise InvalidArgument(
+            "partition={} names no partition. Leave it out to replace the whole table.", metadata={"field": "partition"}
+        )
+    values: dict[str, pa.Scalar] = {}
+    for name, value in partition.items():
+        if name not in columns:
+            raise InvalidArgument(
+                f"'{name}' is no partition column of {info.name}; these are {', '.join(columns)}.",
+                metadata={"field": "partition", "column": str(name)},
+            )
+        values[name] = _to_scalar(name, value, info)
+    return StaticPartition(str(info.name), values, {name: encode_key([value]) for name, value in values.items()})
+
+
+def _to_scalar(name: str, value: Any, info: TableInfo) -> pa.Scalar:
+    field = info.schema.arrow.field(name)
+    try:
+        given = pa.array([value])
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgument(
+            f"partition has a {type(value).__name__} for column '{name}', which is of type {field.type}. Give a value "
+            "of that type.",
+            metadata={"field": "partition", "column": name},
+        ) from error
+    batch = pa.RecordBatch.from_arrays([given], names=[name])
+    return cast_batch(batch, pa.schema([field])).column(0)[0]

@@ -1,0 +1,351 @@
+"""Reads of a table: a state of it, or what snapshots added, as Arrow, pandas or polars."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakelog.arguments import to_epoch_ms, to_option_texts
+from lakelog.errors import InvalidArgument
+from lakelog.format.files import FILE_SCHEMA
+from lakelog.format.filter import Filter, parse_filter
+from lakelog.format.plan import AtSnapshot, AtTime, InRange, Plan, PlanRequest
+from lakelog.format.rowkind import ROW_KIND_COLUMN
+from lakelog.format.schema import TableSchema
+from lakelog.format.snapshot import SnapshotKind
+from lakelog.options.call_options import INCREMENTAL_BETWEEN, SCAN_SNAPSHOT_ID, SCAN_TIMESTAMP_MILLIS
+from lakelog.options.values import ScanOptions, TableOptions
+from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN, FileScan, ScanColumns
+from lakelog.storage.live_file import to_live_files
+from lakelog.storage.parquet_writer import plan_file_schema
+from lakelog.storage.routing import find_buckets, to_routing
+from lakelog.storage.superseded import to_merge_policy
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+    from lakelog.catalog import Catalog
+    from lakelog.format.table import TableInfo
+
+State = AtSnapshot | AtTime | InRange | None
+
+
+class Scan:
+    """The rows of a table at one snapshot, or what some snapshots added; `Table.scan` and `Table.changes` make it.
+
+    The snapshot is settled when it is made: however often it is read, the rows are the same. Threads may share it. It
+    pickles, with the list of files it reads.
+
+    Args:
+        catalog: Where the table is.
+        plan: What to read.
+        files: How to read it.
+        limit: At most so many rows; None: all.
+    """
+
+    def __init__(self, catalog: Catalog, plan: Plan, files: FileScan, limit: int | None) -> None:
+        self._catalog = catalog
+        self._plan = plan
+        self._files = files
+        self._limit = limit
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # A cache is of one process; where the scan arrives it takes that catalog's.
+        return (_rebuild_scan, (self._catalog, self._plan, dataclasses.replace(self._files, cache=None), self._limit))
+
+    def __repr__(self) -> str:
+        at = f"snapshot {self.snapshot_id}" if self.snapshot_id else "no snapshot yet"
+        limit = "" if self._limit is None else f", at most {self._limit} rows"
+        names = ", ".join(self.schema.names)
+        return f"<scan of {self._plan.table.name} at {at}: {len(self._files.files)} files, columns {names}{limit}>"
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The snapshot that is read, or the last of the range; None where there is none to read."""
+        return None if self._plan.snapshot is None else self._plan.snapshot.snapshot_id
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the result."""
+        return self._files.returned_schema
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Reads the rows batch by batch, in memory that does not depend on how many there are.
+
+        Yields:
+            Batches with the columns of `schema`, none of them empty. Closing the iterator early ends the read.
+
+        Raises:
+            DataCorrupted: A file is damaged or missing; named.
+        """
+        left = self._limit
+        if left == 0:
+            return
+        batches = self._files.read_batches()
+        try:
+            for batch in batches:
+                if left is None:
+                    yield batch
+                    continue
+                yield batch.slice(0, left)
+                left -= min(left, batch.num_rows)
+                if left == 0:
+                    return
+        finally:
+            batches.close()  # type: ignore[attr-defined]
+
+    def to_arrow(self) -> pa.Table:
+        """Reads all rows into one pyarrow table."""
+        return pa.Table.from_batches(list(self.to_batches()), self.schema)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Reads all rows into a pandas data frame; needs pandas."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> pl.DataFrame:
+        """Reads all rows into a polars data frame; needs polars."""
+        try:
+            import polars
+        except ImportError as error:
+            raise InvalidArgument("to_polars() needs polars, which is not installed: pip install polars.") from error
+        frame = polars.from_arrow(self.to_arrow())
+        assert isinstance(frame, polars.DataFrame)
+        return frame
+
+    def count(self) -> int:
+        """Counts the rows; opens no file where what the metastore knows is enough."""
+        count = self._files.count_rows()
+        return count if self._limit is None else min(count, self._limit)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows as an Arrow stream, so that a scan may be given to whatever takes one, also to a write."""
+        reader = pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
+        return reader.__arrow_c_stream__(requested_schema)
+
+
+def plan_scan(
+    catalog: Catalog,
+    info: TableInfo,
+    *,
+    columns: Sequence[str] | None,
+    filter: str | None,  # noqa: A002
+    limit: int | None,
+    snapshot_id: int | None,
+    timestamp: int | dt.datetime | None,
+    options: Mapping[str, Any] | None,
+) -> Scan:
+    """Plans a read of a table's state; arguments as of `lakelog.table.Table.scan`."""
+    given = ScanOptions(to_option_texts(options or {}))
+    between = given.get(INCREMENTAL_BETWEEN)
+    at = _settle_state(snapshot_id, timestamp, given)
+    check_limit(limit)
+    if between is not None:
+        if at is not None:
+            raise InvalidArgument(
+                f"Option '{INCREMENTAL_BETWEEN.key}' reads what snapshots added, so no snapshot or time may be given "
+                "with it. Leave one out.",
+                reason="CONTRADICTING_OPTIONS",
+            )
+        return plan_changes(
+            catalog,
+            info,
+            after=between[0],
+            until=between[1],
+            columns=_names(columns) if columns is not None else info.schema.arrow.names,
+            filter=filter,
+            limit=limit,
+            without_deletes=True,
+        )
+    plan, parsed = _plan(catalog, info, at, filter, merged=True)
+    schema = plan.schema
+    policy = to_merge_policy(schema, TableOptions(plan.table.options)) if schema.primary_key else None
+    names = _check_columns(columns, schema, str(info.name), ())
+    files = FileScan(
+        catalog.open_store(plan.table),
+        to_live_files(plan.files),
+        schema,
+        _to_columns(names, schema, parsed),
+        policy,
+        catalog.positions_cache,
+    )
+    return Scan(catalog, plan, files, limit)
+
+
+def plan_changes(
+    catalog: Catalog,
+    info: TableInfo,
+    *,
+    after: int,
+    until: int,
+    columns: Sequence[str] | None,
+    filter: str | None,  # noqa: A002
+    limit: int | None = None,
+    without_deletes: bool = False,
+) -> Scan:
+    """Plans a read of what the snapshots behind `after`, up to and with `until`, added, as it was written.
+
+    Snapshots that overwrote or compacted show nothing (SEMANTICS.md 5.2).
+    """
+    if after == until:
+        parsed = None if filter is None else parse_filter(filter, info.schema.arrow)
+        plan = Plan(info, info.schema, {}, None, FILE_SCHEMA.empty_table())
+    else:
+        plan, parsed = _plan(catalog, info, InRange(after, until), filter, merged=False)
+    shown = {each.snapshot_id for each in plan.range_snapshots if each.kind is SnapshotKind.APPEND}
+    files = [file for file in to_live_files(plan.files) if file.added_snapshot in shown]
+    files.sort(key=lambda file: (file.added_snapshot, file.partition, file.bucket, file.order_ordinal))
+    own = (ROW_KIND_COLUMN, SNAPSHOT_ID_COLUMN)
+    names = _check_columns(columns, plan.schema, str(info.name), own)
+    if columns is None:
+        names = (*names, *own)
+    scan = FileScan(
+        catalog.open_store(plan.table),
+        files,
+        plan.schema,
+        _to_columns(names, plan.schema, parsed, with_kinds=True, without_deletes=without_deletes),
+    )
+    return Scan(catalog, plan, scan, limit)
+
+
+def check_limit(limit: int | None) -> None:
+    """Raises InvalidArgument for what is no number of rows."""
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
+        raise InvalidArgument(f"limit={limit!r:.80} is no number of rows: give 0 or more.", metadata={"field": "limit"})
+
+
+def _rebuild_scan(catalog: Catalog, plan: Plan, files: FileScan, limit: int | None) -> Scan:
+    return Scan(catalog, plan, dataclasses.replace(files, cache=catalog.positions_cache), limit)
+
+
+def _settle_state(snapshot_id: int | None, timestamp: int | dt.datetime | None, options: ScanOptions) -> State:
+    by_option = options.get(SCAN_SNAPSHOT_ID), options.get(SCAN_TIMESTAMP_MILLIS)
+    said = {
+        "snapshot_id=": snapshot_id,
+        "timestamp=": timestamp,
+        f"option '{SCAN_SNAPSHOT_ID.key}'": by_option[0],
+        f"option '{SCAN_TIMESTAMP_MILLIS.key}'": by_option[1],
+    }
+    given = [name for name, value in said.items() if value is not None]
+    if len(given) > 1:
+        raise InvalidArgument(
+            f"{given[0]} and {given[1]} both say which state to read. Give one of them.",
+            reason="CONTRADICTING_OPTIONS",
+            metadata={"option": given[0], "other_option": given[1]},
+        )
+    wanted = snapshot_id if snapshot_id is not None else by_option[0]
+    if wanted is not None:
+        if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1:
+            raise InvalidArgument(
+                f"snapshot_id={wanted!r:.80} is no snapshot: these are numbered from 1; see snapshots().",
+                metadata={"field": "snapshot_id"},
+            )
+        return AtSnapshot(wanted)
+    moment = timestamp if timestamp is not None else by_option[1]
+    return None if moment is None else AtTime(to_epoch_ms(moment, "timestamp"))
+
+
+def _plan(
+    catalog: Catalog, info: TableInfo, at: State, condition: str | None, *, merged: bool
+) -> tuple[Plan, Filter | None]:
+    """Asks for the plan; asks again in the rare case that the state has another schema than the handle."""
+    schema = info.schema
+    while True:
+        parsed = None if condition is None else parse_filter(condition, schema.arrow)
+        plan = catalog.metastore.plan(_to_request(info, at, parsed, schema, merged))
+        if plan.schema.schema_id == schema.schema_id:
+            return plan, parsed
+        schema = plan.schema
+
+
+def _to_request(info: TableInfo, at: State, parsed: Filter | None, schema: TableSchema, merged: bool) -> PlanRequest:
+    if parsed is None:
+        return PlanRequest(info.table_uuid, at)
+    ids = schema.field_ids
+    predicate = parsed.to_predicate(ids)
+    # Buckets and bucket keys never change, so those of the handle are right.
+    buckets = find_buckets(predicate, to_routing(schema, TableOptions(info.options)))
+    if not schema.primary_key:
+        return PlanRequest(info.table_uuid, at, predicate, buckets)
+    if merged:
+        # SUBTLE: a file may be left out for its key only. Left out for another column, its rows would no longer hide
+        # the older ones of their keys, which then would come back.
+        predicate = parsed.to_predicate({name: ids[name] for name in schema.primary_key})
+    first_key, last_key = parsed.key_bounds(schema.trimmed_key)
+    return PlanRequest(info.table_uuid, at, predicate, buckets, first_key=first_key, last_key=last_key)
+
+
+def _to_columns(
+    names: tuple[str, ...],
+    schema: TableSchema,
+    parsed: Filter | None,
+    *,
+    with_kinds: bool = False,
+    without_deletes: bool = False,
+) -> ScanColumns:
+    used = set(names) | set(parsed.columns if parsed is not None else ())
+    # What was written may be deletes, which know no more than their key.
+    known = plan_file_schema(schema, with_row_kind=False) if with_kinds else schema.arrow
+    read = [each for each in known if each.name in used]
+    condition = None if parsed is None else parsed.to_arrow()
+    if with_kinds:
+        kind = pa.field(ROW_KIND_COLUMN, pa.int8())
+        if ROW_KIND_COLUMN in used or without_deletes:
+            read.append(kind)
+        if without_deletes:
+            adds = _is_addition()
+            condition = adds if condition is None else condition & adds
+    if parsed is None:
+        return ScanColumns(tuple(read), names, condition, (ROW_KIND_COLUMN,) if condition is not None else ())
+    ids = schema.field_ids
+    return ScanColumns(
+        tuple(read),
+        names,
+        condition,
+        (*parsed.columns, ROW_KIND_COLUMN) if without_deletes else parsed.columns,
+        parsed.to_predicate(ids),
+        parsed.to_predicate({name: ids[name] for name in schema.trimmed_key}) if schema.primary_key else None,
+    )
+
+
+def _is_addition() -> pc.Expression:
+    kind = pc.field(ROW_KIND_COLUMN)
+    return kind.is_null() | (kind == 0) | (kind == 2)
+
+
+def _names(columns: Any) -> list[str]:
+    if isinstance(columns, str) or not isinstance(columns, Sequence) or not all(isinstance(c, str) for c in columns):
+        hint = f", here perhaps ['{columns}']" if isinstance(columns, str) else ""
+        raise InvalidArgument(
+            f"columns={columns!r:.80} is no list of column names: give one{hint}.", metadata={"field": "columns"}
+        )
+    return list(columns)
+
+
+def _check_columns(
+    columns: Sequence[str] | None, schema: TableSchema, table_name: str, own: tuple[str, ...]
+) -> tuple[str, ...]:
+    known = schema.arrow.names
+    if columns is None:
+        return tuple(known)
+    names = _names(columns)
+    for place, name in enumerate(names):
+        if name not in known and name not in own:
+            near = difflib.get_close_matches(name, known, n=3, cutoff=0.5) or known[:20]
+            raise InvalidArgument(
+                f"Table {table_name} has no column '{name[:200]}'; near it are {', '.join(near)}. Upper and lower case "
+                "count.",
+                reason="UNKNOWN_COLUMN",
+                metadata={"column": name},
+            )
+        if name in names[:place]:
+            raise InvalidArgument(
+                f"Column '{name}' is asked for twice. Name each column once.", metadata={"column": name}
+            )
+    return tuple(names)

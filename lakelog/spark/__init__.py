@@ -1,0 +1,33 @@
+"""lakelog in Spark: `install` once in a session, then `read_table`, `write`, `write_stream` and `format("lakelog")`.
+
+What is used first is imported first: tasks on executors import this package too, and need little of it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from lakelog.spark.installation import install
+    from lakelog.spark.session import build_session
+    from lakelog.spark.streaming import write_stream
+    from lakelog.spark.table_read import read_table
+    from lakelog.spark.table_write import write
+
+__all__ = ["build_session", "install", "read_table", "write", "write_stream"]
+
+_HOMES: Final = {
+    "build_session": "lakelog.spark.session",
+    "install": "lakelog.spark.installation",
+    "read_table": "lakelog.spark.table_read",
+    "write": "lakelog.spark.table_write",
+    "write_stream": "lakelog.spark.streaming",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(home), name)

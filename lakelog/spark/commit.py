@@ -1,0 +1,208 @@
+"""Committing what tasks have written: one attempt, one commit, and what becomes of the files on every way out.
+
+1. The attempt is opened before the tasks begin, so that its files are known to be in the making.
+2. Only files of task attempts whose result reached the driver are committed, ordered by the number of the task's
+   partition, then as the task wrote them, never by who finished first (SEMANTICS.md 1.3).
+3. The commit is repeated until its outcome is known; it is applied once for (table, writer, identifier).
+4. Files are deleted only when it is certain that no commit has them or ever will: those of an attempt that was given up,
+   of one that lost against an earlier commit of the same identifier, and those that no committed task wrote. On an
+   unknown outcome nothing is deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from lakelog.client.metastore import Metastore
+from lakelog.client.retry import RetryPolicy, call_repeatedly
+from lakelog.clock import RandomIds, SystemClock
+from lakelog.errors import Effect, InvalidArgument, LakelogError
+from lakelog.format.commit import (
+    Change,
+    CommitRequest,
+    Fence,
+    Removal,
+    RemoveEverything,
+    RemovePartitions,
+    RemovePartitionValues,
+)
+from lakelog.format.files import DataFile
+from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.table import TableInfo
+from lakelog.options.values import TableOptions
+from lakelog.overwrite import StaticPartition
+from lakelog.results import WriteResult
+from lakelog.spark.connection import open_table_store
+from lakelog.spark.tasks import WrittenFiles
+
+_COMMIT_TOTAL_S: Final = 30.0
+"""How long a commit with an unknown outcome is repeated beyond what the metastore's client does by itself."""
+
+
+@dataclass(frozen=True)
+class CommitTerms:
+    """By what a commit is known, and what it says besides its rows. Picklable.
+
+    Args:
+        writer: Who commits; None: a new name that nobody else has.
+        identifier: The writer's own number; given if and only if `writer` is.
+        previous_identifier: What the writer's last one must be; -1: none; None: not checked.
+        watermark_ms: Milliseconds since the epoch; None: none.
+        properties: To be remembered with the snapshot.
+        allow_empty: Make a snapshot even without rows.
+        fences: Leases that must still be held.
+    """
+
+    writer: str | None = None
+    identifier: int | None = None
+    previous_identifier: int | None = None
+    watermark_ms: int | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    allow_empty: bool = False
+    fences: tuple[Fence, ...] = ()
+
+    def __post_init__(self) -> None:
+        if (self.writer is None) != (self.identifier is None):
+            missing = "identifier" if self.identifier is None else "writer"
+            raise InvalidArgument(
+                f"A commit that shall be applied once needs both writer= and identifier=; {missing}= is missing.",
+                metadata={"field": missing},
+            )
+        if self.previous_identifier is not None and self.writer is None:
+            raise InvalidArgument(
+                "previous_identifier= says something only together with writer= and identifier=.",
+                metadata={"field": "previous_identifier"},
+            )
+
+
+@dataclass(frozen=True)
+class Overwrite:
+    """What a commit replaces. Picklable.
+
+    Args:
+        static: The partitions with these values; None: see `dynamic`.
+        dynamic: The partitions in which the new rows lie; False, without `static`: everything.
+    """
+
+    static: StaticPartition | None = None
+    dynamic: bool = False
+
+    def to_removal(self, files: Iterable[DataFile]) -> Removal:
+        """What to take away, given the files that come."""
+        if self.static is not None:
+            return RemovePartitionValues(self.static.encoded)
+        if self.dynamic:
+            return RemovePartitions(tuple(sorted({file.partition for file in files})))
+        return RemoveEverything()
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An open attempt to commit to one table. Picklable.
+
+    Args:
+        info: The table.
+        attempt_id: The attempt's id.
+        writer: Who commits.
+    """
+
+    info: TableInfo
+    attempt_id: str
+    writer: str
+
+
+def open_attempt(metastore: Metastore, info: TableInfo, writer: str | None) -> Attempt:
+    """Opens an attempt; a writer without a name gets one that nobody else has."""
+    name = writer or f"spark-{RandomIds().new_id()}"
+    return Attempt(info, metastore.stage_attempt([info.table_uuid], name), name)
+
+
+def commit_attempt(
+    metastore: Metastore,
+    attempt: Attempt,
+    written: Iterable[WrittenFiles],
+    terms: CommitTerms,
+    overwrite: Overwrite | None,
+) -> WriteResult:
+    """Commits what tasks wrote. Blocks until the outcome is known.
+
+    Args:
+        metastore: Who commits.
+        attempt: Open, and whose files they are.
+        written: What each task wrote, in any order, one for a task.
+        terms: By what the commit is known.
+        overwrite: What it replaces; None: it adds.
+
+    Raises:
+        CommitConflict: Another commit changed what this one assumed; nothing happened, and the files are deleted.
+        OutcomeUnknown: The answer was lost; nothing is deleted. Repeating the write under the same writer and identifier
+            is safe.
+    """
+    ordered = sorted(written, key=lambda each: each.partition_id)
+    files = tuple(file for each in ordered for file in each.files)
+    request = _make_request(attempt, files, terms, overwrite)
+    try:
+        answer = call_repeatedly(
+            lambda _: metastore.commit(request),
+            policy=RetryPolicy(),
+            total_s=_COMMIT_TOTAL_S,
+            clock=SystemClock(),
+            draw=random.random,
+        )
+    except LakelogError as error:
+        if error.effect is Effect.NONE:
+            abandon_attempt(metastore, attempt)
+        raise
+    already_applied = answer.attempt_id != attempt.attempt_id
+    # Applied before: that commit has doomed our attempt, so that nothing refers to any of its files. Else what is not
+    # committed was left by task attempts that failed, or did the work of another one a second time.
+    delete_files(attempt, keep=() if already_applied else files)
+    return WriteResult(answer.results[0].snapshot_id, already_applied)
+
+
+def abandon_attempt(metastore: Metastore, attempt: Attempt) -> None:
+    """Gives an attempt up and deletes its files, if it is certain that it is given up; never raises lakelog errors."""
+    try:
+        metastore.abandon_attempt(attempt.attempt_id)
+    except LakelogError:
+        # Open still, or committed after all: its files are not ours to delete. The collector knows the attempt.
+        return
+    delete_files(attempt, keep=())
+
+
+def delete_files(attempt: Attempt, keep: Iterable[DataFile]) -> None:
+    """Deletes an attempt's files but for those to keep; what cannot be deleted, the collector finds."""
+    kept = {file.path for file in keep}
+    store = open_table_store(attempt.info.location)
+    with contextlib.suppress(LakelogError):
+        found = [each.path for each in store.list_objects(f"data/{attempt.attempt_id}")]
+        store.delete_many([path for path in found if path not in kept])
+
+
+def _make_request(
+    attempt: Attempt, files: tuple[DataFile, ...], terms: CommitTerms, overwrite: Overwrite | None
+) -> CommitRequest:
+    info = attempt.info
+    change = Change(
+        table_uuid=info.table_uuid,
+        kind=SnapshotKind.APPEND if overwrite is None else SnapshotKind.OVERWRITE,
+        schema_id=info.schema.schema_id,
+        bucket_count=TableOptions(info.options).bucket_count(bool(info.schema.primary_key)),
+        add_files=files,
+        remove=None if overwrite is None else overwrite.to_removal(files),
+        watermark_ms=terms.watermark_ms,
+        properties=terms.properties,
+        allow_empty=terms.allow_empty,
+    )
+    return CommitRequest(
+        writer=attempt.writer,
+        identifier=terms.identifier or 0,
+        changes=(change,),
+        attempt_id=attempt.attempt_id,
+        previous_identifier=terms.previous_identifier,
+        fences=terms.fences,
+    )

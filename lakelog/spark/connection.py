@@ -1,0 +1,132 @@
+"""How the processes of a Spark application reach the metastore and the files.
+
+The driver program, the short-lived Python processes in which Spark plans and commits data sources (on the driver's
+machine), and the tasks on executors are different processes. The metastore is asked by the first two only; tasks touch
+nothing but files.
+
+What travels between them is where things are, never a secret: the token stays in the environment (`LAKELOG_TOKEN`, set
+before the session is made) or in a file that only its owner can read, and only the file's path travels; executors take
+what S3 asks for from their own environment (`LAKELOG_S3_*`, `AWS_*`). So neither Spark's UI, nor plans, nor confs show
+any of it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from lakelog.client.metastore import Metastore
+from lakelog.config import ConnectSettings, read_connect_settings, read_s3_settings
+from lakelog.errors import InvalidArgument
+from lakelog.storage.store import ObjectStore, open_store
+
+
+@dataclass(frozen=True)
+class SparkConnection:
+    """Where a metastore is and who we are, without a secret. Picklable, hashable.
+
+    Args:
+        target: `host:port`.
+        tls: Whether to use TLS.
+        tls_ca: As of `lakelog.connect`.
+        tls_cert: As of `lakelog.connect`.
+        tls_key: As of `lakelog.connect`.
+        token_file: A file on the driver's machine that holds the token; None: `LAKELOG_TOKEN`, or none.
+    """
+
+    target: str
+    tls: bool
+    tls_ca: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    token_file: str | None = None
+
+
+def make_connection(
+    target: str | None,
+    *,
+    tls: bool | None,
+    tls_ca: str | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+    token: str | None,
+) -> SparkConnection:
+    """Settles a connection in the driver program; arguments as of `lakelog.connect`.
+
+    A token that was given is put into a file that only its owner can read and that goes with the process.
+    """
+    settings = read_connect_settings(
+        os.environ, target=target, tls=tls, tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key, token=token
+    )
+    return SparkConnection(
+        settings.target,
+        settings.tls,
+        _absolute(settings.tls_ca),
+        _absolute(settings.tls_cert),
+        _absolute(settings.tls_key),
+        _keep_token(token) if token else None,
+    )
+
+
+@functools.lru_cache(maxsize=16)
+def open_metastore(connection: SparkConnection) -> Metastore:
+    """The metastore of a connection, one client a process; for the driver's machine. Connects when first used."""
+    # Imported here: tasks on executors use this file too, and never talk to a metastore.
+    from lakelog.client.grpc_metastore import GrpcMetastore
+    from lakelog.client.target import TlsFiles
+
+    settings = _read_settings(connection)
+    files = TlsFiles(settings.tls_ca, settings.tls_cert, settings.tls_key) if settings.tls else None
+    return GrpcMetastore(settings.target, tls=files, token=settings.token)
+
+
+@functools.lru_cache(maxsize=256)
+def open_table_store(location: str) -> ObjectStore:
+    """The store of a table, one a process; runs on executors, where the environment says how to reach S3."""
+    return open_store(location, read_s3_settings(os.environ))
+
+
+def _read_settings(connection: SparkConnection) -> ConnectSettings:
+    token = None
+    if connection.token_file is not None:
+        try:
+            token = Path(connection.token_file).read_text()
+        except OSError as error:
+            raise InvalidArgument(
+                f"The token of {connection.target} cannot be read from {connection.token_file}: {error.strerror}. It goes "
+                "with the program that called lakelog.spark.install: call it again, or set LAKELOG_TOKEN before the "
+                "session is made.",
+                metadata={"field": "token"},
+            ) from error
+    return read_connect_settings(
+        os.environ,
+        target=connection.target,
+        tls=connection.tls,
+        tls_ca=connection.tls_ca,
+        tls_cert=connection.tls_cert,
+        tls_key=connection.tls_key,
+        token=token,
+    )
+
+
+def _absolute(path: str | None) -> str | None:
+    # Other processes may have another working directory.
+    return None if path is None else os.path.abspath(path)
+
+
+def _keep_token(token: str) -> str:
+    descriptor, path = tempfile.mkstemp(prefix="lakelog-token-")  # Made with the mode 0600.
+    with os.fdopen(descriptor, "w") as file:
+        file.write(token)
+    atexit.register(_remove, path)
+    return path
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)

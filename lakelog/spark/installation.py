@@ -1,0 +1,142 @@
+"""What `install` leaves behind in the driver program: the connection of a session and what is kept for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import uuid
+from dataclasses import dataclass
+from typing import Final
+
+import pyspark
+from pyspark.sql import SparkSession
+
+from lakelog.client.metastore import Metastore
+from lakelog.errors import InvalidArgument
+from lakelog.spark.connection import SparkConnection, make_connection, open_metastore
+from lakelog.spark.data_source import register_data_source
+from lakelog.spark.positions import PositionsCache
+
+_OLDEST_SPARK: Final = (4, 2)
+_INSTALLATION_CONF: Final = "spark.lakelog.installation"
+"""Names the installation in a session's conf, since sessions made from this one (those of streams) copy it."""
+
+_FIELD_IDS_CONF: Final = "spark.sql.parquet.fieldId.read.enabled"
+_CACHE_BYTES: Final = 256 << 20
+
+
+@dataclass(frozen=True)
+class Installation:
+    """What belongs to the sessions in which lakelog was installed together.
+
+    Args:
+        connection: Where the metastore is.
+        positions: Superseded positions found before.
+    """
+
+    connection: SparkConnection
+    positions: PositionsCache
+
+    @property
+    def metastore(self) -> Metastore:
+        """The metastore; connects when it is first used."""
+        return open_metastore(self.connection)
+
+
+_INSTALLATIONS: Final[dict[str, Installation]] = {}
+
+
+def install(
+    spark: SparkSession,
+    target: str | None = None,
+    *,
+    token: str | None = None,
+    tls: bool | None = None,
+    tls_ca: str | None = None,
+    tls_cert: str | None = None,
+    tls_key: str | None = None,
+) -> None:
+    """Makes lakelog's tables known to a Spark session: `format("lakelog")`, `read_table`, `write`, `write_stream`.
+
+    Sets `spark.sql.parquet.fieldId.read.enabled`, by which columns are found in files that are older than a rename; it
+    has no effect on reads whose schema has no field ids. A token given here is put into a private file of this process,
+    because Spark would show it otherwise; tokens in `LAKELOG_TOKEN` must be set before the session is made.
+
+    Args:
+        spark: A session of this machine's driver program (not one of Spark Connect), PySpark 4.2 or newer.
+        target: `host:port` of the metastore; by default LAKELOG_TARGET. Executors need not reach it.
+        token: As of `lakelog.connect`, as are the following ones. TLS files must be readable on the driver's machine.
+        tls: See `token`.
+        tls_ca: See `token`.
+        tls_cert: See `token`.
+        tls_key: See `token`.
+
+    Raises:
+        InvalidArgument: The session cannot serve: its kind, version or Python; or the connection's arguments do not fit.
+    """
+    _check_session(spark)
+    connection = make_connection(target, tls=tls, tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key, token=token)
+    name = uuid.uuid4().hex
+    _INSTALLATIONS[name] = Installation(connection, PositionsCache(_CACHE_BYTES))
+    spark.conf.set(_INSTALLATION_CONF, name)
+    spark.conf.set(_FIELD_IDS_CONF, "true")
+    register_data_source(spark, connection)
+
+
+def installation_of(spark: SparkSession) -> Installation:
+    """What was installed in a session, or in the one it was made from.
+
+    Raises:
+        InvalidArgument: Nothing was, or a setting that lakelog needs was taken away since.
+    """
+    found = _INSTALLATIONS.get(spark.conf.get(_INSTALLATION_CONF, "") or "")
+    if found is None:
+        raise InvalidArgument(
+            "lakelog is not installed in this Spark session: call lakelog.spark.install(spark, target) first."
+        )
+    if spark.conf.get(_FIELD_IDS_CONF) != "true":
+        raise InvalidArgument(
+            f"{_FIELD_IDS_CONF} was switched off after lakelog was installed; without it renamed columns would be read "
+            "wrongly. Set it to true."
+        )
+    return found
+
+
+def _check_session(spark: SparkSession) -> None:
+    if not hasattr(spark, "_jsparkSession"):
+        raise InvalidArgument(
+            "This is a session of Spark Connect, in which lakelog cannot run tasks of its own. Use a classic session: "
+            "SparkSession.builder.master(...)."
+        )
+    version = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+    if version < _OLDEST_SPARK:
+        oldest = ".".join(map(str, _OLDEST_SPARK))
+        raise InvalidArgument(
+            f"PySpark is {pyspark.__version__}, and lakelog needs {oldest} or newer: pip install 'pyspark>={oldest}'.",
+            metadata={"version": pyspark.__version__},
+        )
+    _check_workers(spark)
+
+
+def _check_workers(spark: SparkSession) -> None:
+    """Finds out early what otherwise is a ModuleNotFoundError deep inside a failed job."""
+    context = spark.sparkContext
+    if not context.master.startswith("local"):
+        return  # What other machines have is found out there.
+    program = shutil.which(context.pythonExec) or context.pythonExec
+    if os.path.dirname(os.path.abspath(program)) == os.path.dirname(os.path.abspath(sys.executable)):
+        return
+    try:
+        done = subprocess.run([program, "-c", "import lakelog, pyarrow"], capture_output=True, text=True, check=False)
+        problem = done.stderr.strip().splitlines()[-1:] if done.returncode else []
+    except OSError as error:
+        problem = [str(error)]
+    if problem:
+        raise InvalidArgument(
+            f"Spark starts its Python workers with {program}, in which lakelog cannot be used ({problem[0][:200]}). Set "
+            f"the environment variable PYSPARK_PYTHON={sys.executable} before the session is made, or make it with "
+            "lakelog.spark.build_session.",
+            metadata={"field": "PYSPARK_PYTHON", "program": program},
+        )

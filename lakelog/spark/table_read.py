@@ -1,0 +1,92 @@
+"""Reading a table as a DataFrame: planned by the metastore, scanned by Spark's own Parquet reader."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from lakelog.arguments import parse_table_name, to_option_texts
+from lakelog.errors import DataCorrupted, InvalidArgument
+from lakelog.options.values import ScanOptions
+from lakelog.spark.installation import installation_of
+from lakelog.spark.live_rows import scan_live_rows
+from lakelog.spark.planning import check_columns, plan_read, settle_state
+from lakelog.spark.positions import find_superseded, plan_sections
+from lakelog.spark.task_errors import lakelog_errors
+from lakelog.storage.live_file import to_live_files
+
+
+def read_table(
+    spark: SparkSession,
+    name: str,
+    *,
+    columns: Sequence[str] | None = None,
+    filter: str | None = None,  # noqa: A002
+    snapshot_id: int | None = None,
+    timestamp: int | dt.datetime | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> DataFrame:
+    """Returns a table's rows at one snapshot; settled here, the DataFrame shows the same rows whenever it runs.
+
+    The metastore plans; the superseded rows of files that overlap are found here, by a job of one Python task for each
+    group of such files, and remembered for later reads of the session; all else is Spark's Parquet scan, into which
+    Spark pushes the columns and conditions of the query. As with all of Spark's file sources every column is nullable.
+
+    Args:
+        spark: A session in which lakelog is installed.
+        name: `database.table`.
+        columns: Names of the columns to return, in this order; None: all.
+        filter: Spark SQL's condition on the table's columns, by which also partitions, files and row groups are left out
+            where its meaning is clear; the rows are those of `.where(filter)`.
+        snapshot_id: Read the state at this snapshot.
+        timestamp: Read the state at the newest snapshot committed at or before this time: a datetime with a time zone,
+            or milliseconds since the epoch.
+        options: Scan options by key, for instance `{"scan.snapshot-id": "3"}`.
+
+    Raises:
+        InvalidArgument: An argument is not possible; named, with the remedy.
+        NotFound: There is no such table or snapshot.
+        SnapshotExpired: The snapshot is no longer kept.
+        DataCorrupted: A file whose keys had to be looked at is damaged.
+    """
+    installation = installation_of(spark)
+    state = settle_state(snapshot_id, timestamp, ScanOptions(to_option_texts(options or {})))
+    info = installation.metastore.get_table(parse_table_name(name))
+    plan, _ = plan_read(installation.metastore, info, state, filter, time_zone=_time_zone(spark))
+    chosen = check_columns(columns, plan.schema, name)
+    files = to_live_files(plan.files)
+    words = find_superseded(spark, plan_sections(plan, files), installation.positions)
+    try:
+        with lakelog_errors():
+            rows = scan_live_rows(spark, plan.schema, plan.table.location, files, words)
+            if filter is not None:
+                rows = rows.where(filter)
+    except AnalysisException as error:
+        raise _translate(error, filter, name) from error
+    return rows.select(*["`" + each.replace("`", "``") + "`" for each in chosen])
+
+
+def _time_zone(spark: SparkSession) -> str:
+    return spark.conf.get("spark.sql.session.timeZone") or "UTC"
+
+
+def _translate(error: AnalysisException, condition: str | None, name: str) -> Exception:
+    """What Spark says of a condition becomes an error of lakelog; the rest stays Spark's."""
+    text = str(error)
+    if error.getCondition() == "PATH_NOT_FOUND":
+        return DataCorrupted(
+            f"A data file of {name} is missing, though the table refers to it: it was deleted by hand, or Spark does not "
+            f"see the folder where it is. {text[:300]}",
+            reason="FILE_MISSING",
+        )
+    if condition is None:
+        return error
+    return InvalidArgument(
+        f"The filter of {name} is not possible: {text.strip()[:500]}",
+        reason="FILTER_INVALID",
+        metadata={"field": "filter"},
+    )

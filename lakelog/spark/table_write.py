@@ -1,0 +1,154 @@
+"""Writing a DataFrame into a table: rows to their buckets and sorted by Spark, files by Python tasks, one commit."""
+
+from __future__ import annotations
+
+import datetime as dt
+import pickle
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakelog.arguments import parse_table_name, to_epoch_ms, to_option_texts
+from lakelog.errors import InvalidArgument
+from lakelog.format.commit import Fence
+from lakelog.format.rowkind import ROW_KIND_COLUMN
+from lakelog.options.call_options import COMMIT_USER
+from lakelog.options.values import TableOptions, WriteOptions
+from lakelog.results import WriteResult
+from lakelog.spark.commit import Attempt, CommitTerms, Overwrite, abandon_attempt, commit_attempt, open_attempt
+from lakelog.spark.installation import installation_of
+from lakelog.spark.row_layout import bring_to_buckets, bring_to_types
+from lakelog.spark.task_errors import lakelog_errors
+from lakelog.spark.tasks import WRITTEN_SCHEMA, WriteTask, WrittenFiles, row_writer
+from lakelog.spark.write_terms import Mode, Partition, find_applied, kind_source, settle_overwrite
+from lakelog.storage.intake import KindSource
+from lakelog.storage.parquet_writer import plan_file_schema
+from lakelog.storage.routing import to_routing
+
+_BATCH_CONF: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_BATCH_ROWS: Final = 65_536
+"""Rows handed to Python at once; Spark's 10,000 cost a tenth of the speed of a write."""
+_batch_lock = threading.Lock()
+
+
+def write(
+    df: DataFrame,
+    name: str,
+    *,
+    mode: Mode = "append",
+    partition: Partition = None,
+    writer: str | None = None,
+    identifier: int | None = None,
+    previous_identifier: int | None = None,
+    watermark: int | dt.datetime | None = None,
+    properties: Mapping[str, str] | None = None,
+    allow_empty: bool = False,
+    options: Mapping[str, Any] | None = None,
+    fence: Fence | None = None,
+) -> WriteResult:
+    """Writes rows into a table by one commit: either all of them become visible or none. Blocks until it is done.
+
+    Rows of tables with buckets are brought to their buckets and sorted by Spark, then each bucket's become one sorted
+    run; of several rows of one key the last one stays, by the number of its partition in `df` and its place in that,
+    or the one with the highest `sequence.field`. Columns go by name and are cast where no value changes.
+
+    Args:
+        df: The rows. A string column `_row_kind` of `+I -U +U -D` says what they do; without it they are `+I`, unless
+            the table has a `rowkind.field`.
+        name: `database.table`.
+        mode: "append" adds rows, or replaces those of the same key; "delete" deletes by key, and only the key's columns
+            need to be there; "overwrite" replaces the table or partitions of it.
+        partition: Of an overwrite. None: the whole table. A dict of values by partition column, some columns are enough:
+            these partitions; the rows may leave the columns out. "dynamic": the partitions that the rows lie in.
+        writer: With `identifier`: the commit is applied once for them, whoever repeats it (SEMANTICS.md 7.1).
+        identifier: See `writer`.
+        previous_identifier: Refuse the commit where the writer's last one was another; -1: where it was not its first.
+        watermark: Milliseconds since the epoch, or a datetime with a time zone.
+        properties: To be remembered with the snapshot.
+        allow_empty: Make a snapshot even without rows.
+        options: Write options by key.
+        fence: A lease that must still be held when the write is committed.
+
+    Returns:
+        The snapshot, and whether the commit had been applied before.
+
+    Raises:
+        InvalidArgument: An argument, the columns, a type or a value do not fit; named.
+        NotFound: There is no such table.
+        CommitConflict: Another commit changed what this one assumed; nothing happened.
+        Fenced: The lease is another one's now.
+        OutcomeUnknown: The answer was lost: repeat the write with the same `writer` and `identifier`.
+    """
+    spark = df.sparkSession
+    metastore = installation_of(spark).metastore
+    given = WriteOptions(to_option_texts(options or {}))
+    terms = CommitTerms(
+        writer if writer is not None else given.get(COMMIT_USER),
+        identifier,
+        previous_identifier,
+        None if watermark is None else to_epoch_ms(watermark, "watermark"),
+        dict(properties or {}),
+        allow_empty,
+        () if fence is None else (fence,),
+    )
+    info = metastore.get_table(parse_table_name(name))
+    overwrite = settle_overwrite(mode, partition, info, given)
+    _check_streaming(df)
+    applied = find_applied(metastore, info, terms)
+    if applied is not None:
+        return applied
+    attempt = open_attempt(metastore, info, terms.writer)
+    try:
+        written = _run(spark, df, attempt, mode, overwrite)
+    except BaseException:
+        abandon_attempt(metastore, attempt)
+        raise
+    return commit_attempt(metastore, attempt, written, terms, overwrite)
+
+
+def _run(
+    spark: SparkSession, df: DataFrame, attempt: Attempt, mode: str, overwrite: Overwrite | None
+) -> list[WrittenFiles]:
+    info = attempt.info
+    options = TableOptions(info.options)
+    routing = to_routing(info.schema, options)
+    source = kind_source(mode, info, df.columns)
+    if source is KindSource.DELETES and ROW_KIND_COLUMN in df.columns:
+        raise InvalidArgument(
+            f"mode='delete' deletes all rows given, so that a column '{ROW_KIND_COLUMN}' says nothing. Drop it, or use "
+            "mode='append'.",
+            metadata={"column": ROW_KIND_COLUMN},
+        )
+    static = None if overwrite is None else overwrite.static
+    columns = info.schema.arrow if source is KindSource.INSERTS else plan_file_schema(info.schema, with_row_kind=False)
+    by_bucket = routing.bucket_count > 0
+    task = WriteTask(str(info.name), info.location, info.schema, options, attempt.attempt_id, source, by_bucket, static)
+    with lakelog_errors(), _large_batches(spark):
+        rows = bring_to_types(df, columns, static)
+        if by_bucket:
+            rows = bring_to_buckets(rows, info.schema, routing)
+        found = rows.mapInArrow(row_writer(task), WRITTEN_SCHEMA).collect()
+    return [pickle.loads(row["written"]) for row in found]
+
+
+@contextmanager
+def _large_batches(spark: SparkSession) -> Iterator[None]:
+    """Larger Arrow batches for this write; the session has its own setting again afterwards."""
+    with _batch_lock:
+        before = spark.conf.get(_BATCH_CONF) or "10000"
+        spark.conf.set(_BATCH_CONF, str(max(int(before), _BATCH_ROWS)))
+    try:
+        yield
+    finally:
+        spark.conf.set(_BATCH_CONF, before)
+
+
+def _check_streaming(df: DataFrame) -> None:
+    if df.isStreaming:
+        raise InvalidArgument(
+            "The DataFrame is a stream, which has no end to commit at. Use lakelog.spark.write_stream, or "
+            "df.writeStream.format('lakelog')."
+        )

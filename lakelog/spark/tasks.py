@@ -1,0 +1,202 @@
+"""What runs in Spark's Python workers on executors: finding superseded positions, casting rows, writing files.
+
+Tasks touch files only, never the metastore. They may run twice, at once, or after their driver died: so file names carry
+the task attempt, what a task returns names its files, and a task that fails deletes its own.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark import TaskContext
+
+from lakelog.errors import InternalError
+from lakelog.format.cast import cast_batch
+from lakelog.format.files import DataFile
+from lakelog.format.rowkind import ROW_KIND_COLUMN
+from lakelog.format.schema import TableSchema
+from lakelog.options.values import TableOptions
+from lakelog.overwrite import StaticPartition
+from lakelog.spark.connection import open_table_store
+from lakelog.spark.task_errors import told_to_driver
+from lakelog.storage.intake import Intake, KindSource
+from lakelog.storage.live_file import LiveFile
+from lakelog.storage.superseded import MergePolicy, find_superseded_positions
+from lakelog.storage.table_writer import TableWriter
+
+Words = npt.NDArray[np.int64]
+"""A bit for each row of a file, set where the row is superseded: position p is bit p % 64 of word p // 64."""
+
+BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+WRITTEN_SCHEMA = "task int, written binary"
+"""What a write task returns: its partition's number, and a pickled `WrittenFiles`."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """Files of one bucket whose keys overlap, oldest first, or one file that holds deletes.
+
+    Args:
+        location: The table's location.
+        files: As of the plan.
+        schema: What to read with.
+        policy: What decides between rows of one key.
+    """
+
+    location: str
+    files: tuple[LiveFile, ...]
+    schema: TableSchema
+    policy: MergePolicy
+
+
+def find_superseded_words(section: Section) -> list[Words | None]:
+    """Finds the rows of a section that a read leaves out, for each file; None: none. Runs on executors."""
+    with told_to_driver():
+        store = open_table_store(section.location)
+        found = find_superseded_positions(store, section.files, section.schema, section.policy)
+        return [
+            None if positions is None else pack_positions(positions, file.row_count)
+            for positions, file in zip(found, section.files, strict=True)
+        ]
+
+
+def pack_positions(positions: npt.NDArray[np.int64], row_count: int) -> Words:
+    """Packs row positions into words. Pure."""
+    marks = np.zeros(-(-row_count // 64) * 64, np.bool_)
+    marks[positions] = True
+    return np.packbits(marks, bitorder="little").view(np.int64)
+
+
+@dataclass(frozen=True)
+class RowConversion:
+    """How rows of any types become rows of the table before they are shuffled.
+
+    Args:
+        schema: The columns to make, with canonical types.
+        static: A partition that all rows must lie in; columns that the rows lack are filled in. None: any.
+    """
+
+    schema: pa.Schema
+    static: StaticPartition | None
+
+
+def converter(conversion: RowConversion) -> BatchFunction:
+    """A function for `mapInArrow` that brings rows to the table's columns; a `_row_kind` column passes through."""
+
+    def convert(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with told_to_driver():
+            for batch in batches:
+                kinds = batch.column(ROW_KIND_COLUMN) if ROW_KIND_COLUMN in batch.schema.names else None
+                rows = batch if kinds is None else batch.drop_columns([ROW_KIND_COLUMN])
+                if conversion.static is not None:
+                    rows = conversion.static.fill_in(rows)
+                rows = cast_batch(rows, conversion.schema)
+                yield rows if kinds is None else rows.append_column(ROW_KIND_COLUMN, kinds)
+
+    return convert
+
+
+@dataclass(frozen=True)
+class WriteTask:
+    """What a task must know to write rows into a table.
+
+    Args:
+        table_name: For messages.
+        location: The table's location.
+        schema: What to write with.
+        options: The table's.
+        attempt_id: Whose files they are.
+        source: Where the rows' kinds come from.
+        by_bucket: Whether the number of a task's partition is the bucket of all of its rows.
+        static: A partition that all rows must lie in; None: any.
+    """
+
+    table_name: str
+    location: str
+    schema: TableSchema
+    options: TableOptions
+    attempt_id: str
+    source: KindSource
+    by_bucket: bool
+    static: StaticPartition | None = None
+
+
+@dataclass(frozen=True)
+class WrittenFiles:
+    """What a task wrote, in the order that the commit must list.
+
+    Args:
+        partition_id: The number of the task's partition: the first part of a row's place in the commit.
+        files: Its files.
+        row_count: Rows taken.
+    """
+
+    partition_id: int
+    files: tuple[DataFile, ...]
+    row_count: int
+
+
+def write_rows(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> WrittenFiles:
+    """Writes the rows of one task. Runs on executors; bounded memory; on failure its files are deleted.
+
+    Raises:
+        InvalidArgument: Rows do not fit the table.
+        InternalError: A row came to a task that is not its bucket's.
+    """
+    context = TaskContext.get()
+    if context is None:
+        raise InternalError("Rows can be written inside Spark's tasks only.")
+    partition_id = context.partitionId()
+    intake = Intake(task.table_name, task.schema, task.options)
+    writer = TableWriter(
+        open_table_store(task.location),
+        task.schema,
+        task.options,
+        task.attempt_id,
+        # The attempt of the task, so that a doubled or repeated one never meets files of the same name.
+        name_prefix=f"{partition_id:05d}-{context.taskAttemptId()}-",
+    )
+    try:
+        for batch in batches:
+            rows = batch if task.static is None else task.static.fill_in(batch)
+            table, kinds = intake.take(rows, task.source)
+            if table.num_rows:
+                writer.write(table, kinds)
+        files = writer.finish()
+        _check_buckets(task, partition_id, files)
+    except BaseException:
+        writer.abort()
+        raise
+    return WrittenFiles(partition_id, files, writer.row_count)
+
+
+def row_writer(task: WriteTask) -> BatchFunction:
+    """A function for `mapInArrow` that writes its rows and returns one row of `WRITTEN_SCHEMA`."""
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with told_to_driver():
+            written = write_rows(task, batches)
+        yield pa.RecordBatch.from_arrays(
+            [pa.array([written.partition_id], pa.int32()), pa.array([pickle.dumps(written)], pa.binary())],
+            names=["task", "written"],
+        )
+
+    return write
+
+
+def _check_buckets(task: WriteTask, partition_id: int, files: Sequence[DataFile]) -> None:
+    """The writer has put each row to its bucket by numpy; Spark must have found the same by its own hash."""
+    strange = [file.bucket for file in files if file.bucket != partition_id] if task.by_bucket else []
+    if strange:
+        raise InternalError(
+            f"Spark brought rows of bucket {strange[0]} of {task.table_name} to the task of bucket {partition_id}: its "
+            "hash or its shuffle differs from what this version of lakelog knows. Nothing was committed. Please report "
+            "it with the version of Spark.",
+            metadata={"table": task.table_name},
+        )

@@ -1,0 +1,82 @@
+"""What a write means: what it replaces, where its kinds come from, whether it was done before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from lakelog.client.metastore import Metastore
+from lakelog.errors import InvalidArgument
+from lakelog.format.rowkind import ROW_KIND_COLUMN
+from lakelog.format.table import TableInfo
+from lakelog.options.call_options import DYNAMIC_PARTITION_OVERWRITE
+from lakelog.options.table_options import ROWKIND_FIELD
+from lakelog.options.values import TableOptions, WriteOptions
+from lakelog.overwrite import to_static_partition
+from lakelog.results import WriteResult
+from lakelog.spark.commit import CommitTerms, Overwrite
+from lakelog.storage.intake import KindSource
+
+Mode = Literal["append", "delete", "overwrite"]
+Partition = Mapping[str, Any] | Literal["dynamic"] | None
+
+
+def settle_overwrite(mode: str, partition: Partition, info: TableInfo, options: WriteOptions) -> Overwrite | None:
+    """What a write replaces; None: nothing. InvalidArgument for arguments that say nothing together."""
+    if mode not in ("append", "delete", "overwrite"):
+        raise InvalidArgument(
+            f"mode={mode!r:.80} is not possible: give 'append', 'delete' or 'overwrite'.", metadata={"field": "mode"}
+        )
+    if mode != "overwrite":
+        if partition is not None:
+            raise InvalidArgument(
+                f"partition= says what an overwrite replaces, and mode is '{mode}'. Leave it out, or use "
+                "mode='overwrite'.",
+                metadata={"field": "partition"},
+            )
+        if mode == "delete" and not info.schema.primary_key:
+            raise InvalidArgument(
+                f"Table {info.name} is an append table without a primary key, so the rows to delete cannot be found. Use "
+                "mode='overwrite' to replace partitions.",
+                metadata={"table": str(info.name)},
+            )
+        return None
+    by_option = DYNAMIC_PARTITION_OVERWRITE.key in options.given() and options.get(DYNAMIC_PARTITION_OVERWRITE)
+    if partition is None:
+        return Overwrite(dynamic=bool(by_option and info.schema.partition_by))
+    if isinstance(partition, str):
+        if partition != "dynamic":
+            raise InvalidArgument(
+                f"partition='{partition[:80]}' is not possible: give a dict such as {{'dt': '2024-05-01'}}, 'dynamic', "
+                "or None for the whole table.",
+                metadata={"field": "partition"},
+            )
+        if not info.schema.partition_by:
+            raise InvalidArgument(
+                f"Table {info.name} has no partitions, so 'dynamic' would replace nothing or everything. Leave partition "
+                "out to replace the whole table.",
+                metadata={"field": "partition"},
+            )
+        return Overwrite(dynamic=True)
+    return Overwrite(static=to_static_partition(partition, info))
+
+
+def find_applied(metastore: Metastore, info: TableInfo, terms: CommitTerms) -> WriteResult | None:
+    """The result of a commit that was the writer's last one, so that a replay need not write its rows again.
+
+    Only saves work: what was applied earlier, or meanwhile, the commit itself finds out.
+    """
+    if terms.writer is None:
+        return None
+    progress = metastore.get_writer_progress(terms.writer, info.table_uuid)
+    if progress.last_identifier is None or progress.last_identifier != terms.identifier:
+        return None
+    return WriteResult(progress.snapshot_id, True)
+
+
+def kind_source(mode: str, info: TableInfo, columns: Sequence[str]) -> KindSource:
+    """Where the kinds of the rows of a write come from. Pure."""
+    if mode == "delete":
+        return KindSource.DELETES
+    said = ROW_KIND_COLUMN in columns or TableOptions(info.options).get(ROWKIND_FIELD) is not None
+    return KindSource.COLUMN if said else KindSource.INSERTS

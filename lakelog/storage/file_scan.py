@@ -1,0 +1,212 @@
+"""Reading many live files as one stream of rows: superseded rows left out, filtered, projected, in bounded memory.
+
+The order of the rows is that of the plan: by partition and bucket, then by the files' order. Three kinds of work run
+ahead of the reader, each in its own bounded window: superseded positions of the next bucket, footers of the next files,
+row groups.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakelog.format.predicate import Predicate
+from lakelog.format.rowkind import ROW_KIND_COLUMN, decode_kinds
+from lakelog.format.schema import TableSchema
+from lakelog.storage.live_file import LiveFile
+from lakelog.storage.lookahead import look_ahead
+from lakelog.storage.parquet_reader import DataFileReader
+from lakelog.storage.row_groups import pick_row_groups
+from lakelog.storage.store import ObjectStore
+from lakelog.storage.superseded import MergePolicy, SupersededCache, find_superseded_positions
+
+_BUCKETS_AHEAD: Final = 2
+_FOOTERS_AHEAD: Final = 8
+SNAPSHOT_ID_COLUMN: Final = "_snapshot_id"
+
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ScanColumns:
+    """What is read and what is returned.
+
+    Args:
+        read: Columns to read, those of the filter included.
+        returned: Names of the columns to return, in order; `_row_kind` and `_snapshot_id` may be among them.
+        filter: Which rows to return; None: all.
+        filter_columns: Names of the columns that the filter uses. They are decoded first, the others only of row
+            groups in which a row is returned.
+        predicate: A weaker condition that leaves out row groups.
+        key_predicate: A weaker condition on key columns only; rows that do not fulfil it need not be merged.
+    """
+
+    read: tuple[pa.Field, ...]
+    returned: tuple[str, ...]
+    filter: pc.Expression | None = None
+    filter_columns: tuple[str, ...] = ()
+    predicate: Predicate | None = None
+    key_predicate: Predicate | None = None
+
+
+@dataclass(frozen=True)
+class FileScan:
+    """A read of some live files. Everything but the cache is immutable; may be iterated several times.
+
+    Args:
+        store: Where they are.
+        files: In a plan's order.
+        schema: What to read with.
+        columns: What to read and return.
+        policy: How rows of one key are merged; None: all rows are returned as they are.
+        cache: For superseded positions.
+        threads: That read at once.
+    """
+
+    store: ObjectStore
+    files: Sequence[LiveFile]
+    schema: TableSchema
+    columns: ScanColumns
+    policy: MergePolicy | None = None
+    cache: SupersededCache | None = None
+    threads: int = field(default_factory=pa.cpu_count)
+
+    @property
+    def returned_schema(self) -> pa.Schema:
+        """The columns that are returned."""
+        by_name = {each.name: each for each in self.columns.read} | _OWN_FIELDS
+        return pa.schema([by_name[name].remove_metadata() for name in self.columns.returned])
+
+    def read_batches(self) -> Iterator[pa.RecordBatch]:
+        """Reads the rows; at most about `threads` + 1 row groups are in memory.
+
+        Yields:
+            Batches with the columns of `returned_schema`, none of them empty.
+
+        Raises:
+            DataCorrupted: A file is damaged or missing; named.
+        """
+        with ThreadPoolExecutor(self.threads, thread_name_prefix="lakelog-read") as pool:
+            try:
+                opened = look_ahead(pool, self._open, self._files_to_read(pool), _FOOTERS_AHEAD)
+                groups = ((file, group) for file in opened for group in file.groups)
+                for batches in look_ahead(pool, self._read_group, groups, self.threads + 1):
+                    yield from batches
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    def count_rows(self) -> int:
+        """Counts the rows that `read_batches` gives; reads no more than merging and filter need."""
+        if self.columns.filter is not None:
+            return sum(batch.num_rows for batch in self.read_batches())
+        with ThreadPoolExecutor(self.threads, thread_name_prefix="lakelog-read") as pool:
+            return sum(
+                file.row_count - (0 if left_out is None else len(left_out))
+                for file, left_out in self._files_to_read(pool)
+            )
+
+    def _files_to_read(self, pool: ThreadPoolExecutor) -> Iterator[tuple[LiveFile, Positions | None]]:
+        if self.policy is None:
+            yield from ((file, None) for file in self.files)
+            return
+        buckets = [list(group) for _, group in itertools.groupby(self.files, lambda f: (f.partition, f.bucket))]
+        for found in look_ahead(pool, self._merge, buckets, _BUCKETS_AHEAD):
+            yield from found
+
+    def _merge(self, files: list[LiveFile]) -> list[tuple[LiveFile, Positions | None]]:
+        assert self.policy is not None
+        found = find_superseded_positions(
+            self.store, files, self.schema, self.policy, key_predicate=self.columns.key_predicate, cache=self.cache
+        )
+        return list(zip(files, found, strict=True))
+
+    def _open(self, item: tuple[LiveFile, Positions | None]) -> _OpenedFile:
+        file, left_out = item
+        if left_out is not None and len(left_out) == file.row_count:
+            return _OpenedFile(file, left_out, [], None)
+        with DataFileReader(self.store, file) as reader:
+            groups = pick_row_groups(reader, self.schema.arrow, self.columns.predicate)
+            return _OpenedFile(file, left_out, groups, reader.metadata)
+
+    def _read_group(self, item: tuple[_OpenedFile, int]) -> list[pa.RecordBatch]:
+        opened, group = item
+        with DataFileReader(self.store, opened.file, opened.metadata) as reader:
+            start, end = (int(bound) for bound in reader.row_group_starts[group : group + 2])
+            kept = np.ones(end - start, bool)
+            if opened.left_out is not None:
+                first, last = np.searchsorted(opened.left_out, (start, end))
+                kept[opened.left_out[first:last] - start] = False
+            fields = self.columns.read
+            if self.columns.filter is not None:
+                fields = tuple(each for each in fields if each.name not in self.columns.filter_columns)
+                tested = self._read_fields(reader, group, set(self.columns.filter_columns))
+                kept &= _matches(tested, len(kept), self.columns.filter)
+            if not kept.any():
+                return []
+            rows = self._read_fields(reader, group, {each.name for each in fields})
+        if self.columns.filter is not None:
+            rows = _join(tested, rows)
+        if rows.num_columns == 0:
+            return [pa.RecordBatch.from_struct_array(pa.array([{}] * int(kept.sum()), pa.struct([])))]
+        if not kept.all():
+            rows = rows.filter(pa.array(kept))
+        return [self._project(batch, opened.file) for batch in rows.to_batches() if batch.num_rows]
+
+    def _read_fields(self, reader: DataFileReader, group: int, names: set[str]) -> pa.Table:
+        mapping = reader.map_columns([each for each in self.columns.read if each.name in names])
+        if not mapping.fields:
+            return pa.table({})
+        return pa.Table.from_batches(list(reader.read_batches([group], mapping)), mapping.schema)
+
+    def _project(self, batch: pa.RecordBatch, file: LiveFile) -> pa.RecordBatch:
+        schema = self.returned_schema
+        if len(schema) == 0:
+            return batch.select([])
+        return pa.RecordBatch.from_arrays([self._column(batch, name, file) for name in schema.names], schema=schema)
+
+    def _column(self, batch: pa.RecordBatch, name: str, file: LiveFile) -> pa.Array:
+        if name == ROW_KIND_COLUMN:
+            # Files whose rows are all +I have no such column.
+            return decode_kinds(batch.column(name).fill_null(0))
+        if name == SNAPSHOT_ID_COLUMN:
+            return pa.repeat(pa.scalar(file.added_snapshot, pa.int64()), batch.num_rows)
+        return batch.column(name)
+
+
+_OWN_FIELDS: Final = {
+    ROW_KIND_COLUMN: pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False),
+    SNAPSHOT_ID_COLUMN: pa.field(SNAPSHOT_ID_COLUMN, pa.int64(), nullable=False),
+}
+
+
+_PLACE: Final = "\x00place"
+
+
+def _matches(rows: pa.Table, row_count: int, condition: pc.Expression) -> npt.NDArray[np.bool_]:
+    """Which rows fulfil a condition; the table has the columns that it uses, which may be none."""
+    matches = np.zeros(row_count, bool)
+    numbered = pa.table([pa.array(np.arange(row_count)), *rows.columns], names=[_PLACE, *rows.schema.names])
+    matches[numbered.filter(condition).column(_PLACE).to_numpy()] = True
+    return matches
+
+
+def _join(left: pa.Table, right: pa.Table) -> pa.Table:
+    """The columns of two tables of the same rows; either may have none."""
+    return pa.table([*left.columns, *right.columns], names=[*left.schema.names, *right.schema.names])
+
+
+@dataclass(frozen=True)
+class _OpenedFile:
+    file: LiveFile
+    left_out: Positions | None
+    groups: list[int]
+    metadata: pq.FileMetaData | None

@@ -1,0 +1,40 @@
+"""Doing the next pieces of work while the results of the first ones are used."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def look_ahead(
+    executor: Executor, work: Callable[[Item], Result], items: Iterable[Item], window: int
+) -> Iterator[Result]:
+    """Applies `work` to the items in the threads of an executor, at most `window` of them ahead of the reader.
+
+    Args:
+        executor: Whose threads do the work; the work itself must not wait for others in it.
+        work: Applied to each item.
+        items: Taken as they are needed, in the reader's thread.
+        window: How many results may be under way or wait, at least 1; it bounds the memory they take.
+
+    Yields:
+        The results in the order of the items. A failure is raised in its place. When the reader stops early, what has
+        not begun is dropped.
+    """
+    ahead: deque[Future[Result]] = deque()
+    source = iter(items)
+    try:
+        for item in source:
+            ahead.append(executor.submit(work, item))
+            if len(ahead) >= window:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
+    finally:
+        for waiting in ahead:
+            waiting.cancel()

@@ -1,0 +1,87 @@
+"""Leaving out row groups: what a file's footer says of them against a predicate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import types as pt
+
+from lakelog.format.keys import encode_values
+from lakelog.format.predicate import AllOf, AnyOf, Predicate
+from lakelog.format.prune import ColumnBounds, may_match
+from lakelog.format.schema import field_id
+from lakelog.storage.parquet_reader import DataFileReader, translated
+
+
+def pick_row_groups(reader: DataFileReader, fields: pa.Schema, predicate: Predicate | None) -> list[int]:
+    """Returns the row groups of a file that may hold a matching row, rising.
+
+    Args:
+        reader: The open file.
+        fields: The table's columns with ids; the predicate's values have their types.
+        predicate: What rows must fulfil; None: all row groups.
+    """
+    metadata = reader.metadata
+    groups = range(metadata.num_row_groups)
+    if predicate is None or len(groups) == 0:
+        return list(groups)
+    wanted = _field_ids(predicate)
+    columns: dict[int, ColumnBounds] = {}
+    for field in fields:
+        if field_id(field) in wanted and not _is_unsure(field.type):
+            # By id: a column of the same name may be another one that was dropped since.
+            leaves = reader.map_columns([field]).leaf_columns
+            if leaves:
+                with translated(reader.name):
+                    columns[field_id(field)] = _read_bounds(metadata, leaves[0], field.type)
+    counts = pa.array(np.diff(reader.row_group_starts), pa.int64())
+    return np.flatnonzero(may_match(predicate, columns, counts)).tolist()
+
+
+def _is_unsure(data_type: pa.DataType) -> bool:
+    """Whether a footer's bounds may be wrong for us: they are silent about NaN, and lists have none as a whole."""
+    return bool(pt.is_floating(data_type) or pt.is_nested(data_type))
+
+
+def _field_ids(predicate: Predicate) -> set[int]:
+    if isinstance(predicate, AllOf | AnyOf):
+        return {found for operand in predicate.operands for found in _field_ids(operand)}
+    return {predicate.field_id}
+
+
+def _read_bounds(metadata: pq.FileMetaData, place: int, data_type: pa.DataType) -> ColumnBounds:
+    """What the footer says of one single-valued column in each row group."""
+    bounds: list[tuple[bytes | None, bytes | None, int | None]] = []
+    for group in range(metadata.num_row_groups):
+        statistics = metadata.row_group(group).column(place).statistics
+        if statistics is None or not statistics.has_null_count:
+            bounds.append((None, None, None))
+        elif not statistics.has_min_max:
+            bounds.append((None, None, statistics.null_count))
+        else:
+            lowest, highest = (_encode(value, data_type) for value in (statistics.min_raw, statistics.max_raw))
+            bounds.append((lowest, highest, statistics.null_count))
+    lowers, uppers, nulls = zip(*bounds, strict=True)
+    return ColumnBounds(pa.array(lowers, pa.binary()), pa.array(uppers, pa.binary()), pa.array(nulls, pa.int64()))
+
+
+def _encode(raw: Any, data_type: pa.DataType) -> bytes | None:
+    """The encoding of a bound as Parquet stores it; None where the file has the column in a form not known here."""
+    if pt.is_boolean(data_type) and isinstance(raw, bool):
+        return _encode_one(pa.array([raw]))
+    if pt.is_string(data_type) or pt.is_binary(data_type):
+        return _encode_one(pa.array([raw], pa.binary())) if isinstance(raw, bytes) else None
+    if pt.is_decimal(data_type):
+        unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
+        words = unscaled.to_bytes(16, "little", signed=True)
+        return _encode_one(pa.Array.from_buffers(data_type, 1, [None, pa.py_buffer(words)]))
+    # Integers, days and microseconds have one encoding, whatever their width.
+    return _encode_one(pa.array([raw], pa.int64())) if isinstance(raw, int) else None
+
+
+def _encode_one(value: pa.Array) -> bytes:
+    encoded: bytes = encode_values(value)[0].as_py()
+    return encoded

@@ -1,0 +1,413 @@
+"""A table as a user of the SDK holds it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakelog.arguments import to_option_texts
+from lakelog.errors import InvalidArgument, NotFound
+from lakelog.format.plan import AtSnapshot, PlanRequest
+from lakelog.format.schema import TableSchema
+from lakelog.format.table import TableInfo
+from lakelog.listings import to_files_table, to_snapshots_table
+from lakelog.results import WriteResult
+from lakelog.scan import Scan, check_limit, plan_changes, plan_scan
+from lakelog.transaction import CommitIdentity, Transaction, TransactionTable, make_note
+
+if TYPE_CHECKING:
+    from lakelog.catalog import Catalog
+
+_SNAPSHOT_PAGE = 10_000
+
+
+class Table:
+    """A table; `Catalog.table` and `Catalog.create_table` make it. Threads may share it; it pickles with its catalog.
+
+    A handle stays with the table it was made for: when that is dropped, also when another one gets its name, every use
+    raises NotFound. Options and schema are looked up anew for every read and write.
+
+    All writes take `writer` and `identifier`: the commit is applied once for them, whoever repeats it, however late
+    (SEMANTICS.md 7.1); `previous_identifier` also refuses a gap in a writer's numbers. `watermark` (milliseconds since
+    the epoch, or a datetime with a time zone) never makes the table's watermark fall, `properties` are remembered with
+    the snapshot, and `allow_empty` makes a snapshot even without rows. A write raises InvalidArgument where the rows do
+    not fit, with a line for each column that does not; CommitConflict where another commit came first; OutcomeUnknown
+    where the answer was lost: repeat it with the same `writer` and `identifier` then. Whatever it raises, either all of
+    its rows are visible or none.
+    """
+
+    def __init__(self, catalog: Catalog, info: TableInfo) -> None:
+        self._catalog = catalog
+        self._info = info
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Table, (self._catalog, self._info))
+
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{field.name}: {field.type}" for field in list(self._info.schema.arrow)[:20])
+        more = "" if len(self._info.schema.arrow) <= 20 else ", ..."
+        key = f", primary key {', '.join(self.primary_key)}" if self.primary_key else ""
+        parts = f", partitioned by {', '.join(self.partition_by)}" if self.partition_by else ""
+        return f"<table {self.name} ({columns}{more}){key}{parts}>"
+
+    # What it is
+
+    @property
+    def name(self) -> str:
+        """Its full name, `database.table`."""
+        return str(self._info.name)
+
+    @property
+    def uuid(self) -> str:
+        """Its identity: 32 hexadecimal digits; another table of the same name has another one."""
+        return self._info.table_uuid
+
+    @property
+    def location(self) -> str:
+        """The URI of the folder with its files."""
+        return self._info.location
+
+    @property
+    def comment(self) -> str:
+        """What it is for; may be empty."""
+        return self._info.comment
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns."""
+        return pa.schema([field.remove_metadata() for field in self._info.schema.arrow])
+
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        """Names of the primary key's columns; empty for an append table."""
+        return self._info.schema.primary_key
+
+    @property
+    def partition_by(self) -> tuple[str, ...]:
+        """Names of the partition columns; empty for none."""
+        return self._info.schema.partition_by
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The options that were given, by key, as of the last call that asked the metastore."""
+        return dict(self._info.options)
+
+    def alter(self, *, set: Mapping[str, Any] | None = None, unset: Sequence[str] = ()) -> Table:  # noqa: A002
+        """Changes options that may change.
+
+        Args:
+            set: New values by key.
+            unset: Keys that shall have their defaults again.
+
+        Returns:
+            The table itself.
+
+        Raises:
+            InvalidArgument: An unknown option, a wrong value, or one that may not change, with the reason.
+        """
+        if isinstance(unset, str):
+            raise InvalidArgument(f"unset='{unset}' is one text: give a list of keys, here ['{unset}'].")
+        self._info = self._ask(
+            lambda: self._catalog.metastore.alter_table(
+                self.uuid, set_options=to_option_texts(set or {}), unset_options=tuple(unset)
+            )
+        )
+        return self
+
+    # Writing
+
+    def append(
+        self,
+        data: Any,
+        *,
+        writer: str | None = None,
+        identifier: int | None = None,
+        previous_identifier: int | None = None,
+        watermark: int | dt.datetime | None = None,
+        properties: Mapping[str, str] | None = None,
+        allow_empty: bool = False,
+    ) -> WriteResult:
+        """Adds rows to a table without a primary key.
+
+        Args:
+            data: Anything with the Arrow C stream interface (pyarrow, polars, pandas, duckdb), or an iterator of
+                such things, which is read piece by piece in bounded memory.
+            writer: See the class, as for the following ones.
+            identifier: See the class.
+            previous_identifier: See the class.
+            watermark: See the class.
+            properties: See the class.
+            allow_empty: See the class.
+        """
+        identity = CommitIdentity(writer, identifier, previous_identifier)
+        return self._write(lambda part: part.append(data), identity, watermark, properties, allow_empty)
+
+    def upsert(
+        self,
+        data: Any,
+        *,
+        writer: str | None = None,
+        identifier: int | None = None,
+        previous_identifier: int | None = None,
+        watermark: int | dt.datetime | None = None,
+        properties: Mapping[str, str] | None = None,
+        allow_empty: bool = False,
+    ) -> WriteResult:
+        """Adds rows to a table with a primary key, or replaces those of the same key; arguments as of `append`.
+
+        Of several rows of one key the last one stays, or the one with the highest `sequence.field`.
+        """
+        identity = CommitIdentity(writer, identifier, previous_identifier)
+        return self._write(lambda part: part.upsert(data), identity, watermark, properties, allow_empty)
+
+    def delete(
+        self,
+        keys: Any,
+        *,
+        writer: str | None = None,
+        identifier: int | None = None,
+        previous_identifier: int | None = None,
+        watermark: int | dt.datetime | None = None,
+        properties: Mapping[str, str] | None = None,
+        allow_empty: bool = False,
+    ) -> WriteResult:
+        """Deletes rows by their key; keys without a row are no error. Arguments as of `append`.
+
+        Args:
+            keys: As `data` of `append`; only the columns of the primary key (and those of `sequence.field`, which
+                decide also here) need to be there.
+            writer: See the class, as for the following ones.
+            identifier: See the class.
+            previous_identifier: See the class.
+            watermark: See the class.
+            properties: See the class.
+            allow_empty: See the class.
+        """
+        identity = CommitIdentity(writer, identifier, previous_identifier)
+        return self._write(lambda part: part.delete(keys), identity, watermark, properties, allow_empty)
+
+    def write(
+        self,
+        data: Any,
+        *,
+        writer: str | None = None,
+        identifier: int | None = None,
+        previous_identifier: int | None = None,
+        watermark: int | dt.datetime | None = None,
+        properties: Mapping[str, str] | None = None,
+        allow_empty: bool = False,
+    ) -> WriteResult:
+        """Writes rows of all kinds, as a column `_row_kind` of `+I -U +U -D` says, or the table's `rowkind.field`.
+
+        Arguments as of `append`. `-U` and `-D` remove the row of their key and need no more than the key.
+        """
+        identity = CommitIdentity(writer, identifier, previous_identifier)
+        return self._write(lambda part: part.write(data), identity, watermark, properties, allow_empty)
+
+    def overwrite(
+        self,
+        data: Any,
+        partition: Mapping[str, Any] | str | None = None,
+        *,
+        writer: str | None = None,
+        identifier: int | None = None,
+        previous_identifier: int | None = None,
+        watermark: int | dt.datetime | None = None,
+        properties: Mapping[str, str] | None = None,
+        allow_empty: bool = False,
+    ) -> WriteResult:
+        """Replaces what is in the table, or in partitions of it, when the commit takes effect (SEMANTICS.md 7.2).
+
+        Args:
+            data: As of `append`; no rows empty what is named.
+            partition: None: the whole table. A dict of values by partition column, some columns are enough: these
+                partitions; the rows may leave the columns out. "dynamic": the partitions that the rows lie in.
+            writer: See the class, as for the following ones.
+            identifier: See the class.
+            previous_identifier: See the class.
+            watermark: See the class.
+            properties: See the class.
+            allow_empty: See the class.
+        """
+        identity = CommitIdentity(writer, identifier, previous_identifier)
+        return self._write(lambda part: part.overwrite(data, partition), identity, watermark, properties, allow_empty)
+
+    # Reading
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | None = None,  # noqa: A002
+        limit: int | None = None,
+        *,
+        snapshot_id: int | None = None,
+        timestamp: int | dt.datetime | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Scan:
+        """Plans a read of the table; all arguments are checked here, and the snapshot is settled.
+
+        Args:
+            columns: Names of the columns to return, in this order; None: all.
+            filter: An SQL condition, for instance `price > 9.5 AND dt = DATE '2024-05-01'`.
+            limit: At most so many rows.
+            snapshot_id: Read the state at this snapshot.
+            timestamp: Read the state at the newest snapshot committed at or before this time: a datetime with a time
+                zone, or milliseconds since the epoch.
+            options: Scan options by key, for instance `{"scan.snapshot-id": "3"}`.
+
+        Raises:
+            InvalidArgument: An argument is not possible; named, with the remedy.
+            NotFound: There is no such snapshot, or the table was dropped.
+            SnapshotExpired: The snapshot is no longer kept.
+        """
+        return self._ask(
+            lambda: plan_scan(
+                self._catalog,
+                self._info,
+                columns=columns,
+                filter=filter,
+                limit=limit,
+                snapshot_id=snapshot_id,
+                timestamp=timestamp,
+                options=options,
+            )
+        )
+
+    def changes(
+        self,
+        after: int = 0,
+        until: int | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        filter: str | None = None,  # noqa: A002
+        limit: int | None = None,
+        raw: bool = False,
+    ) -> Scan:
+        """Plans a read of what the snapshots behind `after`, up to and with `until`, wrote, in their order.
+
+        Args:
+            after: Excluded; 0: from the first snapshot that is kept.
+            until: Included; None: the newest.
+            columns: Names of the columns to return, `_row_kind` and `_snapshot_id` among them if they are wanted; None:
+                all and these two.
+            filter: An SQL condition on the table's columns.
+            limit: At most so many rows.
+            raw: Rows as they were written: the last row a key of each commit, deletes with whatever values they carried
+                (SEMANTICS.md 3.3). Append tables need not say it, since their rows are always as written.
+
+        Raises:
+            InvalidArgument: A table with a primary key without `raw=True`, or an argument that is not possible.
+            NotFound: The table has no snapshot `after` yet.
+            SnapshotExpired: A snapshot of the range is no longer kept.
+        """
+        if self.primary_key and not raw:
+            raise InvalidArgument(
+                f"The changes of {self.name} can only be read as they were written: finding the old row of each "
+                "change is not in this version. Give raw=True.",
+                metadata={"field": "raw"},
+            )
+        check_limit(limit)
+        for name, value in (("after", after), ("until", until)):
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+                raise InvalidArgument(
+                    f"{name}={value!r:.80} is no snapshot id: give 0 or more.", metadata={"field": name}
+                )
+        last = until
+        if last is None:
+            last = self._refresh().latest_snapshot_id
+            if after > last:
+                raise NotFound(
+                    f"Snapshot {after} of {self.name} does not exist: its newest snapshot is {last}.",
+                    reason="SNAPSHOT_NOT_FOUND",
+                    metadata={"snapshot_id": str(after), "latest": str(last)},
+                )
+        return self._ask(
+            lambda: plan_changes(
+                self._catalog, self._info, after=after, until=last, columns=columns, filter=filter, limit=limit
+            )
+        )
+
+    def snapshots(self, limit: int | None = None) -> pa.Table:
+        """Lists the snapshots that are kept, oldest first.
+
+        Args:
+            limit: Only the newest so many; None: all.
+
+        Returns:
+            Columns id, kind, committed_at (UTC), watermark (milliseconds since the epoch), schema_id, rows (in live
+            files, those that merging hides included), added_rows, writer, identifier, properties.
+        """
+        check_limit(limit)
+        if limit is not None and limit <= _SNAPSHOT_PAGE:
+            page = self._ask(
+                lambda: self._catalog.metastore.list_snapshots(self.uuid, limit=max(limit, 1), newest=True)
+            )
+            return to_snapshots_table(page.snapshots[len(page.snapshots) - limit :] if limit else ())
+        found = []
+        after = 0
+        while True:
+            page = self._ask(
+                lambda: self._catalog.metastore.list_snapshots(self.uuid, after=after, limit=_SNAPSHOT_PAGE)  # noqa: B023
+            )
+            found.extend(page.snapshots)
+            if not page.snapshots or page.snapshots[-1].snapshot_id >= page.latest_snapshot_id:
+                return to_snapshots_table(found if limit is None else found[-limit:])
+            after = page.snapshots[-1].snapshot_id
+
+    def files(self, snapshot_id: int | None = None) -> pa.Table:
+        """Lists the files that are live at a snapshot.
+
+        Args:
+            snapshot_id: None: the newest.
+
+        Returns:
+            Columns path, partition (a struct of the partition columns), bucket, level, rows, bytes, min_key, max_key
+            (as text, cut where they are long), added_snapshot; by partition, bucket and order.
+        """
+        at = None if snapshot_id is None else AtSnapshot(snapshot_id)
+        plan = self._ask(lambda: self._catalog.metastore.plan(PlanRequest(self.uuid, at)))
+        return to_files_table(plan)
+
+    # Within
+
+    def _write(
+        self,
+        write: Callable[[TransactionTable], None],
+        identity: CommitIdentity,
+        watermark: int | dt.datetime | None,
+        properties: Mapping[str, str] | None,
+        allow_empty: bool,
+    ) -> WriteResult:
+        transaction = Transaction(self._catalog, identity, make_note(watermark, properties, allow_empty))
+        info = self._refresh()
+        with transaction:
+            self._ask(lambda: write(transaction.write_to(info)))
+        result = transaction.result
+        assert result is not None
+        return WriteResult(result.snapshot_ids[str(info.name)], result.already_applied)
+
+    def _refresh(self) -> TableInfo:
+        self._info = self._ask(lambda: self._catalog.metastore.get_table_by_uuid(self.uuid))
+        return self._info
+
+    def _ask(self, question: Callable[[], Any]) -> Any:
+        """Asks; when the table is gone says so in terms of this handle."""
+        try:
+            return question()
+        except NotFound as error:
+            if error.reason != "TABLE_NOT_FOUND":
+                raise
+            raise NotFound(
+                f"Table {self.name} was dropped since this handle was made (uuid {self.uuid}). If a table of that name "
+                f"exists again, it is another one: get it by catalog.table('{self.name}').",
+                reason=error.reason,
+                metadata=error.metadata,
+            ) from error
+
+
+def schema_of(table: Table) -> TableSchema:
+    """The table's schema with field ids, for code that reads and writes files itself."""
+    return table._info.schema

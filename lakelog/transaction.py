@@ -1,0 +1,415 @@
+"""Transactions: writes to one or more tables that become visible together, or not at all.
+
+Every write of the SDK is one, so that the rules stand here only:
+
+1. An attempt is opened before the first file is written, and the commit takes it. Where a table joins after that, a new
+   attempt is opened for all tables and takes the files over as copies, since an attempt names its tables.
+2. The commit is repeated until its outcome is known: it is idempotent by (table, writer, identifier).
+3. Files are deleted only when it is certain that no commit has them or ever will: before the commit was sent, after it
+   was refused and the attempt given up, or when it had been applied before. On an unknown outcome nothing is deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime as dt
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+
+from lakelog.arguments import to_epoch_ms
+from lakelog.client.retry import RetryPolicy, call_repeatedly
+from lakelog.clock import RandomIds
+from lakelog.errors import Effect, InvalidArgument, LakelogError
+from lakelog.format.commit import (
+    Change,
+    CommitRequest,
+    CommitResult,
+    Removal,
+    RemoveEverything,
+    RemovePartitions,
+    RemovePartitionValues,
+)
+from lakelog.format.files import DataFile
+from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.table import TableInfo
+from lakelog.ingest import to_batches
+from lakelog.options.values import TableOptions
+from lakelog.overwrite import StaticPartition, to_static_partition
+from lakelog.results import TransactionResult
+from lakelog.storage.intake import Intake, KindSource
+from lakelog.storage.store import ObjectStore
+from lakelog.storage.table_writer import TableWriter
+
+if TYPE_CHECKING:
+    from lakelog.catalog import Catalog
+
+_COMMIT_TOTAL_S: Final = 30.0
+"""How long a commit with an unknown outcome is repeated beyond what the metastore's client does by itself."""
+
+
+@dataclass(frozen=True)
+class CommitIdentity:
+    """By what a commit is known (SEMANTICS.md 7.1).
+
+    Args:
+        writer: Who commits; None: a new name that nobody else has.
+        identifier: The writer's own number; given if and only if `writer` is.
+        previous_identifier: What the writer's last one must be; None: not checked.
+    """
+
+    writer: str | None = None
+    identifier: int | None = None
+    previous_identifier: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.writer is None) != (self.identifier is None):
+            missing = "identifier" if self.identifier is None else "writer"
+            raise InvalidArgument(
+                f"A commit that shall be applied once needs both writer= and identifier=; {missing}= is missing.",
+                metadata={"field": missing},
+            )
+        if self.previous_identifier is not None and self.writer is None:
+            raise InvalidArgument(
+                "previous_identifier= says something only together with writer= and identifier=.",
+                metadata={"field": "previous_identifier"},
+            )
+
+
+@dataclass(frozen=True)
+class CommitNote:
+    """What a commit says besides its rows.
+
+    Args:
+        watermark_ms: Milliseconds since the epoch; None: none.
+        properties: To be remembered with the snapshot.
+        allow_empty: Make a snapshot even without rows.
+    """
+
+    watermark_ms: int | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    allow_empty: bool = False
+
+
+def make_note(
+    watermark: int | dt.datetime | None, properties: Mapping[str, str] | None, allow_empty: bool
+) -> CommitNote:
+    """Returns what a commit says besides its rows, checked."""
+    watermark_ms = None if watermark is None else to_epoch_ms(watermark, "watermark")
+    return CommitNote(watermark_ms, dict(properties or {}), allow_empty)
+
+
+@dataclass
+class _TablePart:
+    """One table's part of a transaction."""
+
+    info: TableInfo
+    options: TableOptions
+    store: ObjectStore
+    intake: Intake
+    writer: TableWriter | None = None
+    files: list[DataFile] = field(default_factory=list)
+    removal: Removal | None = None
+    is_dynamic: bool = False
+    was_written: bool = False
+
+
+class Transaction:
+    """Writes that are committed together when the `with` block ends, and given up when it ends with an exception.
+
+    One thread at a time may use it. `result` tells what became of it.
+
+    Args:
+        catalog: Where the tables are.
+        identity: By what the commit is known.
+        note: What it says besides its rows; holds for every table.
+    """
+
+    def __init__(self, catalog: Catalog, identity: CommitIdentity, note: CommitNote) -> None:
+        self._catalog = catalog
+        self._metastore = catalog.metastore
+        self._identity = identity
+        self._note = note
+        self._writer_name: str = identity.writer or f"sdk-{RandomIds().new_id()}"
+        self._parts: dict[str, _TablePart] = {}
+        self._attempt_lock = threading.Lock()
+        self._attempt_id: str | None = None
+        self._ended = False
+        self.result: TransactionResult | None = None
+        """What became of it; None until the `with` block has ended."""
+
+    def __repr__(self) -> str:
+        state = "ended" if self._ended else "open"
+        return f"<lakelog transaction, {state}, {', '.join(str(part.info.name) for part in self._parts.values())}>"
+
+    def table(self, name: str) -> TransactionTable:
+        """A table to write to, by its full name `database.table`.
+
+        Raises:
+            NotFound: There is no such table; names the nearest ones.
+        """
+        return self.write_to(self._catalog.table(name)._info)
+
+    def write_to(self, info: TableInfo) -> TransactionTable:
+        """A table to write to, by what the catalog knows of it."""
+        self._check_open()
+        if info.table_uuid not in self._parts:
+            if self._attempt_id is not None:
+                self._move_to_new_attempt(info)
+            options = TableOptions(info.options)
+            self._parts[info.table_uuid] = _TablePart(
+                info, options, self._catalog.open_store(info), Intake(str(info.name), info.schema, options)
+            )
+        return TransactionTable(self, self._parts[info.table_uuid])
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.commit()
+        else:
+            self.abandon()
+
+    def commit(self) -> TransactionResult:
+        """Commits, which the end of a `with` block does by itself.
+
+        Raises:
+            CommitConflict: Another commit changed what this one assumed; nothing happened and nothing is left behind.
+            OutcomeUnknown: The answer was lost. Repeating the same writes under the same writer and identifier is safe.
+        """
+        self._check_open()
+        if not any(part.was_written for part in self._parts.values()):
+            self._ended = True
+            self.result = TransactionResult({}, False)
+            return self.result
+        try:
+            for part in self._parts.values():
+                _finish(part)
+            request = self._make_request(self._open_attempt())
+        except BaseException:
+            self.abandon()
+            raise
+        self._ended = True
+        try:
+            answer = call_repeatedly(
+                lambda _: self._metastore.commit(request),
+                policy=RetryPolicy(),
+                total_s=_COMMIT_TOTAL_S,
+                clock=self._catalog.clock,
+                draw=self._catalog.draw,
+            )
+        except LakelogError as error:
+            if error.effect is Effect.NONE:
+                self._give_up()
+            raise
+        self.result = self._read_answer(answer)
+        return self.result
+
+    def abandon(self) -> None:
+        """Gives everything up: nothing becomes visible, and the files written are deleted. Idempotent."""
+        if self._ended:
+            return
+        self._ended = True
+        self._give_up()
+
+    def _check_open(self) -> None:
+        if self._ended:
+            raise InvalidArgument("This transaction has ended. Begin a new one with catalog.transaction().")
+
+    # Attempts
+
+    def _open_attempt(self) -> str:
+        """The attempt, opened with the first file; lanes of several writers may come at once."""
+        with self._attempt_lock:
+            if self._attempt_id is None:
+                self._attempt_id = self._metastore.stage_attempt(list(self._parts), self._writer_name)
+            return self._attempt_id
+
+    def _move_to_new_attempt(self, joining: TableInfo) -> None:
+        old = self._attempt_id
+        assert old is not None
+        for part in self._parts.values():
+            _finish(part)
+        new = self._metastore.stage_attempt([*self._parts, joining.table_uuid], self._writer_name)
+        for part in self._parts.values():
+            moved = [_in_attempt(file, new) for file in part.files]
+            copied: list[str] = []
+            try:
+                for file, copy in zip(part.files, moved, strict=True):
+                    part.store.copy(file.path, copy.path)
+                    copied.append(copy.path)
+            except BaseException:
+                part.store.delete_many(copied)
+                raise
+            old_paths = [file.path for file in part.files]
+            part.files = moved
+            part.store.delete_many(old_paths)
+        self._attempt_id = new
+        with contextlib.suppress(LakelogError):
+            self._metastore.abandon_attempt(old)
+
+    def _give_up(self) -> None:
+        """Gives the attempt up and deletes its files, which are then certain never to be committed."""
+        for part in self._parts.values():
+            if part.writer is not None:
+                part.writer.abort()
+                part.writer = None
+        if self._attempt_id is None:
+            return
+        try:
+            self._metastore.abandon_attempt(self._attempt_id)
+        except LakelogError:
+            # Open still, or committed after all: its files are not ours to delete. The collector knows the attempt.
+            return
+        self._delete_files()
+
+    def _delete_files(self) -> None:
+        for part in self._parts.values():
+            # What cannot be deleted belongs to an attempt that is doomed: the collector finds it.
+            with contextlib.suppress(LakelogError):
+                part.store.delete_many([file.path for file in part.files])
+
+    # The commit
+
+    def _make_request(self, attempt_id: str) -> CommitRequest:
+        return CommitRequest(
+            writer=self._writer_name,
+            identifier=self._identity.identifier or 0,
+            changes=tuple(self._make_change(part) for part in self._parts.values() if part.was_written),
+            attempt_id=attempt_id,
+            previous_identifier=self._identity.previous_identifier,
+        )
+
+    def _make_change(self, part: _TablePart) -> Change:
+        removal = part.removal
+        if part.is_dynamic:
+            removal = RemovePartitions(tuple(sorted({file.partition for file in part.files})))
+        return Change(
+            table_uuid=part.info.table_uuid,
+            kind=SnapshotKind.APPEND if removal is None else SnapshotKind.OVERWRITE,
+            schema_id=part.info.schema.schema_id,
+            bucket_count=part.options.bucket_count(bool(part.info.schema.primary_key)),
+            add_files=tuple(part.files),
+            remove=removal,
+            watermark_ms=self._note.watermark_ms,
+            properties=self._note.properties,
+            allow_empty=self._note.allow_empty,
+        )
+
+    def _read_answer(self, answer: CommitResult) -> TransactionResult:
+        already_applied = answer.attempt_id != self._attempt_id
+        if already_applied:
+            # The commit that found itself applied has doomed our attempt, so nothing refers to these files.
+            self._delete_files()
+        return TransactionResult(
+            {str(self._parts[result.table_uuid].info.name): result.snapshot_id for result in answer.results},
+            already_applied,
+        )
+
+
+class TransactionTable:
+    """A table inside a transaction. What is written here becomes visible with the transaction."""
+
+    def __init__(self, transaction: Transaction, part: _TablePart) -> None:
+        self._transaction = transaction
+        self._part = part
+
+    def __repr__(self) -> str:
+        return f"<{self._part.info.name} inside a transaction>"
+
+    def append(self, data: Any) -> None:
+        """Adds rows to a table without a primary key; see `lakelog.table.Table.append`."""
+        if self._part.info.schema.primary_key:
+            raise InvalidArgument(
+                f"Table {self._part.info.name} has a primary key ({', '.join(self._part.info.schema.primary_key)}), so "
+                "rows cannot simply be added. Use upsert(), or write() with a column '_row_kind'.",
+                metadata={"table": str(self._part.info.name)},
+            )
+        self._write(data, KindSource.INSERTS)
+
+    def upsert(self, data: Any) -> None:
+        """Adds rows, or replaces those of the same key; see `lakelog.table.Table.upsert`."""
+        self._check_has_key("upsert")
+        self._write(data, KindSource.INSERTS)
+
+    def delete(self, keys: Any) -> None:
+        """Deletes the rows of some keys; see `lakelog.table.Table.delete`."""
+        self._check_has_key("delete")
+        self._write(keys, KindSource.DELETES)
+
+    def write(self, data: Any) -> None:
+        """Writes rows of all kinds; see `lakelog.table.Table.write`."""
+        self._write(data, KindSource.COLUMN)
+
+    def overwrite(self, data: Any, partition: Mapping[str, Any] | str | None = None) -> None:
+        """Replaces the table, or partitions of it; see `lakelog.table.Table.overwrite`."""
+        part = self._part
+        if part.was_written:
+            raise InvalidArgument(
+                f"{part.info.name} was written to before in this transaction. Overwrite it first, or in a "
+                "transaction of its own.",
+                metadata={"table": str(part.info.name)},
+            )
+        static: StaticPartition | None = None
+        if partition is None:
+            part.removal = RemoveEverything()
+        elif isinstance(partition, str):
+            if partition != "dynamic":
+                raise InvalidArgument(
+                    f"partition='{partition[:80]}' is not possible: give a dict such as {{'dt': '2024-05-01'}}, "
+                    "'dynamic', or None for the whole table.",
+                    metadata={"field": "partition"},
+                )
+            if not part.info.schema.partition_by:
+                raise InvalidArgument(
+                    f"Table {part.info.name} has no partitions, so 'dynamic' would replace nothing or everything. "
+                    "Leave partition out to replace the whole table.",
+                    metadata={"field": "partition"},
+                )
+            part.is_dynamic = True
+        else:
+            static = to_static_partition(partition, part.info)
+            part.removal = RemovePartitionValues(static.encoded)
+        self._write(data, KindSource.INSERTS, static)
+
+    def _check_has_key(self, verb: str) -> None:
+        if not self._part.info.schema.primary_key:
+            raise InvalidArgument(
+                f"Table {self._part.info.name} has no primary key, so {verb}() cannot find the rows it means. Use "
+                "append(), or overwrite() to replace partitions.",
+                metadata={"table": str(self._part.info.name)},
+            )
+
+    def _write(self, data: Any, source: KindSource, static: StaticPartition | None = None) -> None:
+        self._transaction._check_open()
+        part = self._part
+        part.was_written = True
+        for batch in to_batches(data):
+            if static is not None:
+                batch = static.fill_in(batch)
+            table, kinds = part.intake.take(batch, source)
+            if part.writer is None:
+                part.writer = TableWriter(
+                    part.store,
+                    part.info.schema,
+                    part.options,
+                    self._transaction._open_attempt,
+                    name_prefix=f"{len(part.files):05d}-" if part.files else "",
+                )
+            part.writer.write(table, kinds)
+
+
+def _finish(part: _TablePart) -> None:
+    if part.writer is not None:
+        part.files.extend(part.writer.finish())
+        part.writer = None
+
+
+def _in_attempt(file: DataFile, attempt_id: str) -> DataFile:
+    return dataclasses.replace(file, path=f"data/{attempt_id}/{file.path.rsplit('/', 1)[1]}")

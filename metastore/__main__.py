@@ -1,0 +1,45 @@
+"""`python -m metastore serve | migrate | check`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from .config import MigrateConfig, ServeConfig, parse_command, read_environment
+from .server.logs import set_up_logs
+from .server.startup import StartupFailure
+from .wiring import bring_up_to_date, check, serve
+
+CANNOT_START = 2
+
+
+def main() -> int:
+    """Does what the command line says.
+
+    Returns:
+        The exit code: 0, or 2 with one line on standard error when the service cannot start as it is told.
+    """
+    try:
+        command = parse_command(sys.argv[1:], read_environment())
+        set_up_logs(command.config.log_level)
+        if isinstance(command.config, MigrateConfig):
+            revision = asyncio.run(bring_up_to_date(command.config))
+            sys.stdout.write(f"the database is up to date (revision {revision})\n")
+        else:
+            asyncio.run(_serve_or_check(command.name, command.config))
+    except StartupFailure as error:
+        sys.stderr.write(f"metastore: {error}\n")
+        return CANNOT_START
+    return 0
+
+
+async def _serve_or_check(name: str, config: ServeConfig) -> None:
+    if name == "serve":
+        await serve(config)
+        return
+    await check(config)
+    sys.stdout.write("configuration, warehouse and database are fine\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+"""Lists as array parameters.
+
+psycopg asks for the type of each element in Python; joining text is several times faster, and one text type for all
+keeps one prepared statement for each query, where integers of different sizes would make several. The statement says
+what the array is: `%s::bigint[]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def integers(values: Iterable[int | None]) -> str:
+    """An array of integers."""
+    return "{" + ",".join(["NULL" if value is None else str(value) for value in values]) + "}"
+
+
+def words(values: Iterable[str]) -> str:
+    """An array of texts that have only letters, digits and `_-=./`; an empty one stands for NULL."""
+    return "{" + ",".join([value or "NULL" for value in values]) + "}"
+
+
+def texts(values: Iterable[str | None]) -> str:
+    """An array of any texts."""
+    return "{" + ",".join(["NULL" if value is None else _quoted(value) for value in values]) + "}"
+
+
+def blobs(values: Iterable[bytes | None]) -> str:
+    r"""An array of bytes, in hexadecimal; the backslash of `\x` is escaped once for the array."""
+    return "{" + ",".join(["NULL" if value is None else f'"\\\\x{value.hex()}"' for value in values]) + "}"
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

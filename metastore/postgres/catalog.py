@@ -1,0 +1,182 @@
+"""Databases, tables and schemas in Postgres."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from lakelog.format.schema import TableSchema
+from lakelog.format.table import DatabaseInfo, TableInfo, TableName
+
+from ..store import NewTable, TableRecord
+from . import arrays
+from .session import Row, Session, Statement
+
+NOW_MS: Final = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+"""Postgres's time in milliseconds; not that of the transaction's begin, which may have waited for a lock since."""
+
+_INSERT_DATABASE: Final = (
+    "INSERT INTO database (name, comment) VALUES (%s, %s) ON CONFLICT (name) DO NOTHING RETURNING name"
+)
+
+_LOCK_DATABASE: Final = "SELECT name FROM database WHERE name = %s FOR UPDATE"
+
+_LIST_DATABASES: Final = """
+SELECT d.name, d.comment, count(t.table_id)
+FROM database d LEFT JOIN catalog_table t ON t.database = d.name AND t.dropped_at_ms IS NULL
+GROUP BY d.name, d.comment ORDER BY d.name
+"""
+
+_INSERT_TABLE: Final = f"""
+INSERT INTO catalog_table (table_uuid, database, name, location, options, comment, created_at_ms)
+VALUES (%s, %s, %s, %s, %s::jsonb, %s, {NOW_MS})
+RETURNING table_id, created_at_ms
+"""
+
+_INSERT_SCHEMA: Final = """
+INSERT INTO schema_version (table_id, schema_id, arrow_schema, primary_key, partition_by)
+VALUES (%s, %s, %s, %s::text[], %s::text[])
+"""
+
+_INSERT_HEAD: Final = """
+INSERT INTO table_head (table_id, table_uuid, name, schema_id, bucket_count, partitioned, latest_snapshot_id,
+    earliest_snapshot_id, committed_at_ms, total_rows, total_files, total_bytes, next_file_id)
+VALUES (%s, %s, %s, %s, %s, %s, 0, 1, 0, 0, 0, 0, 1)
+"""
+
+_INSERT_PACKING: Final = (
+    "INSERT INTO packing (table_id, packed_until, packed_added, packed_removed) VALUES (%s, 0, 0, 0)"
+)
+
+# A table with its head and current schema; a dropped one has no head.
+_SELECT_TABLE: Final = """
+SELECT t.table_id, replace(t.table_uuid::text, '-', ''), t.database, t.name, t.location, t.options, t.comment,
+    t.created_at_ms, h.latest_snapshot_id, h.bucket_count, v.schema_id, v.arrow_schema, v.primary_key, v.partition_by
+FROM catalog_table t
+JOIN table_head h ON h.table_id = t.table_id
+JOIN schema_version v ON v.table_id = h.table_id AND v.schema_id = h.schema_id
+"""
+
+_FIND_TABLE: Final = _SELECT_TABLE + "WHERE t.database = %s AND t.name = %s AND t.dropped_at_ms IS NULL"
+
+_FIND_TABLE_BY_UUID: Final = _SELECT_TABLE + "WHERE t.table_uuid = %s AND t.dropped_at_ms IS NULL"
+
+_LIST_TABLES: Final = "SELECT name FROM catalog_table WHERE database = %s AND dropped_at_ms IS NULL ORDER BY name"
+
+_SET_OPTIONS: Final = "UPDATE catalog_table SET options = %s::jsonb WHERE table_id = %s"
+
+# Without a head no commit, plan or watch finds the table; its name is free.
+_DROP_TABLE: Final = f"UPDATE catalog_table SET dropped_at_ms = {NOW_MS} WHERE table_id = %s"
+
+_DELETE_HEAD: Final = "DELETE FROM table_head WHERE table_id = %s"
+
+_LIST_SCHEMAS: Final = """
+SELECT schema_id, arrow_schema, primary_key, partition_by FROM schema_version WHERE table_id = %s ORDER BY schema_id
+"""
+
+
+class PostgresCatalog:
+    """See `metastore.store.CatalogTransaction`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def insert_database(self, name: str, comment: str) -> bool:
+        """Makes a database; False when the name is taken."""
+        return bool(await self._session.write(_INSERT_DATABASE, (name, comment)))
+
+    async def lock_database(self, name: str) -> bool:
+        """Keeps a database from being dropped, and tables from being made in it by others; False: there is none."""
+        return bool(await self._session.write(_LOCK_DATABASE, (name,)))
+
+    async def list_databases(self) -> list[DatabaseInfo]:
+        """All databases by name."""
+        return [DatabaseInfo(*row) for row in await self._session.read(_LIST_DATABASES)]
+
+    async def delete_database(self, name: str) -> None:
+        """Removes a database that has no tables."""
+        await self._session.write("DELETE FROM database WHERE name = %s", (name,))
+
+    async def insert_table(self, table: NewTable) -> TableRecord:
+        """Makes a table in a database that is locked, under a name that is free."""
+        schema = table.schema
+        rows = await self._session.write(
+            _INSERT_TABLE,
+            (
+                table.table_uuid,
+                table.name.database,
+                table.name.name,
+                table.location,
+                json.dumps(dict(table.options)),
+                table.comment,
+            ),
+        )
+        table_id, created_at_ms = rows[0]
+        keys = (arrays.texts(schema.primary_key), arrays.texts(schema.partition_by))
+        partitioned = bool(schema.partition_by)
+        head = (table_id, table.table_uuid, str(table.name), schema.schema_id, table.bucket_count, partitioned)
+        await self._session.write_all(
+            [
+                Statement(_INSERT_SCHEMA, (table_id, schema.schema_id, schema.to_ipc(), *keys)),
+                Statement(_INSERT_HEAD, head),
+                Statement(_INSERT_PACKING, (table_id,)),
+            ]
+        )
+        info = TableInfo(
+            table_uuid=table.table_uuid,
+            name=table.name,
+            location=table.location,
+            schema=schema,
+            options=dict(table.options),
+            latest_snapshot_id=0,
+            created_at_ms=created_at_ms,
+            comment=table.comment,
+        )
+        return TableRecord(table_id, info, table.bucket_count)
+
+    async def find_table(self, name: TableName) -> TableRecord | None:
+        """A table by its name."""
+        row = await self._session.read_one(_FIND_TABLE, (name.database, name.name))
+        return None if row is None else _record(row)
+
+    async def find_table_by_uuid(self, table_uuid: str) -> TableRecord | None:
+        """A table by its uuid; None also when it was dropped."""
+        row = await self._session.read_one(_FIND_TABLE_BY_UUID, (table_uuid,))
+        return None if row is None else _record(row)
+
+    async def list_tables(self, database: str) -> list[str]:
+        """Names of a database's tables, sorted."""
+        return [row[0] for row in await self._session.read(_LIST_TABLES, (database,))]
+
+    async def set_options(self, table_id: int, options: Mapping[str, str]) -> None:
+        """Replaces the options of a table whose head is locked."""
+        await self._session.write(_SET_OPTIONS, (json.dumps(dict(options)), table_id))
+
+    async def delete_table(self, table_id: int) -> None:
+        """Takes a table whose head is locked out of the catalog. What is known of its files stays, for collection."""
+        await self._session.write_all([Statement(_DROP_TABLE, (table_id,)), Statement(_DELETE_HEAD, (table_id,))])
+
+    async def list_schemas(self, table_id: int) -> list[TableSchema]:
+        """A table's schemas by id."""
+        return [_schema(row) for row in await self._session.read(_LIST_SCHEMAS, (table_id,))]
+
+
+def _record(row: Row) -> TableRecord:
+    table_id, table_uuid, database, name, location, options, comment, created_at_ms, latest, bucket_count, *schema = row
+    info = TableInfo(
+        table_uuid=table_uuid,
+        name=TableName(database, name),
+        location=location,
+        schema=_schema(tuple(schema)),
+        options=options,
+        latest_snapshot_id=latest,
+        created_at_ms=created_at_ms,
+        comment=comment,
+    )
+    return TableRecord(table_id, info, bucket_count)
+
+
+def _schema(row: Row) -> TableSchema:
+    schema_id, ipc, primary_key, partition_by = row
+    return TableSchema.from_ipc(schema_id, ipc, tuple(primary_key), tuple(partition_by))

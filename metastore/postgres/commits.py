@@ -1,0 +1,290 @@
+"""What the gate reads and writes in Postgres."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Final
+
+from lakelog.format.commit import BucketRef, RemoveEverything, RemoveFiles, RemovePartitions, WriterProgress
+from lakelog.format.commit_facts import (
+    Attempt,
+    AttemptState,
+    BucketChange,
+    FileFacts,
+    Place,
+    RecordedResult,
+    RemovedTotals,
+    TableHead,
+)
+
+from ..store import GroupFacts, GroupKeys, GroupRecords, ResultKey
+from . import arrays
+from .catalog import NOW_MS
+from .group_records import group_statements
+from .session import Row, Session, Statement
+
+_HEAD_COLUMNS: Final = """
+    table_id, replace(table_uuid::text, '-', ''), name, schema_id, bucket_count, partitioned, latest_snapshot_id,
+    replace(latest_uuid::text, '-', ''), earliest_snapshot_id, committed_at_ms, watermark_ms, total_rows, total_files,
+    total_bytes, next_file_id
+"""
+
+_LOCK_HEADS: Final = f"""
+SELECT {_HEAD_COLUMNS} FROM table_head WHERE table_uuid = ANY(%s::uuid[]) ORDER BY table_id FOR UPDATE
+"""
+
+FIND_HEADS: Final = f"SELECT {_HEAD_COLUMNS} FROM table_head WHERE table_uuid = ANY(%s::uuid[])"
+
+# Locks of names and not of rows, since a writer that never registered has no row yet. They are taken in one order.
+_SHARE_WRITERS: Final = "SELECT pg_advisory_xact_lock_shared(key) FROM unnest(%s::bigint[]) AS k(key) ORDER BY key"
+
+_LOCK_WRITER: Final = "SELECT pg_advisory_xact_lock(%s::bigint)"
+
+# For each key the result, if there is one, and the writer's highest identifier at the table.
+_FIND_RESULTS: Final = f"""
+SELECT k.place, {NOW_MS}, last.identifier, r.identifier, replace(r.attempt_id::text, '-', ''), r.snapshot_id,
+    replace(r.snapshot_uuid::text, '-', ''), r.committed_at_ms
+FROM unnest(%s::uuid[], %s::text[], %s::bigint[]) WITH ORDINALITY AS k(table_uuid, writer, identifier, place)
+JOIN table_head h ON h.table_uuid = k.table_uuid
+LEFT JOIN LATERAL (
+    SELECT identifier, attempt_id, snapshot_id, snapshot_uuid, committed_at_ms FROM commit_result
+    WHERE table_id = h.table_id AND writer = k.writer COLLATE "C" AND identifier = k.identifier
+) r ON true
+LEFT JOIN LATERAL (
+    SELECT identifier FROM commit_result
+    WHERE table_id = h.table_id AND writer = k.writer COLLATE "C" ORDER BY identifier DESC LIMIT 1
+) last ON true
+"""
+
+_FIND_EPOCHS: Final = "SELECT writer, epoch FROM writer WHERE writer = ANY(%s::text[])"
+
+_LOCK_ATTEMPTS: Final = """
+SELECT replace(attempt_id::text, '-', ''), state, replace(table_uuids::text, '-', '')
+FROM attempt WHERE attempt_id = ANY(%s::uuid[]) ORDER BY attempt_id FOR UPDATE
+"""
+
+_LOCK_LEASES: Final = "SELECT name, epoch FROM lease WHERE name = ANY(%s::text[]) ORDER BY name FOR SHARE"
+
+_FIND_FILES: Final = """
+SELECT f.file_id, f.path, coalesce(p.encoded, ''), f.bucket, f.order_snapshot, f.order_ordinal, f.order_time_ms,
+    f.removed_snapshot, coalesce(s.writer, '')
+FROM data_file f
+LEFT JOIN table_partition p ON p.partition_id = f.partition_id
+LEFT JOIN snapshot s ON s.table_id = f.table_id AND s.snapshot_id = f.removed_snapshot
+WHERE f.table_id = %s AND f.file_id = ANY(%s::bigint[])
+"""
+
+# The first id of files that came behind a snapshot: they rise together, so that "behind" is a range of the primary key.
+FIRST_FILE_BEHIND: Final = """
+coalesce((SELECT next_file_id FROM snapshot WHERE table_id = %s AND snapshot_id = %s), 1)
+"""
+
+_FIND_CHANGES: Final = f"""
+WITH wanted AS (
+    SELECT b.partition, b.bucket, CASE WHEN b.partition = '' THEN 0 ELSE p.partition_id END AS partition_id
+    FROM unnest(%s::bytea[], %s::int[]) AS b(partition, bucket)
+    LEFT JOIN table_partition p ON p.table_id = %s AND p.encoded = b.partition
+), changed AS (
+    SELECT partition_id, bucket, added_snapshot AS snapshot_id FROM data_file
+    WHERE table_id = %s AND file_id >= {FIRST_FILE_BEHIND} AND added_snapshot > %s
+    UNION
+    SELECT partition_id, bucket, removed_snapshot FROM data_file WHERE table_id = %s AND removed_snapshot > %s
+)
+SELECT w.partition, w.bucket, s.snapshot_id, s.writer
+FROM changed c
+JOIN wanted w ON w.partition_id = c.partition_id AND w.bucket = c.bucket
+JOIN snapshot s ON s.table_id = %s AND s.snapshot_id = c.snapshot_id
+WHERE s.kind <> 'COMPACT'
+ORDER BY s.snapshot_id
+"""
+
+_LIST_PARTITIONS: Final = "SELECT encoded FROM table_partition WHERE table_id = %s ORDER BY encoded"
+
+_MARK_REMOVED: Final = """
+WITH gone AS (
+    UPDATE data_file SET removed_snapshot = %s WHERE table_id = %s AND removed_snapshot IS NULL {condition}
+    RETURNING row_count, size_bytes
+)
+SELECT count(*), coalesce(sum(row_count), 0)::bigint, coalesce(sum(size_bytes), 0)::bigint FROM gone
+"""
+
+_MARK_FILES: Final = _MARK_REMOVED.format(condition="AND file_id = ANY(%s::bigint[])")
+
+_MARK_PARTITIONS: Final = _MARK_REMOVED.format(
+    condition="""AND partition_id = ANY(ARRAY(
+        SELECT partition_id FROM table_partition WHERE table_id = %s AND encoded = ANY(%s::bytea[])
+        UNION ALL SELECT 0 WHERE ''::bytea = ANY(%s::bytea[])
+    ))"""
+)
+
+_MARK_ALL: Final = _MARK_REMOVED.format(condition="")
+
+_INSERT_ATTEMPTS: Final = """
+INSERT INTO attempt (attempt_id, state, table_uuids, writer) VALUES (%s, %s, %s::uuid[], %s)
+"""
+
+_SET_ATTEMPT: Final = "UPDATE attempt SET state = %s WHERE attempt_id = %s"
+
+_RAISE_EPOCH: Final = """
+INSERT INTO writer (writer, epoch) VALUES (%s, 1) ON CONFLICT (writer) DO UPDATE SET epoch = writer.epoch + 1
+RETURNING epoch
+"""
+
+_FIND_PROGRESS: Final = """
+SELECT r.identifier, r.snapshot_id, r.properties, coalesce(w.epoch, 0)
+FROM (SELECT %s::text AS writer) k
+LEFT JOIN writer w ON w.writer = k.writer COLLATE "C"
+LEFT JOIN LATERAL (
+    SELECT identifier, snapshot_id, properties FROM commit_result
+    WHERE table_id = %s AND writer = k.writer COLLATE "C" ORDER BY identifier DESC LIMIT 1
+) r ON true
+"""
+
+
+class PostgresCommits:
+    """See `metastore.store.CommitTransaction`."""
+
+    # Statements as attributes, so that a test can take a protection out and see it missed.
+    lock_heads_sql = _LOCK_HEADS
+    share_writers_sql = _SHARE_WRITERS
+    lock_attempts_sql = _LOCK_ATTEMPTS
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def lock_heads(self, table_uuids: Sequence[str]) -> dict[str, TableHead]:
+        """Locks the heads of those tables that exist, in table-id order."""
+        return heads(await self._session.write(self.lock_heads_sql, (arrays.words(table_uuids),)))
+
+    async def lock_group(self, keys: GroupKeys) -> GroupFacts:
+        """Locks the heads in table-id order, the writers, the attempts and the leases, then tells all about them."""
+        results = keys.results
+        statements = [
+            Statement(self.lock_heads_sql, (arrays.words(keys.table_uuids),)),
+            Statement(self.share_writers_sql, (arrays.integers(map(_writer_key, keys.writers)),)),
+            Statement(
+                _FIND_RESULTS,
+                (
+                    arrays.words([key.table_uuid for key in results]),
+                    arrays.texts([key.writer for key in results]),
+                    arrays.integers([key.identifier for key in results]),
+                ),
+            ),
+            Statement(_FIND_EPOCHS, (arrays.texts(keys.writers),)),
+        ]
+        if keys.attempts:
+            statements.append(Statement(self.lock_attempts_sql, (arrays.words(keys.attempts),)))
+        if keys.leases:
+            statements.append(Statement(_LOCK_LEASES, (arrays.texts(keys.leases),)))
+        head_rows, _, result_rows, epoch_rows, *rest = await self._session.write_all(statements)
+        attempt_rows = rest.pop(0) if keys.attempts else []
+        lease_rows = rest.pop(0) if keys.leases else []
+        found: dict[ResultKey, RecordedResult] = {}
+        last: dict[tuple[str, str], int] = {}
+        now_ms = 0
+        for place, now_ms, last_identifier, identifier, *result in result_rows:  # noqa: B007
+            key = results[place - 1]
+            if last_identifier is not None:
+                last[key.table_uuid, key.writer] = last_identifier
+            if identifier is not None:
+                found[key] = _result(result)
+        attempts = {row[0]: _attempt(row) for row in attempt_rows}
+        return GroupFacts(now_ms, heads(head_rows), found, last, dict(epoch_rows), attempts, dict(lease_rows))
+
+    async def find_files(self, table_id: int, file_ids: Sequence[int]) -> list[FileFacts]:
+        """Those of the files that exist, live or not."""
+        rows = await self._session.write(_FIND_FILES, (table_id, arrays.integers(file_ids)))
+        return [
+            FileFacts(file_id, path, partition, bucket, Place(snapshot, ordinal, time_ms), removed, writer)
+            for file_id, path, partition, bucket, snapshot, ordinal, time_ms, removed, writer in rows
+        ]
+
+    async def find_changes(self, table_id: int, after: int, buckets: Sequence[BucketRef]) -> list[BucketChange]:
+        """Which snapshots behind `after`, compactions apart, brought or took data of the buckets."""
+        wanted = (arrays.blobs([ref.partition for ref in buckets]), arrays.integers([ref.bucket for ref in buckets]))
+        files = (table_id, table_id, after, after, table_id, after)
+        rows = await self._session.write(_FIND_CHANGES, (*wanted, table_id, *files, table_id))
+        return [BucketChange(BucketRef(row[0], row[1]), row[2], row[3]) for row in rows]
+
+    async def list_partitions(self, table_id: int) -> list[bytes]:
+        """Every partition that ever got a file, encoded, in rising order."""
+        return [row[0] for row in await self._session.read(_LIST_PARTITIONS, (table_id,))]
+
+    async def mark_removed(
+        self, table_id: int, snapshot_id: int, removal: RemoveFiles | RemoveEverything | RemovePartitions
+    ) -> RemovedTotals:
+        """Lets live files be removed by a snapshot that this transaction will record."""
+        match removal:
+            case RemoveFiles(file_ids):
+                rows = await self._session.write(_MARK_FILES, (snapshot_id, table_id, arrays.integers(file_ids)))
+            case RemovePartitions(partitions):
+                wanted = arrays.blobs(partitions)
+                parameters = (snapshot_id, table_id, table_id, wanted, wanted)
+                rows = await self._session.write(_MARK_PARTITIONS, parameters)
+            case RemoveEverything():
+                rows = await self._session.write(_MARK_ALL, (snapshot_id, table_id))
+        return RemovedTotals(*rows[0])
+
+    async def record_group(self, records: GroupRecords) -> None:
+        """Writes what a group of commits decided, in the round trip of COMMIT."""
+        self._session.put_off(group_statements(records))
+
+    async def insert_attempts(self, attempts: Sequence[Attempt], writers: Sequence[str]) -> None:
+        """Opens attempts, each for the writer at the same place."""
+        self._session.put_off(
+            [
+                Statement(
+                    _INSERT_ATTEMPTS,
+                    (attempt.attempt_id, attempt.state.value, arrays.words(attempt.table_uuids), writer),
+                )
+                for attempt, writer in zip(attempts, writers, strict=True)
+            ]
+        )
+
+    async def lock_attempt(self, attempt_id: str) -> Attempt | None:
+        """Keeps an attempt as it is."""
+        rows = await self._session.write(self.lock_attempts_sql, (arrays.words([attempt_id]),))
+        return _attempt(rows[0]) if rows else None
+
+    async def set_attempt(self, attempt_id: str, state: AttemptState) -> None:
+        """Changes the state of a locked attempt."""
+        await self._session.write(_SET_ATTEMPT, (state.value, attempt_id))
+
+    async def raise_writer_epoch(self, writer: str) -> int:
+        """Raises a writer's epoch by one, once no commit that saw the old one is running, and returns it."""
+        lock = Statement(_LOCK_WRITER, (str(_writer_key(writer)),))
+        _, rows = await self._session.write_all([lock, Statement(_RAISE_EPOCH, (writer,))])
+        epoch: int = rows[0][0]
+        return epoch
+
+    async def find_progress(self, table_id: int, writer: str) -> WriterProgress:
+        """What a writer has committed last to a table."""
+        row = await self._session.read_one(_FIND_PROGRESS, (writer, table_id))
+        assert row is not None, "the query has one row whatever there is"
+        identifier, snapshot_id, properties, epoch = row
+        return WriterProgress(identifier, snapshot_id, properties or {}, epoch)
+
+
+def heads(rows: Sequence[Row]) -> dict[str, TableHead]:
+    """Heads by table uuid."""
+    found = (
+        TableHead(table_id, table_uuid, name, schema_id, bucket_count, partitioned, latest, latest_uuid or "", *rest)
+        for table_id, table_uuid, name, schema_id, bucket_count, partitioned, latest, latest_uuid, *rest in rows
+    )
+    return {head.table_uuid: head for head in found}
+
+
+def _result(row: Sequence[object]) -> RecordedResult:
+    attempt_id, snapshot_id, snapshot_uuid, committed_at_ms = row
+    return RecordedResult(attempt_id or "", snapshot_id, snapshot_uuid or "", committed_at_ms)  # type: ignore[arg-type]
+
+
+def _attempt(row: Row) -> Attempt:
+    attempt_id, state, table_uuids = row
+    return Attempt(attempt_id, AttemptState(state), tuple(table_uuids.strip("{}").split(",")))
+
+
+def _writer_key(writer: str) -> int:
+    """The number under which a writer's name is locked; two names may share one and then merely wait together."""
+    return int.from_bytes(hashlib.blake2b(writer.encode(), digest_size=8).digest(), "big", signed=True)

@@ -1,0 +1,158 @@
+"""A small pool of connections, each set up the same way.
+
+It is our own because a group of commits needs no more than "the next free connection, in the order of asking", and must
+know exactly when a connection was lost. A lost one tells that the server was away, so all that are idle are given up
+with it: whoever comes next gets a fresh connection instead of the next dead one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import deque
+from typing import Any, Final
+
+import psycopg
+from psycopg import AsyncConnection
+
+from lakelog.errors import InvalidArgument, Unavailable
+
+Connection = AsyncConnection[tuple[Any, ...]]
+
+_SETTINGS: Final = {
+    # A connection that is given up by a stopped process must not keep the heads it locked.
+    "idle_in_transaction_session_timeout": "30s",
+    "lock_timeout": "30s",
+    "statement_timeout": "120s",
+    # Every query here goes by an index. Plans are made once, when tables may still be small: without these, a
+    # sequential scan chosen then would grow with the table.
+    "enable_seqscan": "off",
+    "plan_cache_mode": "force_generic_plan",
+    "jit": "off",
+    "default_transaction_isolation": "read committed",
+    "bytea_output": "hex",
+    "client_encoding": "UTF8",
+}
+
+_CONNECT: Final[dict[str, Any]] = {
+    "connect_timeout": 5,
+    "application_name": "lakelog-metastore",
+    # A server that vanished without a word is noticed in about ten seconds.
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+
+
+def libpq_url(url: str) -> str:
+    """A database's URL as libpq reads it; SQLAlchemy's form names the driver as well."""
+    return re.sub(r"^postgresql\+psycopg(_async)?://", "postgresql://", url)
+
+
+async def connect(url: str, *, synchronous_commit: str = "on") -> Connection:
+    """Opens a connection: autocommit, so that BEGIN and COMMIT are sent where they are written.
+
+    Raises:
+        Unavailable: The database cannot be reached.
+        InvalidArgument: The URL is none.
+    """
+    try:
+        connection = await AsyncConnection.connect(libpq_url(url), autocommit=True, prepare_threshold=0, **_CONNECT)
+    except psycopg.OperationalError as error:
+        raise _unreachable(error) from error
+    except psycopg.ProgrammingError as error:
+        raise InvalidArgument(
+            f"The database URL is not one: {error}. Give one like postgresql://user@host:5432/name.",
+            metadata={"field": "database_url"},
+        ) from error
+    try:
+        await _set_up(connection, synchronous_commit)
+    except psycopg.OperationalError as error:
+        connection.pgconn.finish()
+        raise _unreachable(error) from error
+    except BaseException:
+        connection.pgconn.finish()
+        raise
+    return connection
+
+
+async def _set_up(connection: Connection, synchronous_commit: str) -> None:
+    connection.prepared_max = 500
+    settings = {**_SETTINGS, "synchronous_commit": synchronous_commit}
+    assignments = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in settings.items())
+    await connection.execute(f"SELECT {assignments}")
+    row = await (await connection.execute("SHOW synchronous_commit")).fetchone()
+    if row is None or row[0] != synchronous_commit:
+        raise InvalidArgument(
+            f"The database has synchronous_commit={row and row[0]!r} and does not let it be {synchronous_commit!r}, so "
+            "that commits could be lost after they were acknowledged. Allow it, or ask for relaxed durability by name.",
+            reason="NOT_DURABLE",
+        )
+
+
+def _unreachable(error: psycopg.OperationalError) -> Unavailable:
+    return Unavailable(
+        f"The database cannot be reached; nothing happened. Try again. ({' '.join(str(error).split())})",
+        reason="DATABASE_UNREACHABLE",
+    )
+
+
+class ConnectionPool:
+    """Connections to one database.
+
+    Args:
+        url: As libpq takes it.
+        size: How many at most.
+        synchronous_commit: `on`, unless durability was relaxed by name.
+    """
+
+    def __init__(self, url: str, size: int, synchronous_commit: str) -> None:
+        self._url = url
+        self._synchronous_commit = synchronous_commit
+        self._free = asyncio.Semaphore(size)
+        self._idle: deque[Connection] = deque()
+        self._closed = False
+
+    async def acquire(self) -> Connection:
+        """The next free connection, a new one where none is idle; waits its turn.
+
+        Raises:
+            Unavailable: The database cannot be reached, or the pool is closed.
+        """
+        await self._free.acquire()
+        try:
+            if self._closed:
+                raise Unavailable("The metastore is shutting down.", reason="SHUTTING_DOWN")
+            while self._idle:
+                # The one used last: its caches are warm, and the others may rest.
+                connection = self._idle.pop()
+                if not connection.closed:
+                    return connection
+            return await connect(self._url, synchronous_commit=self._synchronous_commit)
+        except BaseException:
+            self._free.release()
+            raise
+
+    def release(self, connection: Connection) -> None:
+        """Takes a connection back that is not in a transaction."""
+        if self._closed:
+            connection.pgconn.finish()
+        else:
+            self._idle.append(connection)
+        self._free.release()
+
+    def discard(self, connection: Connection, *, lost: bool) -> None:
+        """Takes a connection back that is of no use; one that was lost tells that the idle ones are as well."""
+        # SUBTLE: finish() ends it at once; close() of a connection in pipeline mode would wait for the server.
+        connection.pgconn.finish()
+        if lost:
+            while self._idle:
+                self._idle.pop().pgconn.finish()
+        self._free.release()
+
+    async def close(self) -> None:
+        """Ends the idle connections now and the others when they come back; idempotent."""
+        self._closed = True
+        while self._idle:
+            await self._idle.pop().close()

@@ -1,0 +1,88 @@
+"""One transaction's statements: when BEGIN is sent, what shares a round trip, when COMMIT may have arrived."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from psycopg import AsyncCursor
+from psycopg.pq import TransactionStatus
+
+from .connections import Connection
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement with its parameters."""
+
+    sql: str
+    parameters: Sequence[Any] = ()
+
+
+_BEGIN: Final = Statement("BEGIN")
+_COMMIT: Final = Statement("COMMIT")
+
+
+class Session:
+    """A connection while a transaction uses it.
+
+    Reads that come before anything is locked or written need no BEGIN: under READ COMMITTED each statement sees a
+    state of its own anyway. What is put off is sent together with COMMIT.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._begun = False
+        self._put_off: list[Statement] = []
+        self.committing = False
+
+    async def read(self, sql: str, parameters: Sequence[Any] = (), *, binary: bool = False) -> list[Row]:
+        """The rows of a query that locks nothing."""
+        cursor = self._connection.cursor(binary=binary)
+        await cursor.execute(sql, parameters)
+        return await cursor.fetchall()
+
+    async def read_one(self, sql: str, parameters: Sequence[Any] = ()) -> Row | None:
+        """The only row of a query that locks nothing, or None."""
+        rows = await self.read(sql, parameters)
+        return rows[0] if rows else None
+
+    async def write(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """Executes a statement that locks or changes something, and returns its rows."""
+        return (await self.write_all([Statement(sql, parameters)]))[0]
+
+    async def write_all(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        """Executes statements in one round trip, and returns the rows of each."""
+        if not self._begun:
+            self._begun = True
+            return (await self._execute([_BEGIN, *statements]))[1:]
+        return await self._execute(statements)
+
+    def put_off(self, statements: Sequence[Statement]) -> None:
+        """Has statements executed together with COMMIT; nothing may come behind them."""
+        self._put_off += statements
+
+    async def commit(self) -> None:
+        """Makes everything durable."""
+        if not self._begun and not self._put_off:
+            return
+        self.committing = True
+        begin = [] if self._begun else [_BEGIN]
+        await self._execute([*begin, *self._put_off, _COMMIT])
+
+    async def roll_back(self) -> None:
+        """Takes everything back; the connection must be usable."""
+        if self._connection.pgconn.transaction_status != TransactionStatus.IDLE:
+            await self._connection.execute("ROLLBACK")
+
+    async def _execute(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        cursors: list[AsyncCursor[Row]] = []
+        async with self._connection.pipeline():
+            for statement in statements:
+                cursor = self._connection.cursor()
+                await cursor.execute(statement.sql, statement.parameters or None)
+                cursors.append(cursor)
+        return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]

@@ -1,0 +1,144 @@
+"""The store in Postgres.
+
+Everything runs under READ COMMITTED with explicit locks: heads in table-id order, then writers, attempts and leases.
+Time is Postgres's own (`clock_timestamp()`, read while the heads are locked).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import uuid
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from typing import Final, Literal
+
+import psycopg
+
+from lakelog.errors import LakelogError
+
+from ..store import Transaction
+from .catalog import PostgresCatalog
+from .commits import PostgresCommits
+from .connections import ConnectionPool, connect
+from .failures import is_lost, translate
+from .session import Session
+from .snapshots import PostgresSnapshots
+from .work import PostgresWork
+
+log = logging.getLogger(__name__)
+
+Durability = Literal["on", "off_may_lose_acknowledged_commits"]
+
+CHANNEL: Final = "lakelog_heads"
+_MAX_ANNOUNCED: Final = 100
+"""Tables of one notification: Postgres takes 8000 bytes."""
+
+_LISTEN_TIMEOUT_S: Final = 30.0
+
+
+class PostgresTransaction(PostgresCommits, PostgresSnapshots, PostgresWork, PostgresCatalog):
+    """A transaction on one connection."""
+
+
+class PostgresStore:
+    """Keeps everything in Postgres; used by one event loop.
+
+    Args:
+        url: As libpq takes it, `postgresql://...`.
+        pool_size: Connections at most; one more listens for announcements.
+        durability: `on`: a commit that was acknowledged is never lost. The other loses the last half second of
+            acknowledged commits when the database crashes, and says so.
+    """
+
+    transaction_type: type[PostgresTransaction] = PostgresTransaction
+
+    def __init__(self, url: str, *, pool_size: int = 16, durability: Durability = "on") -> None:
+        if durability != "on":
+            log.warning("durability is relaxed: a crash of the database loses commits that were acknowledged")
+        self._url = url
+        self._pool = ConnectionPool(url, pool_size, "on" if durability == "on" else "off")
+        self._name = uuid.uuid4().hex
+        self._closing = asyncio.Event()
+
+    async def check(self) -> None:
+        """Checks that the database can be reached and commits durably; to be called at start.
+
+        Raises:
+            Unavailable: It cannot be reached.
+            InvalidArgument: It does not commit durably, or the URL is none.
+        """
+        self._pool.release(await self._pool.acquire())
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        """A new transaction; commits at the end of the block.
+
+        Raises:
+            Unavailable: It is certain that nothing happened.
+            OutcomeUnknown: The connection was lost while committing.
+        """
+        connection = await self._pool.acquire()
+        session = Session(connection)
+        usable = lost = False
+        try:
+            yield self.transaction_type(session)
+            await session.commit()
+            usable = True
+        except psycopg.Error as error:
+            lost = is_lost(error, connection)
+            usable = not lost and await _rolled_back(session)
+            raise translate(error, lost=lost, committing=session.committing) from error
+        except LakelogError:
+            usable = await _rolled_back(session)
+            raise
+        finally:
+            # Whatever else ends the block, a cancelled caller for instance, leaves a connection in an unknown state.
+            if usable:
+                self._pool.release(connection)
+            else:
+                self._pool.discard(connection, lost=lost)
+
+    async def announce(self, table_uuids: Collection[str]) -> None:
+        """Tells other metastores that heads have moved.
+
+        In a transaction of its own: inside that of a commit, a notification would make all commits of the database wait
+        for each other.
+        """
+        tables = list(table_uuids)
+        async with self.transaction() as transaction:
+            assert isinstance(transaction, PostgresTransaction)
+            for first in range(0, len(tables), _MAX_ANNOUNCED):
+                payload = json.dumps([self._name, *tables[first : first + _MAX_ANNOUNCED]])
+                await transaction.notify(CHANNEL, payload)
+
+    async def listen(self) -> AsyncIterator[frozenset[str]]:
+        """What other metastores announce, until closed; an empty set after each new connection."""
+        while not self._closing.is_set():
+            connection = await connect(self._url)
+            try:
+                await connection.execute(f"LISTEN {CHANNEL}")
+                yield frozenset()
+                while not self._closing.is_set():
+                    async for notification in connection.notifies(timeout=_LISTEN_TIMEOUT_S):
+                        sender, *tables = json.loads(notification.payload)
+                        if sender != self._name:
+                            yield frozenset(tables)
+            except psycopg.Error as error:
+                raise translate(error, lost=True, committing=False) from error
+            finally:
+                connection.pgconn.finish()
+
+    async def close(self) -> None:
+        """Ends all connections; idempotent."""
+        self._closing.set()
+        await self._pool.close()
+
+
+async def _rolled_back(session: Session) -> bool:
+    try:
+        await session.roll_back()
+    except psycopg.Error:
+        return False
+    return True

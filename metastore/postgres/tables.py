@@ -1,0 +1,251 @@
+"""The tables in Postgres.
+
+Foreign keys are left out on purpose: everything is written under the lock of its table's head, and checking each file
+against its table would cost a quarter of a commit. Texts that are compared use the collation "C": no locale may change
+what is equal or which order an index has. All times are milliseconds since the epoch by this database's clock.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import (
+    ARRAY,
+    TIMESTAMP,
+    BigInteger,
+    Boolean,
+    Column,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB, UUID
+
+metadata: Final = MetaData()
+
+NAME: Final = Text(collation="C")
+NAMES: Final = ARRAY(Text(collation="C"))
+HEX_UUID: Final = UUID(as_uuid=False)
+
+database = Table(
+    "database",
+    metadata,
+    Column("name", NAME, primary_key=True),
+    Column("comment", Text, nullable=False),
+)
+
+catalog_table = Table(
+    "catalog_table",
+    metadata,
+    Column("table_id", BigInteger, Identity(always=True), primary_key=True),
+    Column("table_uuid", HEX_UUID, nullable=False),
+    Column("database", NAME, nullable=False),
+    Column("name", NAME, nullable=False),
+    Column("location", Text, nullable=False),
+    Column("options", JSONB, nullable=False),
+    Column("comment", Text, nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False),
+    # A dropped table stays, without its head, until its files are collected.
+    Column("dropped_at_ms", BigInteger),
+    Index("catalog_table_uuid", "table_uuid", unique=True),
+    Index("catalog_table_name", "database", "name", unique=True, postgresql_where=text("dropped_at_ms IS NULL")),
+)
+
+schema_version = Table(
+    "schema_version",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("schema_id", Integer, primary_key=True, autoincrement=False),
+    Column("arrow_schema", LargeBinary, nullable=False),
+    Column("primary_key", NAMES, nullable=False),
+    Column("partition_by", NAMES, nullable=False),
+)
+
+# Narrow and half empty, because each commit updates it: with room on the page and no index on what changes, the new
+# version stays on the page and is cleaned up by the next reader.
+table_head = Table(
+    "table_head",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("table_uuid", HEX_UUID, nullable=False),
+    Column("name", NAME, nullable=False),
+    Column("schema_id", Integer, nullable=False),
+    Column("bucket_count", Integer, nullable=False),
+    Column("partitioned", Boolean, nullable=False),
+    Column("latest_snapshot_id", BigInteger, nullable=False),
+    Column("latest_uuid", HEX_UUID),
+    Column("earliest_snapshot_id", BigInteger, nullable=False),
+    Column("committed_at_ms", BigInteger, nullable=False),
+    Column("watermark_ms", BigInteger),
+    Column("total_rows", BigInteger, nullable=False),
+    Column("total_files", BigInteger, nullable=False),
+    Column("total_bytes", BigInteger, nullable=False),
+    Column("next_file_id", BigInteger, nullable=False),
+    Index("table_head_uuid", "table_uuid", unique=True),
+    postgresql_with={"fillfactor": 10},
+)
+
+snapshot = Table(
+    "snapshot",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("snapshot_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("snapshot_uuid", HEX_UUID, nullable=False),
+    Column("parent_uuid", HEX_UUID),
+    Column("kind", NAME, nullable=False),
+    Column("schema_id", Integer, nullable=False),
+    Column("committed_at_ms", BigInteger, nullable=False),
+    Column("watermark_ms", BigInteger),
+    Column("total_rows", BigInteger, nullable=False),
+    Column("total_files", BigInteger, nullable=False),
+    Column("total_bytes", BigInteger, nullable=False),
+    Column("added_rows", BigInteger, nullable=False),
+    Column("added_files", Integer, nullable=False),
+    Column("removed_files", Integer, nullable=False),
+    Column("writer", NAME, nullable=False),
+    Column("identifier", BigInteger, nullable=False),
+    Column("properties", JSONB),
+    # File ids rise with snapshots, so that this makes "added in these snapshots" a range of the files' primary key.
+    Column("next_file_id", BigInteger, nullable=False),
+    Index("snapshot_time", "table_id", "committed_at_ms", "snapshot_id"),
+)
+
+table_partition = Table(
+    "table_partition",
+    metadata,
+    Column("partition_id", BigInteger, Identity(always=True), primary_key=True),
+    Column("table_id", BigInteger, nullable=False),
+    Column("encoded", LargeBinary, nullable=False),
+    Index("table_partition_encoded", "table_id", "encoded", unique=True),
+)
+
+data_file = Table(
+    "data_file",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("file_id", BigInteger, primary_key=True, autoincrement=False),
+    # 0 for a table without partition columns.
+    Column("partition_id", BigInteger, nullable=False),
+    Column("row_count", BigInteger, nullable=False),
+    Column("delete_count", BigInteger, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("added_snapshot", BigInteger, nullable=False),
+    Column("order_snapshot", BigInteger, nullable=False),
+    Column("order_time_ms", BigInteger, nullable=False),
+    Column("removed_snapshot", BigInteger),
+    Column("order_ordinal", Integer, nullable=False),
+    Column("bucket", Integer, nullable=False),
+    Column("schema_id", Integer, nullable=False),
+    Column("level", SmallInteger, nullable=False),
+    Column("path", NAME, nullable=False),
+    Column("min_key", LargeBinary),
+    Column("max_key", LargeBinary),
+    Column("statistics", LargeBinary),
+    Index("data_file_live", "table_id", "partition_id", "bucket", postgresql_where=text("removed_snapshot IS NULL")),
+    Index("data_file_removed", "table_id", "removed_snapshot", postgresql_where=text("removed_snapshot IS NOT NULL")),
+    postgresql_with={"fillfactor": 90},
+)
+
+# Never deleted: a repeat is answered with the first result, however late.
+commit_result = Table(
+    "commit_result",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("writer", NAME, primary_key=True),
+    Column("identifier", BigInteger, primary_key=True, autoincrement=False),
+    Column("snapshot_id", BigInteger),
+    Column("snapshot_uuid", HEX_UUID),
+    Column("committed_at_ms", BigInteger, nullable=False),
+    Column("attempt_id", HEX_UUID),
+    Column("properties", JSONB),
+)
+
+writer = Table(
+    "writer",
+    metadata,
+    Column("writer", NAME, primary_key=True),
+    Column("epoch", BigInteger, nullable=False),
+)
+
+attempt = Table(
+    "attempt",
+    metadata,
+    Column("attempt_id", HEX_UUID, primary_key=True),
+    Column("state", NAME, nullable=False),
+    Column("table_uuids", ARRAY(HEX_UUID), nullable=False),
+    Column("writer", NAME, nullable=False),
+    Column("opened_at", TIMESTAMP(timezone=True), nullable=False, server_default=text("now()")),
+    # For whoever clears up what was never committed; the committed ones, which are most, are not in it.
+    Index("attempt_unfinished", "opened_at", postgresql_where=text("state <> 'committed'")),
+)
+
+lease = Table(
+    "lease",
+    metadata,
+    Column("name", NAME, primary_key=True),
+    Column("epoch", BigInteger, nullable=False),
+    Column("holder", Text, nullable=False),
+    Column("deadline", TIMESTAMP(timezone=True), nullable=False),
+)
+
+pipeline = Table(
+    "pipeline",
+    metadata,
+    Column("name", NAME, primary_key=True),
+    Column("table_name", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("last_batch_id", BigInteger),
+    Column("position", Text, nullable=False),
+    Column("lag", BigInteger),
+    Column("total_rows", BigInteger, nullable=False),
+    Column("dead_letter_rows", BigInteger, nullable=False),
+    Column("last_error", Text, nullable=False),
+    Column("reported_at_ms", BigInteger, nullable=False),
+)
+
+packing = Table(
+    "packing",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("packed_until", BigInteger, nullable=False),
+    # How many files had ever been added and removed by then: what came since is a difference to the head.
+    Column("packed_added", BigInteger, nullable=False),
+    Column("packed_removed", BigInteger, nullable=False),
+)
+
+file_chunk = Table(
+    "file_chunk",
+    metadata,
+    Column("chunk_id", BigInteger, Identity(always=True), primary_key=True),
+    Column("table_id", BigInteger, nullable=False),
+    Column("order_after", BigInteger, nullable=False),
+    Column("order_until", BigInteger, nullable=False),
+    Column("part", Integer, nullable=False),
+    Column("file_count", Integer, nullable=False),
+    Column("max_added", BigInteger, nullable=False),
+    Column("first_key", LargeBinary),
+    Column("last_key", LargeBinary),
+    Column("without_file_ids", ARRAY(BigInteger), nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    # A plan that is being sent may still need a chunk that was packed anew; it is cleared away some minutes later.
+    Column("replaced_at", TIMESTAMP(timezone=True)),
+    # Compressed already: Postgres shall not try again.
+    Column("entries", LargeBinary, nullable=False),
+    Column("statistics", LargeBinary, nullable=False),
+    Index(
+        "file_chunk_current",
+        "table_id",
+        "order_after",
+        "part",
+        unique=True,
+        postgresql_where=text("replaced_at IS NULL"),
+    ),
+    Index("file_chunk_replaced", "replaced_at", postgresql_where=text("replaced_at IS NOT NULL")),
+)

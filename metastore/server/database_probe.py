@@ -1,0 +1,60 @@
+"""Asks whether the database answers, on a connection that nothing else uses: a busy pool is not a lost database."""
+
+from __future__ import annotations
+
+import psycopg
+
+from lakelog.errors import InvalidArgument, Unavailable
+
+_CONNECT_TIMEOUT_S = 3
+
+
+class DatabaseProbe:
+    """Asks one database.
+
+    Args:
+        url: As libpq takes it; never shown.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._connection: psycopg.AsyncConnection | None = None
+
+    async def ping(self) -> None:
+        """Asks once.
+
+        Raises:
+            Unavailable: No answer.
+            InvalidArgument: The URL means nothing to libpq.
+        """
+        connection, self._connection = self._connection, None
+        try:
+            if connection is None:
+                connection = await psycopg.AsyncConnection.connect(
+                    self._url,
+                    autocommit=True,
+                    connect_timeout=_CONNECT_TIMEOUT_S,
+                    application_name="lakelog-metastore-health",
+                )
+            await connection.execute("SELECT 1")
+        except psycopg.OperationalError as error:
+            _finish(connection)
+            raise Unavailable(" ".join(str(error).split()), reason="DATABASE_UNREACHABLE") from error
+        except psycopg.ProgrammingError as error:
+            raise InvalidArgument(f"the URL is none that libpq understands ({type(error).__name__}).") from error
+        except BaseException:
+            # Cancelled in the middle of an answer: the connection cannot be used again.
+            _finish(connection)
+            raise
+        self._connection = connection
+
+    async def close(self) -> None:
+        """Ends the connection; idempotent."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+
+def _finish(connection: psycopg.AsyncConnection | None) -> None:
+    if connection is not None:
+        connection.pgconn.finish()

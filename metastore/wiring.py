@@ -1,0 +1,142 @@
+"""The service as a picture: the only place that picks concrete classes.
+
+```
+          gRPC                        HTTP
+           |                           |
+    MetastoreServer              HttpEndpoint
+           |                           |
+    MetastoreService ---- PrometheusMetrics, RpcMetrics
+       |         |
+       |     Background: packing, polling, announcing, listening
+       |
+    PostgresStore      DatabaseProbe (health)
+       |                   |
+       +---- Postgres -----+
+```
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+
+from lakelog.clock import RandomIds, SystemClock
+from lakelog.errors import InvalidArgument, LakelogError
+
+from .background import Background
+from .config import MigrateConfig, ServeConfig
+from .metrics import PrometheusMetrics
+from .postgres import PostgresStore, check_current, migrate
+from .server.audit import log
+from .server.database_probe import DatabaseProbe
+from .server.grpc_server import MetastoreServer, ServerSettings
+from .server.http_endpoint import HttpEndpoint
+from .server.interceptor import CallLimits
+from .server.lifecycle import run_until_signal
+from .server.rpc_metrics import RpcMetrics
+from .server.startup import StartupFailure, check_warehouse, one_line, show_database_url, wait_for_database
+from .service import MetastoreService
+
+
+async def serve(config: ServeConfig) -> None:
+    """Runs the service until a signal ends it.
+
+    Raises:
+        StartupFailure: A check failed, or a port is taken.
+    """
+    await check(config)
+    ids, clock = RandomIds(), SystemClock()
+    registry = CollectorRegistry()
+    for collector in (ProcessCollector, PlatformCollector, GCCollector):
+        collector(registry=registry)
+    rpc_metrics = RpcMetrics(registry)
+
+    store = PostgresStore(config.database_url, pool_size=config.database_connections)
+    service = MetastoreService(store, config.warehouse, clock=clock, ids=ids, metrics=PrometheusMetrics(registry))
+    probe = DatabaseProbe(config.database_url)
+    server = MetastoreServer(service, probe.ping, _settings(config), rpc_metrics, ids)
+    http = _http_endpoint(config, registry, server)
+
+    try:
+        await store.check()
+        await run_until_signal(server, Background(service), http, lambda: _say_ready(config, server, http))
+    except InvalidArgument as error:
+        raise StartupFailure(one_line(error.message)) from error
+    finally:
+        await service.close()
+        await store.close()
+        await probe.close()
+
+
+async def check(config: ServeConfig) -> None:
+    """Checks warehouse and database, as `serve` does at its start.
+
+    Raises:
+        StartupFailure: One line that says what is wrong and what to do.
+    """
+    await asyncio.to_thread(check_warehouse, config.warehouse)
+    await _reach_database(config.database_url, config.wait_for_database_s)
+    try:
+        await asyncio.to_thread(check_current, config.database_url)
+    except LakelogError as error:
+        raise StartupFailure(one_line(error.message)) from error
+
+
+async def bring_up_to_date(config: MigrateConfig) -> str:
+    """Migrates the database.
+
+    Returns:
+        The revision it has now.
+
+    Raises:
+        StartupFailure: It cannot be reached, or is newer than this version.
+    """
+    await _reach_database(config.database_url, config.wait_for_database_s)
+    try:
+        return await asyncio.to_thread(migrate, config.database_url)
+    except LakelogError as error:
+        raise StartupFailure(one_line(error.message)) from error
+
+
+async def _reach_database(url: str, wait_s: float) -> None:
+    probe = DatabaseProbe(url)
+    try:
+        await wait_for_database(probe.ping, show_database_url(url), wait_s, SystemClock())
+    finally:
+        await probe.close()
+
+
+def _settings(config: ServeConfig) -> ServerSettings:
+    return ServerSettings(
+        host=config.listen.host,
+        port=config.listen.port,
+        tls=config.tls,
+        access=config.access,
+        limits=CallLimits(max_calls=config.max_calls),
+        grace_s=config.grace_s,
+    )
+
+
+def _http_endpoint(config: ServeConfig, registry: CollectorRegistry, server: MetastoreServer) -> HttpEndpoint | None:
+    if config.metrics_port is None:
+        return None
+    try:
+        return HttpEndpoint(config.listen.host, config.metrics_port, registry, lambda: server.health.serving)
+    except OSError as error:
+        raise StartupFailure(
+            f"Cannot listen on {config.listen.host}:{config.metrics_port} for metrics: {error.strerror}. Stop what "
+            "listens there, or choose another with --metrics-port."
+        ) from error
+
+
+def _say_ready(config: ServeConfig, server: MetastoreServer, http: HttpEndpoint | None) -> None:
+    if config.insecure_dev:
+        who = "everyone on this machine may do everything" if config.access.open else "tokens are asked for"
+        log.warning("INSECURE: plaintext for development, on loopback only", access=who)
+    listen = config.listen
+    metrics = "" if http is None else f", metrics on http://{listen.host}:{http.port}/metrics"
+    security = "plaintext, development only" if config.tls is None else "TLS"
+    sys.stdout.write(f"metastore ready on {type(listen)(listen.host, server.port)} ({security}){metrics}\n")
+    sys.stdout.flush()

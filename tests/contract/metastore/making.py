@@ -1,0 +1,90 @@
+"""Small makers of requests, shared by the tests of the metastore."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from lakelog.client.metastore import Metastore
+from lakelog.format.commit import Change, CommitRequest, CommitResult
+from lakelog.format.files import DataFile
+from lakelog.format.keys import encode_key, encode_partition
+from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.table import TableInfo, TableName
+
+SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("v", pa.float64())])
+
+_names = itertools.count(1)
+
+
+def make_table(metastore: Metastore, *, partitioned: bool = False, buckets: int = 4, keyed: bool = True) -> TableInfo:
+    """A table of its own, in the database `shop`."""
+    metastore.create_database("shop", if_not_exists=True)
+    options = {"bucket": str(buckets)} if keyed else {}
+    key = ["day", "id"] if partitioned else ["id"]
+    table, created = metastore.create_table(
+        TableName("shop", f"orders_{next(_names)}"),
+        SCHEMA,
+        primary_key=key if keyed else [],
+        partition_by=["day"] if partitioned else [],
+        options=options,
+    )
+    assert created
+    return table
+
+
+def day(value: str | None) -> bytes:
+    return encode_partition([pa.scalar(value, pa.string())])
+
+
+def key(value: int) -> bytes:
+    return encode_key([pa.scalar(value, pa.int64())])
+
+
+def make_file(attempt: str, name: str = "a", **changes: Any) -> DataFile:
+    fields: dict[str, Any] = {
+        "path": f"data/{attempt}/{name}.parquet",
+        "partition": b"",
+        "bucket": 0,
+        "level": 0,
+        "row_count": 10,
+        "delete_count": 0,
+        "size_bytes": 1000,
+        "min_key": None,
+        "max_key": None,
+        "schema_id": 0,
+    }
+    return DataFile(**{**fields, **changes})
+
+
+def make_change(table: TableInfo, files: Sequence[DataFile] = (), **changes: Any) -> Change:
+    buckets = int(table.options.get("bucket", "-1"))
+    fields: dict[str, Any] = {
+        "table_uuid": table.table_uuid,
+        "kind": SnapshotKind.APPEND,
+        "schema_id": 0,
+        "bucket_count": buckets,
+        "add_files": tuple(files),
+    }
+    return Change(**{**fields, **changes})
+
+
+def append(
+    metastore: Metastore, table: TableInfo, identifier: int, *, writer: str = "w", names: str = "a", **changes: Any
+) -> CommitResult:
+    """Stages an attempt and appends a file for each letter of `names`."""
+    attempt = metastore.stage_attempt([table.table_uuid], writer)
+    files = [make_file(attempt, name, **changes) for name in names]
+    return metastore.commit(CommitRequest(writer, identifier, (make_change(table, files),), attempt))
+
+
+def empty(table: TableInfo, identifier: int, *, writer: str = "w", **fields: Any) -> CommitRequest:
+    """A commit that makes a snapshot without files."""
+    return CommitRequest(writer, identifier, (make_change(table, allow_empty=True),), **fields)
+
+
+def snapshot_ids(metastore: Metastore, table: TableInfo) -> list[int]:
+    return [snapshot.snapshot_id for snapshot in metastore.list_snapshots(table.table_uuid).snapshots]

@@ -1,0 +1,147 @@
+"""What is refused before anything is looked up: field, value and remedy are named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lakelog.client.metastore import Metastore, WatchPosition
+from lakelog.errors import InvalidArgument
+from lakelog.format.commit import (
+    BucketRef,
+    Change,
+    CommitRequest,
+    Fence,
+    RemoveEverything,
+    RemoveFiles,
+    RemovePartitions,
+    RemovePartitionValues,
+)
+from lakelog.format.files import ColumnStatistics
+from lakelog.format.plan import AtSnapshot, InRange, PlanRequest
+from lakelog.format.predicate import AllOf, Comparison, Operator, Predicate
+from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.work import Pipeline
+from tests.contract.metastore.making import make_file
+
+T = "a" * 32
+A = "b" * 32
+OVERWRITE = SnapshotKind.OVERWRITE
+
+
+def change(**fields: Any) -> Change:
+    return Change(**{"table_uuid": T, "kind": SnapshotKind.APPEND, "schema_id": 0, "bucket_count": 1, **fields})
+
+
+def commit(*changes: Change, **fields: Any) -> CommitRequest:
+    return CommitRequest(**{"writer": "w", "identifier": 1, "changes": changes or (change(),), **fields})
+
+
+def with_statistics(*columns: ColumnStatistics) -> CommitRequest:
+    return commit(change(add_files=(make_file(A, statistics=columns),)), attempt_id=A)
+
+
+COMMITS: list[tuple[str, CommitRequest, str]] = [
+    ("writer", commit(writer=""), "1 to 256 characters"),
+    ("writer", commit(writer="x" * 257), "1 to 256 characters"),
+    ("writer", commit(writer="a\x00b"), r"U\+0000"),
+    ("writer", commit(writer="\ud800"), "surrogates"),
+    ("identifier", commit(identifier=-1), "from 0 to"),
+    ("identifier", commit(identifier=2**63), "from 0 to 9223372036854775807"),
+    ("previous_identifier", commit(previous_identifier=1), "from -1 to 0"),
+    ("epoch", commit(epoch=-1), "from 0"),
+    ("attempt_id", commit(attempt_id="../x"), "32 lower-case hexadecimal"),
+    ("fences", commit(fences=(Fence("a", 1), Fence("a", 2))), "each lease once"),
+    ("fences.epoch", commit(fences=(Fence("a", 0),)), "from 1"),
+    ("fences.lease", commit(fences=(Fence("", 1),)), "1 to 256"),
+    ("changes", CommitRequest("w", 1, ()), "Give 1 to 256, one for each table"),
+    ("changes", commit(change(), change()), "Name each table once"),
+    ("table_uuid", commit(change(table_uuid="nope")), "32 lower-case hexadecimal"),
+    ("schema_id", commit(change(schema_id=-1)), "from 0"),
+    ("bucket_count", commit(change(bucket_count=2**31)), "from -1"),
+    ("base_snapshot_id", commit(change(base_snapshot_id=-1)), "from 0"),
+    ("unchanged_buckets", commit(change(unchanged_buckets=(BucketRef(b"", 0),))), "base_snapshot_id as well"),
+    ("watermark_ms", commit(change(watermark_ms=2**63)), "from -9223372036854775808"),
+    ("remove", commit(change(remove=RemoveEverything())), "An APPEND removes nothing"),
+    ("remove", commit(change(kind=SnapshotKind.COMPACT, remove=RemoveEverything())), "names the files"),
+    ("remove.file_ids", commit(change(kind=OVERWRITE, remove=RemoveFiles((1, 1)))), "Name each file once"),
+    ("remove.file_ids", commit(change(kind=OVERWRITE, remove=RemoveFiles((0,)))), "from 1"),
+    ("remove.partition_values", commit(change(kind=OVERWRITE, remove=RemovePartitionValues({}))), "at least one"),
+    ("remove.partitions", commit(change(kind=OVERWRITE, remove=RemovePartitions((b"x" * 2049,)))), "at most 2048"),
+    ("properties", commit(change(properties={str(n): "" for n in range(129)})), "at most 128"),
+    ("properties", commit(change(properties={str(n): "x" * 1024 for n in range(100)})), "at most 65536 bytes"),
+    ("properties['k']", commit(change(properties={"k": "a\x00"})), r"U\+0000"),
+    ("path", commit(change(add_files=(make_file(A), make_file(A)))), "Name each file once"),
+    ("path", commit(change(add_files=(make_file(A, path="x" * 1025),))), "1 to 1024"),
+    ("partition", commit(change(add_files=(make_file(A, partition=b"x" * 2049),))), "at most 2048"),
+    ("add_files", commit(change(add_files=tuple(make_file(A, str(n)) for n in range(100_001)))), "at most 100000"),
+    ("statistics.field_id", with_statistics(ColumnStatistics(0, 0, None, None)), "ids from 1"),
+    ("statistics.field_id", with_statistics(*[ColumnStatistics(1, 0, None, None)] * 2), "each column"),
+    ("statistics.null_count", with_statistics(ColumnStatistics(1, 11, None, None)), "has 10 rows"),
+    ("statistics.min_value", with_statistics(ColumnStatistics(1, 0, b"b", b"a")), "above max_value"),
+    ("statistics", with_statistics(ColumnStatistics(1, 0, b"a", b"b" * 300_000)), "shorten bounds"),
+]
+
+
+@pytest.mark.parametrize(("field", "request_", "message"), COMMITS)
+def test_bad_commits(metastore: Metastore, field: str, request_: CommitRequest, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message) as error:
+        metastore.commit(request_)
+    assert error.value.metadata["field"] == field
+    assert error.value.message.startswith(field)
+    assert len(error.value.message) < 1000
+
+
+def nested(depth: int) -> Predicate:
+    predicate: Predicate = Comparison(1, Operator.IS_NULL)
+    for _ in range(depth):
+        predicate = AllOf((predicate,))
+    return predicate
+
+
+PLANS: list[tuple[PlanRequest, str]] = [
+    (PlanRequest("x"), "32 lower-case"),
+    (PlanRequest(T, at=AtSnapshot(0)), "snapshot_id is 0"),
+    (PlanRequest(T, at=InRange(3, 3)), "range.until is 3. Give a number from 4"),
+    (PlanRequest(T, at=InRange(-1, 3)), "range.after is -1"),
+    (PlanRequest(T, buckets=(-1,)), "buckets is -1"),
+    (PlanRequest(T, partitions=(b"x" * 5000,)), "2048"),
+    (PlanRequest(T, first_key=b"b", last_key=b"a"), "Swap them"),
+]
+
+
+@pytest.mark.parametrize(("request_", "message"), PLANS)
+def test_bad_plans(metastore: Metastore, request_: PlanRequest, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        metastore.plan(request_)
+
+
+OTHERS: list[tuple[Callable[[Metastore], object], str]] = [
+    (lambda m: m.stage_attempt([], "w"), "Name 1 to 256"),
+    (lambda m: m.stage_attempt([T, T], "w"), "Name each table once"),
+    (lambda m: m.stage_attempt(["x"], "w"), "32 lower-case"),
+    (lambda m: m.stage_attempt([T], ""), "writer is ''"),
+    (lambda m: m.abandon_attempt(""), "attempt_id is ''"),
+    (lambda m: m.register_writer(""), "writer is ''"),
+    (lambda m: m.get_writer_progress("w", "T"), "table_uuid is 'T'"),
+    (lambda m: m.list_snapshots(T, after=-1), "after is -1"),
+    (lambda m: m.get_table_by_uuid("'; --"), "32 lower-case"),
+    (lambda m: m.acquire_lease("", "h", 5000), "lease is ''"),
+    (lambda m: m.acquire_lease("l", "", 5000), "holder is ''"),
+    (lambda m: m.acquire_lease("l", "h", 999), "from 1000 to 3600000"),
+    (lambda m: m.renew_lease("l", 0, 5000), "epoch is 0"),
+    (lambda m: m.report_pipeline(Pipeline("a b", "t", "", "running", None, "", None, 0, 0, ""), 1), "pipeline.name"),
+    (lambda m: m.report_pipeline(Pipeline("p", "t", "", "asleep", None, "", None, 0, 0, ""), 1), "starting, running"),
+    (lambda m: m.report_pipeline(Pipeline("p", "t", "", "running", None, "", -1, 0, 0, ""), 1), "pipeline.lag"),
+    (lambda m: next(iter(m.watch([]))), "Name 1 to 1000"),
+    (lambda m: next(iter(m.watch([WatchPosition(T, -1)]))), "positions.after is -1"),
+    (lambda m: next(iter(m.watch([WatchPosition(T, 0, T)]))), "leave it empty"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), OTHERS)
+def test_other_bad_requests(metastore: Metastore, call: Callable[[Metastore], object], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        call(metastore)

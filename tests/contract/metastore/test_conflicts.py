@@ -1,0 +1,339 @@
+"""C3, C4, C5: what refuses a commit, and what the refusal says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakelog.client.metastore import Metastore
+from lakelog.errors import CommitConflict, Fenced, HistoryDiverged, InvalidArgument, NotFound
+from lakelog.format.commit import (
+    BucketRef,
+    CommitRequest,
+    Fence,
+    RemoveEverything,
+    RemoveFiles,
+    RemovePartitions,
+    RemovePartitionValues,
+)
+from lakelog.format.plan import PlanRequest
+from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.table import TableInfo
+from tests.contract.metastore.making import append, day, empty, make_change, make_file, make_table, snapshot_ids
+
+
+def live(metastore: Metastore, table: TableInfo) -> dict[int, str]:
+    files = metastore.plan(PlanRequest(table.table_uuid)).files
+    return {file["file_id"]: file["path"].split("/")[-1][:-8] for file in files.to_pylist()}
+
+
+def rewrite(
+    metastore: Metastore,
+    table: TableInfo,
+    identifier: int,
+    *file_ids: int,
+    writer: str = "compactor",
+    names: str = "z",
+    kind: SnapshotKind = SnapshotKind.COMPACT,
+    file: dict[str, Any] | None = None,
+    **change: Any,
+) -> Any:
+    attempt = metastore.stage_attempt([table.table_uuid], writer)
+    files = [make_file(attempt, name, **(file or {})) for name in names]
+    made = make_change(table, files, **{"kind": kind, "remove": RemoveFiles(file_ids), **change})
+    return metastore.commit(CommitRequest(writer, identifier, (made,), attempt))
+
+
+def test_of_two_that_remove_one_file_the_second_is_refused(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    append(metastore, table, 1, names="abc")
+    rewrite(metastore, table, 1, 1, 2, writer="first compactor")
+    with pytest.raises(CommitConflict) as error:
+        rewrite(metastore, table, 1, 2, 3, writer="second compactor")
+    assert "'first compactor' removed" in error.value.message
+    assert "b.parquet' with snapshot 2. Plan anew" in error.value.message
+    assert error.value.reason == "FILES_NOT_LIVE"
+    assert error.value.metadata == {
+        "table": str(table.name),
+        "other_writer": "first compactor",
+        "snapshot_id": "2",
+        "file_ids": "2",
+        "retry": "replan",
+    }
+    assert live(metastore, table) == {4: "z", 3: "c"}
+    assert snapshot_ids(metastore, table) == [1, 2]
+
+
+def test_files_that_never_were_cannot_be_removed(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    append(metastore, table, 1)
+    with pytest.raises(CommitConflict, match=r"does not have: 7, 8, 9, 10, 11 and 2 more"):
+        rewrite(metastore, table, 1, 1, *range(7, 14))
+    assert live(metastore, table) == {1: "a"}
+
+
+def test_what_a_compaction_writes_takes_the_place_of_its_inputs(metastore: Metastore) -> None:
+    """C6: newer files stay in front of it although it is committed later."""
+    table = make_table(metastore)
+    append(metastore, table, 1, names="ab")
+    append(metastore, table, 2, names="c")
+    append(metastore, table, 3, names="d")
+    times = [snapshot.committed_at_ms for snapshot in metastore.list_snapshots(table.table_uuid).snapshots]
+    rewrite(metastore, table, 1, 1, 2, 3, names="xy")
+    files = metastore.plan(PlanRequest(table.table_uuid)).files.to_pylist()
+    assert [file["path"].split("/")[-1][0] for file in files] == ["x", "y", "d"]
+    places = [(file["order_snapshot"], file["order_ordinal"], file["order_time_ms"]) for file in files]
+    assert places == [(2, 0, times[1]), (2, 0, times[1]), (3, 0, times[2])]
+    assert [file["added_snapshot"] for file in files] == [4, 4, 3]
+
+
+def test_a_compaction_adds_no_data(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    append(metastore, table, 1)
+    with pytest.raises(InvalidArgument, match="from which it removes no file"):
+        rewrite(metastore, table, 1, 1, file={"bucket": 2})
+
+
+def test_totals_follow_what_is_removed(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    append(metastore, table, 1, names="abc", row_count=5)
+    result = rewrite(metastore, table, 1, 1, 3, file={"row_count": 7, "size_bytes": 10})
+    assert result.results[0].snapshot_id == 2
+    snapshot = metastore.list_snapshots(table.table_uuid).snapshots[-1]
+    assert (snapshot.total_rows, snapshot.total_files, snapshot.total_bytes) == (12, 2, 1010)
+    assert (snapshot.added_rows, snapshot.added_files, snapshot.removed_files) == (7, 1, 2)
+    assert snapshot.kind is SnapshotKind.COMPACT
+
+
+def test_a_whole_overwrite_replaces_what_is_there_when_it_takes_effect(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    append(metastore, table, 1)
+    attempt = metastore.stage_attempt([table.table_uuid], "o")
+    append(metastore, table, 2, names="b")
+    change = make_change(
+        table, [make_file(attempt, "z")], kind=SnapshotKind.OVERWRITE, remove=RemoveEverything(), base_snapshot_id=1
+    )
+    metastore.commit(CommitRequest("o", 1, (change,), attempt))
+    assert list(live(metastore, table).values()) == ["z"]
+
+
+def test_an_overwrite_without_rows_empties_the_table(metastore: Metastore) -> None:
+    """7.2."""
+    table = make_table(metastore)
+    change = make_change(table, kind=SnapshotKind.OVERWRITE, remove=RemoveEverything())
+    assert metastore.commit(CommitRequest("o", 1, (change,))).results[0].snapshot_id is None
+    append(metastore, table, 1, names="ab")
+    assert metastore.commit(CommitRequest("o", 2, (change,))).results[0].snapshot_id == 2
+    assert live(metastore, table) == {}
+    snapshot = metastore.list_snapshots(table.table_uuid).snapshots[-1]
+    assert (snapshot.total_rows, snapshot.total_files, snapshot.total_bytes, snapshot.removed_files) == (0, 0, 0, 2)
+
+
+def test_partitions_are_overwritten_by_name_or_by_value(metastore: Metastore) -> None:
+    """7.2."""
+    table = make_table(metastore, partitioned=True)
+    for n, value in enumerate(["mon", "tue", None, "mon"]):
+        append(metastore, table, n, names=str(n), partition=day(value))
+
+    def overwrite(identifier: int, remove: Any) -> None:
+        change = make_change(table, kind=SnapshotKind.OVERWRITE, remove=remove)
+        metastore.commit(CommitRequest("o", identifier, (change,)))
+
+    overwrite(1, RemovePartitions(()))
+    overwrite(2, RemovePartitions((day("wed"),)))
+    assert sorted(live(metastore, table).values()) == ["0", "1", "2", "3"]
+    overwrite(3, RemovePartitions((day(None), day("wed"))))
+    assert sorted(live(metastore, table).values()) == ["0", "1", "3"]
+    overwrite(4, RemovePartitionValues({"day": day("mon")}))
+    assert sorted(live(metastore, table).values()) == ["1"]
+    with pytest.raises(InvalidArgument, match="has the partition columns day; use those"):
+        overwrite(5, RemovePartitionValues({"id": day("mon")}))
+
+
+def test_a_change_whose_buckets_must_be_unchanged(metastore: Metastore) -> None:
+    table = make_table(metastore, partitioned=True)
+    monday, tuesday = day("mon"), day("tue")
+    append(metastore, table, 1, partition=monday)
+    append(metastore, table, 2, partition=monday, bucket=1)
+
+    def look_up(identifier: int, base: int, *buckets: BucketRef) -> Any:
+        change = make_change(table, allow_empty=True, base_snapshot_id=base, unchanged_buckets=buckets)
+        return metastore.commit(CommitRequest("l", identifier, (change,)))
+
+    look_up(1, 1, BucketRef(monday, 0), BucketRef(tuesday, 1), BucketRef(day("never"), 1))
+    with pytest.raises(CommitConflict, match=r"'w' changed data in bucket 1 with snapshot 2. Look the old") as error:
+        look_up(2, 1, BucketRef(monday, 0), BucketRef(monday, 1))
+    assert (error.value.reason, error.value.metadata["other_writer"]) == ("BUCKET_CHANGED", "w")
+    assert error.value.metadata["retry"] == "replan"
+    # A compaction changes no data, so nobody is refused for it; an overwrite does.
+    rewrite(metastore, table, 1, 1, file={"partition": monday})
+    look_up(3, 3, BucketRef(monday, 0))
+    change = make_change(table, kind=SnapshotKind.OVERWRITE, remove=RemoveFiles((2,)))
+    metastore.commit(CommitRequest("o", 1, (change,)))
+    with pytest.raises(CommitConflict, match="'o' changed data in bucket 1"):
+        look_up(4, 3, BucketRef(monday, 1))
+
+
+def test_a_base_that_never_was(metastore: Metastore) -> None:
+    """C9."""
+    table = make_table(metastore)
+    append(metastore, table, 1)
+    change = make_change(table, allow_empty=True, base_snapshot_id=5)
+    with pytest.raises(HistoryDiverged, match="made against snapshot 5, but the newest one is 1"):
+        metastore.commit(CommitRequest("w", 2, (change,)))
+
+
+def test_schema_and_buckets_must_still_fit(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    with pytest.raises(CommitConflict, match="written with schema 1, but the table has schema 0") as error:
+        metastore.commit(CommitRequest("w", 1, (make_change(table, schema_id=1, allow_empty=True),)))
+    assert (error.value.reason, error.value.metadata["retry"]) == ("SCHEMA_CHANGED", "never")
+    with pytest.raises(CommitConflict, match="written for 8 buckets, but the table has 4") as error:
+        metastore.commit(CommitRequest("w", 1, (make_change(table, bucket_count=8, allow_empty=True),)))
+    assert error.value.reason == "BUCKET_COUNT_CHANGED"
+    assert metastore.get_writer_progress("w", table.table_uuid).last_identifier is None
+
+
+def test_a_writer_with_a_lower_epoch_is_fenced(metastore: Metastore) -> None:
+    """C3."""
+    table = make_table(metastore)
+    old = metastore.register_writer("w")
+    first = metastore.commit(empty(table, 1, epoch=old))
+    new = metastore.register_writer("w")
+    assert (old, new) == (1, 2)
+    for epoch in (0, old):
+        with pytest.raises(Fenced, match=f"commits with epoch {epoch}, .* has epoch 2. Stop this instance") as error:
+            metastore.commit(empty(table, 2, epoch=epoch))
+        assert error.value.metadata == {"writer": "w", "epoch": str(epoch), "current_epoch": "2"}
+    # What was applied is answered all the same: the zombie may find out.
+    assert metastore.commit(empty(table, 1, epoch=old)) == first
+    assert metastore.commit(empty(table, 2, epoch=new)).results[0].snapshot_id == 2
+    assert metastore.get_writer_progress("w", table.table_uuid).epoch == 2
+    metastore.commit(empty(table, 1, writer="another"))
+
+
+def test_an_epoch_that_was_never_given(metastore: Metastore) -> None:
+    """C9."""
+    table = make_table(metastore)
+    with pytest.raises(HistoryDiverged, match="has given only 0"):
+        metastore.commit(empty(table, 1, epoch=1))
+
+
+def test_a_lost_lease_fences_a_commit(metastore: Metastore) -> None:
+    """C3."""
+    table = make_table(metastore)
+    lease = metastore.acquire_lease("job", "a", 60_000)
+    metastore.commit(empty(table, 1, fences=(Fence("job", lease.epoch),)))
+    metastore.release_lease("job", lease.epoch)
+    # Still the same epoch: nobody took it meanwhile.
+    metastore.commit(empty(table, 2, fences=(Fence("job", lease.epoch),)))
+    newer = metastore.acquire_lease("job", "b", 60_000)
+    with pytest.raises(Fenced, match=r"lease 'job' with epoch 1, .* it has epoch 2") as error:
+        metastore.commit(empty(table, 3, fences=(Fence("job", lease.epoch),)))
+    assert error.value.reason == "LEASE_FENCED"
+    metastore.commit(empty(table, 3, fences=(Fence("job", newer.epoch),)))
+    with pytest.raises(HistoryDiverged, match="'never'"):
+        metastore.commit(empty(table, 4, fences=(Fence("never", 1),)))
+
+
+def test_the_life_of_an_attempt(metastore: Metastore) -> None:
+    """C4."""
+    table, other = make_table(metastore), make_table(metastore)
+    attempt = metastore.stage_attempt([table.table_uuid], "w")
+    assert len(attempt) == 32
+    wrong = CommitRequest("w", 1, (make_change(other, [make_file(attempt)]),), attempt)
+    with pytest.raises(InvalidArgument, match="was not opened for table"):
+        metastore.commit(wrong)
+    request = CommitRequest("w", 1, (make_change(table, [make_file(attempt)]),), attempt)
+    metastore.commit(request)
+    with pytest.raises(CommitConflict, match="was committed before") as error:
+        metastore.commit(CommitRequest("w", 2, request.changes, attempt))
+    assert (error.value.reason, error.value.metadata["retry"]) == ("ATTEMPT_COMMITTED", "never")
+    with pytest.raises(CommitConflict, match="is committed, so its files are part of the table"):
+        metastore.abandon_attempt(attempt)
+
+    doomed = metastore.stage_attempt([table.table_uuid], "w")
+    metastore.abandon_attempt(doomed)
+    metastore.abandon_attempt(doomed)
+    with pytest.raises(CommitConflict, match="was given up, so its files may be deleted") as error:
+        metastore.commit(CommitRequest("w", 2, (make_change(table, [make_file(doomed)]),), doomed))
+    assert (error.value.reason, error.value.metadata["retry"]) == ("ATTEMPT_DOOMED", "replan")
+
+    unknown = "f" * 32
+    with pytest.raises(NotFound, match="never opened here"):
+        metastore.commit(CommitRequest("w", 2, (make_change(table, [make_file(unknown)]),), unknown))
+    with pytest.raises(NotFound, match="Delete no files on this answer"):
+        metastore.abandon_attempt(unknown)
+    with pytest.raises(InvalidArgument, match="names no attempt"):
+        metastore.commit(CommitRequest("w", 2, (make_change(table, [make_file(unknown)]),)))
+    assert snapshot_ids(metastore, table) == [1]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/passwd",
+        "data/{attempt}/../../x.parquet",
+        "data/{attempt}/..",
+        "data/{attempt}/.hidden",
+        "data/{attempt}/",
+        "data/{attempt}",
+        "data/{other}/a.parquet",
+        "data/{attempt}/a b.parquet",
+        "data/{attempt}/a\nb.parquet",
+        "data/{attempt}/ą.parquet",
+        "data/{attempt}//a.parquet",
+        "data/{attempt}/a.parquet\n",
+        "s3://elsewhere/data/{attempt}/a.parquet",
+        'data/{attempt}/a"}},{{"b.parquet',
+    ],
+)
+def test_a_file_lies_in_the_folder_of_its_attempt(metastore: Metastore, path: str) -> None:
+    table = make_table(metastore)
+    attempt = metastore.stage_attempt([table.table_uuid], "w")
+    path = path.format(attempt=attempt, other="e" * 32)
+    change = make_change(table, [make_file(attempt, path=path)])
+    with pytest.raises(InvalidArgument, match="lie in the folder of its attempt") as error:
+        metastore.commit(CommitRequest("w", 1, (change,), attempt))
+    assert error.value.metadata["field"] == "path"
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ({"bucket": 4}, "has buckets 0 to 3"),
+        ({"bucket": -1}, "bucket is -1"),
+        ({"partition": b"x"}, "is not partitioned"),
+        ({"schema_id": 1}, "written with schema 1, but its commit says 0"),
+        ({"row_count": 3, "delete_count": 4}, "delete_count is 4"),
+        ({"delete_count": -1}, "delete_count is -1"),
+        ({"row_count": -1}, "has -1 rows"),
+        ({"size_bytes": 0}, "size_bytes is 0"),
+        ({"level": 128}, "level is 128"),
+        ({"min_key": b"b", "max_key": b"a"}, "above max_key"),
+        ({"min_key": b"x" * 70_000}, "at most 65536"),
+    ],
+)
+def test_a_file_must_make_sense(metastore: Metastore, file: dict[str, Any], message: str) -> None:
+    table = make_table(metastore)
+    with pytest.raises(InvalidArgument, match=message):
+        append(metastore, table, 1, **file)
+    assert metastore.get_writer_progress("w", table.table_uuid).last_identifier is None
+
+
+@pytest.mark.parametrize(
+    "partition", [b"", b"x", day("mon")[:-1], day("mon") + b"\x00", day("mon") * 2, b"\x01\xff\x00\x00"]
+)
+def test_a_partition_must_be_one(metastore: Metastore, partition: bytes) -> None:
+    table = make_table(metastore, partitioned=True)
+    with pytest.raises(InvalidArgument, match="partition"):
+        append(metastore, table, 1, partition=partition)
+    assert snapshot_ids(metastore, table) == []
+
+
+def test_buckets_of_a_table_without_buckets(metastore: Metastore) -> None:
+    table = make_table(metastore, keyed=False)
+    append(metastore, table, 1)
+    with pytest.raises(InvalidArgument, match="has buckets 0 to 0"):
+        append(metastore, table, 2, bucket=1)

@@ -1,0 +1,73 @@
+"""Leases and pipelines."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from lakelog.client.metastore import Metastore
+from lakelog.errors import Fenced
+from lakelog.format.work import LeaseGrant, Pipeline
+
+REPORT = Pipeline("flights", "shop.flights", "/in", "running", 7, "120 of 365 files", 245, 1000, 3, "")
+
+
+def test_a_lease_is_held_by_one(metastore: Metastore) -> None:
+    assert metastore.acquire_lease("job", "a", 60_000) == LeaseGrant(True, 1, "a", 60_000)
+    refused = metastore.acquire_lease("job", "b", 60_000)
+    assert (refused.acquired, refused.epoch, refused.holder) == (False, 1, "a")
+    assert 50_000 < refused.remaining_ms <= 60_000
+    # Nor again by its holder, who may be a process that was started anew.
+    assert not metastore.acquire_lease("job", "a", 60_000).acquired
+    assert metastore.acquire_lease("other job", "b", 60_000).acquired
+
+
+def test_a_lease_that_is_given_back_or_over_is_free(metastore: Metastore) -> None:
+    metastore.acquire_lease("job", "a", 60_000)
+    metastore.release_lease("job", 1)
+    metastore.release_lease("job", 1)
+    metastore.release_lease("never", 1)
+    assert metastore.acquire_lease("job", "b", 1000) == LeaseGrant(True, 2, "b", 1000)
+    metastore.release_lease("job", 1)
+    assert not metastore.acquire_lease("job", "c", 1000).acquired
+    time.sleep(1.1)
+    assert metastore.acquire_lease("job", "c", 1000) == LeaseGrant(True, 3, "c", 1000)
+
+
+def test_only_its_holder_renews_a_lease(metastore: Metastore) -> None:
+    metastore.acquire_lease("job", "a", 1000)
+    assert metastore.renew_lease("job", 1, 60_000) == 60_000
+    assert metastore.acquire_lease("job", "b", 1000).remaining_ms > 50_000
+    with pytest.raises(Fenced, match=r"Lease 'job' has epoch 1 by now and 'a' holds it; the caller's epoch is 2"):
+        metastore.renew_lease("job", 2, 60_000)
+    metastore.release_lease("job", 1)
+    with pytest.raises(Fenced, match="no one holds it"):
+        metastore.renew_lease("job", 1, 60_000)
+    with pytest.raises(Fenced, match="has epoch 0"):
+        metastore.renew_lease("never", 1, 60_000)
+
+
+def test_a_lease_that_is_over_but_not_taken_may_be_renewed(metastore: Metastore) -> None:
+    metastore.acquire_lease("job", "a", 1000)
+    time.sleep(1.1)
+    assert metastore.renew_lease("job", 1, 60_000) == 60_000
+
+
+def test_pipelines_report_under_their_lease(metastore: Metastore) -> None:
+    with pytest.raises(Fenced, match="pipeline/flights"):
+        metastore.report_pipeline(REPORT, 1)
+    lease = metastore.acquire_lease("pipeline/flights", "host-1", 60_000)
+    metastore.report_pipeline(REPORT, lease.epoch)
+    (found,) = metastore.list_pipelines()
+    assert found.reported_at_ms > 1_700_000_000_000
+    assert found == replace(REPORT, reported_at_ms=found.reported_at_ms, holder="host-1")
+    metastore.report_pipeline(replace(REPORT, state="failed", last_error="żółć 'x'", lag=None), lease.epoch)
+    metastore.release_lease("pipeline/flights", lease.epoch)
+    (found,) = metastore.list_pipelines()
+    assert (found.state, found.last_error, found.lag, found.holder) == ("failed", "żółć 'x'", None, "")
+    metastore.acquire_lease("pipeline/flights", "host-2", 60_000)
+    with pytest.raises(Fenced, match="has epoch 2"):
+        metastore.report_pipeline(REPORT, lease.epoch)
+    assert metastore.list_pipelines()[0].state == "failed"

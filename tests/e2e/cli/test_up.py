@@ -1,0 +1,209 @@
+"""`lakelog up` and the commands against it, as processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .conftest import COMMAND, Up, environment, is_alive, processes_in, run_command, wait_until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+
+StartUp = Callable[..., Up]
+
+
+@pytest.fixture(scope="module")
+def up(start_up: StartUp) -> Up:
+    running = start_up()
+    running.wait_until_ready()
+    return running
+
+
+def metastore_pid(up: Up) -> int:
+    (pid,) = [pid for pid, words in processes_in(up.data).items() if "metastore serve" in words]
+    return pid
+
+
+def test_a_table_from_its_making_to_its_end(up: Up, tmp_path: Path) -> None:
+    assert up.run("database", "create", "shop").returncode == 0
+    made = up.run(
+        "table", "create", "shop.orders", "--schema", "id BIGINT NOT NULL, item STRING, price DECIMAL(10, 2)",
+        "--primary-key", "id", "--option", "bucket=2",
+    )  # fmt: skip
+    assert (made.returncode, made.stdout) == (0, "Created table shop.orders.\n")
+    first, second, gone = tmp_path / "first.csv", tmp_path / "second.jsonl", tmp_path / "gone.csv"
+    first.write_text("id,item,price\n1,tea,3.50\n2,cup,8.00\n3,,0.10\n")
+    second.write_text('{"id": 2, "item": "big cup", "price": "9.25"}\n{"id": 4, "item": "pot", "price": null}\n')
+    gone.write_text("id\n1\n")
+    assert "snapshot 1" in up.run("insert", "shop.orders", str(first)).stdout
+    assert "snapshot 2" in up.run("insert", "shop.orders", str(second)).stdout
+    assert "snapshot 3" in up.run("insert", "shop.orders", str(gone), "--mode", "delete").stdout
+
+    rows = up.rows("scan", "shop.orders")
+    assert sorted(rows, key=lambda row: row["id"]) == [
+        {"id": 2, "item": "big cup", "price": "9.25"},
+        {"id": 3, "item": None, "price": "0.10"},
+        {"id": 4, "item": "pot", "price": None},
+    ]
+    assert up.rows("scan", "shop.orders", "--filter", "price < 5", "--columns", "id") == [{"id": 3}]
+    assert up.run("scan", "shop.orders", "--count", "--snapshot", "1").stdout == "3\n"
+    snapshots = up.json("snapshots", "shop.orders")
+    assert [s["snapshot_id"] for s in snapshots] == [1, 2, 3]
+    then = snapshots[1]["committed_at"]
+    assert up.json("scan", "shop.orders", "--count", "--timestamp", then) == {"table": "shop.orders", "count": 4}
+    assert sum(file["rows"] for file in up.json("files", "shop.orders")) == 6
+    assert sum(file["rows"] for file in up.json("files", "shop.orders", "--snapshot", "1")) == 3
+    described = up.json("table", "describe", "shop.orders")
+    assert (described["snapshot_id"], described["options"]) == (3, {"bucket": "2"})
+
+    changes = up.rows("tail", "shop.orders", "--after", "1")
+    assert [(c["_snapshot_id"], c["_row_kind"], c["id"]) for c in sorted(changes, key=lambda c: (c["_snapshot_id"], c["id"]))] == [
+        (2, "+I", 2), (2, "+I", 4), (3, "-D", 1),
+    ]  # fmt: skip
+    assert up.run("table", "drop", "shop.orders", "--yes").returncode == 0
+    assert up.run("scan", "shop.orders").returncode == 3
+
+
+def test_an_insert_under_one_identifier_is_applied_once(up: Up, tmp_path: Path) -> None:
+    up.run("database", "create", "once")
+    up.run("table", "create", "once.t", "--schema", "id INT")
+    file = tmp_path / "rows.csv"
+    file.write_text("id\n1\n2\n")
+    arguments = ("insert", "once.t", str(file), "--writer", "nightly", "--identifier", "7")
+    assert up.json(*arguments) == {"table": "once.t", "rows": 2, "snapshot_id": 1, "already_applied": False}
+    assert up.json(*arguments) == {"table": "once.t", "rows": 2, "snapshot_id": 1, "already_applied": True}
+    assert up.run("scan", "once.t", "--count").stdout == "2\n"
+
+
+def test_sql(up: Up, tmp_path: Path) -> None:
+    script = tmp_path / "script.sql"
+    script.write_text(
+        "CREATE DATABASE lab; -- a; comment\n"
+        "CREATE TABLE lab.t (id BIGINT NOT NULL, name STRING, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '1');\n"
+        "INSERT INTO lab.t VALUES (1, 'a;b'), (2, 'it''s');\n"
+    )
+    done = up.run("sql", "-f", str(script))
+    assert done.returncode == 0, done.stderr
+    assert up.rows("sql", "-e", "SELECT id, name FROM lab.t ORDER BY id") == [
+        {"id": 1, "name": "a;b"},
+        {"id": 2, "name": "it's"},
+    ]
+    piped = up.run("sql", "--output", "json", stdin="SELECT count(*) AS n FROM lab.t VERSION AS OF 1")
+    assert [json.loads(line) for line in piped.stdout.splitlines()] == [{"n": 2}]
+    statement = up.run("table", "show-create", "lab.t").stdout
+    assert up.run("sql", "-e", "DROP TABLE lab.t", "-e", statement).returncode == 0
+    wrong = up.run("sql", "-e", "SELEC 1")
+    assert (wrong.returncode, wrong.stderr[:7]) == (2, "Error: ")
+
+
+def test_tail_follows_until_ctrl_c(up: Up, tmp_path: Path) -> None:
+    up.run("database", "create", "followed")
+    up.run("table", "create", "followed.t", "--schema", "id INT")
+    file = tmp_path / "rows.csv"
+    file.write_text("id\n7\n")
+    with subprocess.Popen(
+        [*COMMAND, "-t", up.target, "-o", "json", "tail", "followed.t", "--follow", "--after", "0"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
+    ) as tail:  # fmt: skip
+        assert tail.stdout is not None
+        assert tail.stderr is not None
+        for number in (1, 2):
+            up.run("insert", "followed.t", str(file))
+            row = json.loads(tail.stdout.readline())
+            assert row == {"_snapshot_id": number, "_row_kind": "+I", "id": 7}
+        tail.send_signal(signal.SIGINT)
+        assert tail.wait(10) == 130
+        assert "Traceback" not in tail.stderr.read()
+
+
+def test_a_reader_that_goes_away_ends_the_command_quietly(up: Up) -> None:
+    up.run("database", "create", "piped")
+    up.run("table", "create", "piped.t", "--schema", "id INT, text STRING")
+    lines = "".join(f"{i},{'x' * 100}\n" for i in range(20_000))
+    assert up.run("insert", "piped.t", "-", "--format", "csv", stdin=f"id,text\n{lines}").returncode == 0
+    for output in ("json", "table"):
+        with subprocess.Popen(
+            [*COMMAND, "-t", up.target, "-o", output, "scan", "piped.t", "--limit", "0"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
+        ) as scan:  # fmt: skip
+            assert scan.stdout is not None
+            assert scan.stderr is not None
+            assert scan.stdout.readline()
+            scan.stdout.close()
+            assert scan.wait(30) == 0
+            assert scan.stderr.read() == b""
+
+
+def test_status_knows_whether_it_serves(up: Up) -> None:
+    record = up.json("status")
+    assert record["serving"]
+    assert record["latency_ms"] < 1000
+    assert record["pipelines"] == []
+    assert run_command("-t", "127.0.0.1:1", "status").returncode == 5
+
+
+def test_one_folder_has_one_up_and_one_port_one_server(up: Up, tmp_path: Path) -> None:
+    same_folder = run_command("up", "--data", str(up.data), "--port", "1")
+    assert same_folder.returncode == 4
+    assert f"in use by another `lakelog up` (process {up.process.pid})" in same_folder.stderr
+    same_port = run_command("up", "--data", str(tmp_path / "other"), "--port", str(up.port))
+    assert same_port.returncode == 4
+    assert f"Port {up.port} of 127.0.0.1 is in use" in same_port.stderr
+    assert len(same_port.stderr.splitlines()) == 1
+
+
+def test_what_is_killed_comes_back(up: Up) -> None:
+    before = metastore_pid(up)
+    os.kill(before, signal.SIGKILL)
+    wait_until(lambda: up.run("status").returncode == 0 and metastore_pid(up) != before, 30, "the metastore is back")
+    assert up.run("database", "create", "after_the_kill").returncode == 0
+    wait_until(lambda: "metastore runs again" in up.output.read_text(), 10, "its return is told")
+    assert "metastore ended" in up.output.read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_everything_and_the_data_stays(start_up: StartUp, number: signal.Signals) -> None:
+    first = start_up()
+    facts = first.wait_until_ready()
+    assert facts["target"] == first.target
+    first.run("database", "create", "kept")
+    children = processes_in(first.data)
+    assert len(children) >= 2
+    assert first.stop(number) == 0
+    assert not processes_in(first.data)
+    assert not first.ready_file.exists()
+    assert {"postgres.log", "metastore.log"} <= {file.name for file in (first.data / "logs").iterdir()}
+    second = start_up(first.data, first.port)
+    second.wait_until_ready()
+    assert [database["name"] for database in second.json("database", "list")] == ["kept"]
+
+
+def test_ctrl_c_while_it_starts_leaves_nothing(start_up: StartUp) -> None:
+    starting = start_up()
+    wait_until(lambda: "Starting" in starting.output.read_text(), 10, "it begins")
+    time.sleep(0.3)
+    assert starting.stop() in (0, 130)
+    assert not processes_in(starting.data)
+    assert "Traceback" not in starting.output.read_text()
+
+
+def test_the_next_up_takes_over_from_one_that_was_killed(start_up: StartUp) -> None:
+    first = start_up()
+    first.wait_until_ready()
+    first.run("database", "create", "kept")
+    children = processes_in(first.data)
+    first.process.kill()
+    first.process.wait()
+    first.ready_file.unlink()
+    second = start_up(first.data, first.port)
+    second.wait_until_ready()
+    assert not [pid for pid in children if is_alive(pid)]
+    assert f"(process {first.process.pid}) was killed; taking over" in second.output.read_text()
+    assert [database["name"] for database in second.json("database", "list")] == ["kept"]

@@ -1,0 +1,424 @@
+"""Commits of the SDK when all goes well and when something breaks: SEMANTICS 7.1, 7.4, RELIABILITY C2, C4, C8."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lakelog.catalog import Catalog
+from lakelog.errors import CommitConflict, InvalidArgument, LakelogError, OutcomeUnknown, Unavailable
+from lakelog.format.commit import CommitRequest, CommitResult
+from lakelog.storage.store import ObjectStore, open_store
+from lakelog.table import Table
+from lakelog.testing.faulty_store import FaultyStore
+from metastore.inprocess import InProcessMetastore
+
+from .conftest import data_files
+
+KEYED = pa.schema([("id", pa.int64()), ("v", pa.string())])
+
+
+class FaultyStores:
+    """All tables' stores behind one switch."""
+
+    def __init__(self) -> None:
+        self.opened: dict[str, FaultyStore] = {}
+
+    def open(self, location: str) -> ObjectStore:
+        return self.opened.setdefault(location, FaultyStore(open_store(location)))
+
+    def fail_at(self, operation: Any, number: int) -> None:
+        for store in self.opened.values():
+            store.fail_at(operation, number)
+
+    def heal(self) -> None:
+        for store in self.opened.values():
+            store.heal()
+
+    @property
+    def failures(self) -> int:
+        return sum(len(store.failures) for store in self.opened.values())
+
+
+class FaultyMetastore:
+    """Passes everything on, but for what `on_commit` does instead of a commit."""
+
+    def __init__(self, inner: InProcessMetastore) -> None:
+        self.inner = inner
+        self.on_commit: Callable[[CommitRequest], CommitResult] | None = None
+        self.on_abandon: Callable[[str], None] | None = None
+        self.commits: list[CommitRequest] = []
+
+    def commit(self, request: CommitRequest) -> CommitResult:
+        self.commits.append(request)
+        return self.on_commit(request) if self.on_commit is not None else self.inner.commit(request)
+
+    def abandon_attempt(self, attempt_id: str) -> None:
+        if self.on_abandon is not None:
+            self.on_abandon(attempt_id)
+        self.inner.abandon_attempt(attempt_id)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+@pytest.fixture
+def stores() -> FaultyStores:
+    return FaultyStores()
+
+
+@pytest.fixture
+def gate(metastore: InProcessMetastore) -> FaultyMetastore:
+    return FaultyMetastore(metastore)
+
+
+@pytest.fixture
+def catalog(gate: FaultyMetastore, stores: FaultyStores) -> Catalog:
+    catalog = Catalog(gate, stores)  # type: ignore[arg-type]
+    catalog.create_database("shop")
+    return catalog
+
+
+@pytest.fixture
+def table(catalog: Catalog) -> Table:
+    return catalog.create_table("shop.t", KEYED, primary_key=["id"], options={"bucket": "2"})
+
+
+def rows(*ids: int, v: str = "x") -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64()), "v": pa.array([v] * len(ids), pa.string())})
+
+
+def found(table: Table) -> dict[int, str]:
+    return {row["id"]: row["v"] for row in table.scan().to_arrow().to_pylist()}
+
+
+# Identity
+
+
+def test_a_repeated_commit_is_applied_once_and_leaves_no_file(table: Table, warehouse: Path) -> None:
+    first = table.upsert(rows(1, 2), writer="job", identifier=5)
+    table.upsert(rows(3))
+    before = data_files(warehouse)
+    again = table.upsert(rows(1, 2, 77, v="other rows"), writer="job", identifier=5)
+    assert (first.snapshot_id, first.already_applied) == (1, False)
+    assert (again.snapshot_id, again.already_applied) == (1, True)
+    assert found(table) == {1: "x", 2: "x", 3: "x"}
+    assert data_files(warehouse) == before
+
+
+def test_an_empty_commit_makes_no_snapshot_but_its_identifier_counts(table: Table) -> None:
+    empty = table.upsert(rows(), writer="job", identifier=1)
+    assert (empty.snapshot_id, empty.already_applied) == (None, False)
+    later = table.upsert(rows(1), writer="job", identifier=1)
+    assert (later.snapshot_id, later.already_applied) == (None, True)
+    assert found(table) == {}
+    assert table.upsert(rows(), allow_empty=True).snapshot_id == 1
+    assert table.scan().snapshot_id == 1
+
+
+def test_a_gap_in_a_writers_numbers_is_refused(table: Table, warehouse: Path) -> None:
+    table.upsert(rows(1), writer="job", identifier=1)
+    before = data_files(warehouse)
+    with pytest.raises(LakelogError, match="job"):
+        table.upsert(rows(2), writer="job", identifier=4, previous_identifier=3)
+    assert data_files(warehouse) == before
+    table.upsert(rows(2), writer="job", identifier=2, previous_identifier=1)
+    assert set(found(table)) == {1, 2}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing"),
+    [({"writer": "w"}, "identifier="), ({"identifier": 1}, "writer="), ({"previous_identifier": 1}, "together with")],
+)
+def test_half_an_identity_is_refused(table: Table, arguments: dict[str, Any], missing: str) -> None:
+    with pytest.raises(InvalidArgument, match=missing):
+        table.upsert(rows(1), **arguments)
+
+
+def test_the_watermark_never_falls(table: Table) -> None:
+    moment = dt.datetime.fromtimestamp(2.048, dt.UTC)
+    for number, watermark in enumerate([None, 1024, 600, None, moment]):
+        table.upsert(rows(number), watermark=watermark)
+    assert table.snapshots().column("watermark").to_pylist() == [None, 1024, 1024, 1024, 2048]
+    with pytest.raises(InvalidArgument, match="watermark="):
+        table.upsert(rows(9), watermark="now")  # type: ignore[arg-type]
+
+
+# Transactions
+
+
+def test_a_transaction_is_all_or_nothing(catalog: Catalog, table: Table, warehouse: Path) -> None:
+    log = catalog.create_table("shop.log", KEYED)
+    with catalog.transaction(writer="w", identifier=1, properties={"a": "b"}) as tx:
+        tx.table("shop.t").upsert(rows(1, 2))
+        tx.table("shop.log").append(rows(7))
+        tx.table("shop.t").delete(pa.table({"id": [2]}))
+        tx.table("shop.log").append(rows(8))
+    assert tx.result is not None
+    assert tx.result.snapshot_ids == {"shop.t": 1, "shop.log": 1}
+    assert found(table) == {1: "x"}
+    assert [row["id"] for row in log.scan().to_arrow().to_pylist()] == [7, 8]
+    assert log.snapshots().column("properties").to_pylist() == [[("a", "b")]]
+    before = data_files(warehouse)
+    with pytest.raises(ZeroDivisionError), catalog.transaction() as broken:  # noqa: PT012
+        broken.table("shop.t").upsert(rows(3))
+        broken.table("shop.log").append(rows(9))
+        raise ZeroDivisionError
+    assert broken.result is None
+    assert (found(table), log.scan().count(), data_files(warehouse)) == ({1: "x"}, 2, before)
+    with pytest.raises(InvalidArgument, match="has ended"):
+        broken.table("shop.t")
+
+
+def test_a_repeated_transaction_is_applied_once(catalog: Catalog, table: Table, warehouse: Path) -> None:
+    log = catalog.create_table("shop.log", KEYED)
+    results = []
+    for _ in range(2):
+        with catalog.transaction(writer="w", identifier=9) as tx:
+            tx.table("shop.t").upsert(rows(1))
+            tx.table("shop.log").append(rows(1))
+        results.append(tx.result)
+        files = data_files(warehouse)
+    assert [result is not None and result.already_applied for result in results] == [False, True]
+    assert results[0] is not None
+    assert results[1] is not None
+    assert results[1].snapshot_ids == results[0].snapshot_ids
+    assert (log.scan().count(), len(files)) == (1, 2)
+
+
+def test_a_table_may_join_after_files_were_written(catalog: Catalog, warehouse: Path) -> None:
+    tables = [
+        catalog.create_table(f"shop.t{n}", KEYED, primary_key=["id"], options={"write-buffer-size": "1 kb"})
+        for n in range(3)
+    ]
+    with catalog.transaction() as tx:
+        for table in tables:
+            tx.table(table.name).upsert(rows(*range(500)))
+            tx.table("shop.t0").upsert(rows(*range(100), v="again"))
+    assert [table.scan().count() for table in tables] == [500, 500, 500]
+    assert found(tables[0])[99] == "again"
+    listed = {f"{table.uuid}/{path}" for table in tables for path in table.files().column("path").to_pylist()}
+    assert set(data_files(warehouse)) == listed
+    assert len({path.split("/")[2] for path in listed}) == 1
+
+
+def test_overwrite_comes_first_in_a_transaction(catalog: Catalog, table: Table) -> None:
+    table.upsert(rows(1, 2))
+    with catalog.transaction() as tx:
+        tx.table("shop.t").overwrite(rows(5))
+        tx.table("shop.t").upsert(rows(6))
+    assert set(found(table)) == {5, 6}
+    with pytest.raises(InvalidArgument, match="Overwrite it first"), catalog.transaction() as tx:  # noqa: PT012
+        tx.table("shop.t").upsert(rows(7))
+        tx.table("shop.t").overwrite(rows(8))
+    assert set(found(table)) == {5, 6}
+
+
+def test_a_transaction_without_writes_does_nothing(catalog: Catalog, table: Table, gate: FaultyMetastore) -> None:
+    with catalog.transaction() as tx:
+        tx.table("shop.t")
+    assert tx.result is not None
+    assert tx.result.snapshot_ids == {}
+    assert gate.commits == []
+
+
+# Failures
+
+
+@pytest.mark.parametrize("operation", ["create", "commit"])
+@pytest.mark.parametrize("number", [1, 2, 3, 6])
+def test_a_failing_store_leaves_nothing_visible_and_no_file_behind(
+    catalog: Catalog, stores: FaultyStores, warehouse: Path, operation: str, number: int
+) -> None:
+    keyed = catalog.create_table(
+        "shop.keyed", KEYED, primary_key=["id"], options={"bucket": "2", "write-buffer-size": "4 kb"}
+    )
+    plain = catalog.create_table("shop.plain", KEYED, options={"target-file-size": "2 kb"})
+    random = np.random.default_rng(1)
+    data = pa.table({"id": random.permutation(3000), "v": [f"{n}" for n in random.integers(0, 10**12, 3000)]})
+    writes: list[tuple[Table, Callable[[Any], Any]]] = [(keyed, keyed.upsert), (plain, plain.append)]
+    for table, write in writes:
+        write(data.slice(0, 5))
+        before = data_files(warehouse)
+        stores.fail_at(operation, number)
+        failures = stores.failures
+        with pytest.raises(Unavailable, match="told to fail"):
+            write(data)
+        assert stores.failures > failures
+        stores.heal()
+        assert data_files(warehouse) == before
+        assert table.scan().count() == 5
+        write(data)
+        assert table.snapshots().num_rows == 2
+
+
+def test_an_iterator_that_fails_leaves_nothing_behind(catalog: Catalog, warehouse: Path) -> None:
+    table = catalog.create_table("shop.log", KEYED, options={"target-file-size": "2 kb"})
+
+    def source() -> Iterator[pa.Table]:
+        for start in range(0, 5000, 500):
+            yield rows(*range(start, start + 500))
+        raise RuntimeError("the source broke")
+
+    with pytest.raises(RuntimeError, match="the source broke"):
+        table.append(source())
+    assert table.snapshots().num_rows == 0
+    assert data_files(warehouse) == []
+
+
+def test_rows_that_do_not_fit_late_in_an_iterator_leave_nothing_behind(table: Table, warehouse: Path) -> None:
+    with pytest.raises(InvalidArgument, match="colour"):
+        table.upsert(iter([rows(1), pa.table({"id": [1], "colour": ["red"]})]))
+    assert table.snapshots().num_rows == 0
+    assert data_files(warehouse) == []
+
+
+def test_a_lost_answer_is_found_out_by_repeating(table: Table, gate: FaultyMetastore, warehouse: Path) -> None:
+    def lose_first_answer(request: CommitRequest) -> CommitResult:
+        result = gate.inner.commit(request)
+        if len(gate.commits) == 1:
+            raise OutcomeUnknown("the answer was lost")
+        return result
+
+    gate.on_commit = lose_first_answer
+    result = table.upsert(rows(1, 2))
+    assert (result.snapshot_id, result.already_applied) == (1, False)
+    assert gate.commits[0] == gate.commits[1]
+    assert found(table) == {1: "x", 2: "x"}
+    assert len(data_files(warehouse)) == table.files().num_rows
+
+
+def test_a_lost_request_is_repeated(table: Table, gate: FaultyMetastore) -> None:
+    def lose_two(request: CommitRequest) -> CommitResult:
+        if len(gate.commits) <= 2:
+            raise (OutcomeUnknown if len(gate.commits) == 1 else Unavailable)("lost")
+        return gate.inner.commit(request)
+
+    gate.on_commit = lose_two
+    assert table.upsert(rows(1)).snapshot_id == 1
+    assert len(gate.commits) == 3
+
+
+def test_an_outcome_that_stays_unknown_deletes_nothing(
+    table: Table, gate: FaultyMetastore, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakelog.transaction._COMMIT_TOTAL_S", 0.2)
+
+    def never_answer(request: CommitRequest) -> CommitResult:
+        if len(gate.commits) == 1:
+            gate.inner.commit(request)
+        raise OutcomeUnknown("the answer was lost")
+
+    gate.on_commit = never_answer
+    with pytest.raises(OutcomeUnknown):
+        table.upsert(rows(1, 2), writer="w", identifier=1)
+    gate.on_commit = None
+    assert found(table) == {1: "x", 2: "x"}
+    assert table.upsert(rows(1, 2), writer="w", identifier=1).already_applied
+    assert len(data_files(warehouse)) == table.files().num_rows
+
+
+def test_a_refused_commit_gives_its_attempt_up_and_deletes_its_files(
+    table: Table, gate: FaultyMetastore, warehouse: Path
+) -> None:
+    def refuse(request: CommitRequest) -> CommitResult:
+        raise CommitConflict("somebody was faster")
+
+    gate.on_commit = refuse
+    with pytest.raises(CommitConflict, match="somebody was faster"):
+        table.upsert(rows(1))
+    assert data_files(warehouse) == []
+    with pytest.raises(LakelogError, match="given up"):
+        gate.inner.commit(gate.commits[0])
+
+
+def test_files_of_an_attempt_that_could_not_be_given_up_stay(
+    table: Table, gate: FaultyMetastore, warehouse: Path
+) -> None:
+    def refuse(request: CommitRequest) -> CommitResult:
+        raise CommitConflict("somebody was faster")
+
+    def unreachable(attempt_id: str) -> None:
+        raise Unavailable("no metastore")
+
+    gate.on_commit, gate.on_abandon = refuse, unreachable
+    with pytest.raises(CommitConflict):
+        table.upsert(rows(1))
+    assert len(data_files(warehouse)) == 1
+
+
+def test_many_threads_share_a_table(table: Table) -> None:
+    failures: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for turn in range(5):
+                table.upsert(rows(number * 10 + turn, v=f"{number}"))
+                assert table.scan(filter=f"id = {number * 10 + turn}").count() == 1
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert table.scan().count() == 20
+    assert table.snapshots().column("id").to_pylist() == list(range(1, 21))
+
+
+# Memory
+
+
+def test_writing_and_reading_need_memory_that_does_not_follow_the_data(catalog: Catalog) -> None:
+    options = {"write-buffer-size": "8 mb"}
+    keyed = catalog.create_table("shop.keyed", KEYED, primary_key=["id"], options=options | {"bucket": "2"})
+    plain = catalog.create_table("shop.plain", KEYED, options=options)
+    batches, length = 120, 10_000
+
+    def source() -> Iterator[pa.RecordBatch]:
+        random = np.random.default_rng(0)
+        for number in range(batches):
+            ids = random.permutation(length) + number * length
+            yield pa.record_batch({"id": ids, "v": pa.array([f"some text of row {n}, to be stored" for n in ids])})
+
+    total = 48 * batches * length
+    for write in (keyed.upsert, plain.append):
+        peak = _peak_during(lambda write=write: write(source()))  # type: ignore[misc]
+        assert peak < total, f"{peak} bytes for {total}"
+    for table in (keyed, plain):
+        before = pa.total_allocated_bytes()
+        seen, peak = 0, 0
+        for batch in table.scan().to_batches():
+            seen += batch.num_rows
+            peak = max(peak, pa.total_allocated_bytes() - before)
+        assert seen == batches * length
+        assert peak < total, f"{peak} bytes for {total}"
+
+
+def _peak_during(work: Callable[[], Any]) -> int:
+    """The most Arrow memory that was held at once while `work` ran, sampled every millisecond."""
+    before = pa.total_allocated_bytes()
+    done = threading.Event()
+    peak = [0]
+
+    def watch() -> None:
+        while not done.wait(0.001):
+            peak[0] = max(peak[0], pa.total_allocated_bytes() - before)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        work()
+    finally:
+        done.set()
+        watcher.join()
+    return peak[0]

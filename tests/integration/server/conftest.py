@@ -1,0 +1,50 @@
+"""Servers and clients for the tests of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from lakelog.client.grpc_metastore import GrpcMetastore
+from lakelog.client.retry import Deadlines, RetryPolicy
+from metastore.server.logs import set_up_logs
+from tests.integration.server.running_server import RunningServer, ScriptedUseCases
+
+QUICK = RetryPolicy(first_backoff_s=0.01, max_backoff_s=0.05, total_s=1.5, commit_total_s=3, watch_total_s=5)
+SHORT = Deadlines(connect_s=1.0, call_s=2.0, plan_s=5.0)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def logs() -> None:
+    set_up_logs("info")
+
+
+@pytest.fixture
+def start_server() -> Iterator[Callable[..., RunningServer]]:
+    started: list[RunningServer] = []
+
+    def start(use_cases: Any = None, **settings: Any) -> RunningServer:
+        settings.setdefault("grace_s", 2.0)
+        started.append(RunningServer(use_cases or ScriptedUseCases(), **settings))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+@pytest.fixture
+def connect() -> Iterator[Callable[..., GrpcMetastore]]:
+    opened: list[GrpcMetastore] = []
+
+    def open_client(target: str, **options: Any) -> GrpcMetastore:
+        options.setdefault("deadlines", SHORT)
+        options.setdefault("retries", QUICK)
+        opened.append(GrpcMetastore(target, **options))
+        return opened[-1]
+
+    yield open_client
+    for client in opened:
+        client.close()

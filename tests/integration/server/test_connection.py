@@ -1,0 +1,173 @@
+"""Connecting: targets where nothing is, restarts, forks, pickles, threads."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import socket
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from lakelog.client.grpc_metastore import GrpcMetastore
+from lakelog.client.metastore import WatchPosition
+from lakelog.client.retry import NOT_CONNECTED, Deadlines, RetryPolicy
+from lakelog.errors import Effect, InvalidArgument, Unavailable
+from lakelog.format.commit import Change, CommitRequest
+from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.table import TableName
+from tests.integration.server.running_server import RunningServer, ScriptedUseCases
+
+Start = Callable[..., RunningServer]
+Connect = Callable[..., GrpcMetastore]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def test_where_nothing_listens_the_error_says_what_to_do(connect: Connect) -> None:
+    target = f"127.0.0.1:{free_port()}"
+    began = time.monotonic()
+    for call in (
+        lambda client: client.list_databases(),
+        lambda client: client.drop_table(TableName("a", "b")),
+        lambda client: client.commit(CommitRequest("w", 1, (Change("a" * 32, SnapshotKind.APPEND, 0, 1),))),
+        lambda client: client.open_commit_pipeline(),
+        lambda client: list(client.watch([WatchPosition("a", 0)])),
+    ):
+        with pytest.raises(Unavailable, match="Is `lakelog up` running") as caught:
+            call(connect(target, deadlines=Deadlines(connect_s=0.3)))
+        assert target in caught.value.message
+        assert "Nothing was sent" in caught.value.message
+        assert caught.value.reason == NOT_CONNECTED
+        assert caught.value.effect is Effect.NONE
+    assert time.monotonic() - began < 8
+
+
+def test_a_host_that_does_not_exist(connect: Connect) -> None:
+    with pytest.raises(Unavailable, match=r"no-such-host\.invalid:7450"):
+        connect("no-such-host.invalid:7450", deadlines=Deadlines(connect_s=0.5)).list_databases()
+
+
+def test_a_port_that_takes_connections_and_never_answers(connect: Connect) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        began = time.monotonic()
+        with pytest.raises(Unavailable, match=r"within 0\.5 s"):
+            connect(f"127.0.0.1:{listener.getsockname()[1]}", deadlines=Deadlines(connect_s=0.5)).list_databases()
+        assert time.monotonic() - began < 3
+
+
+def test_a_web_server_is_no_metastore(connect: Connect) -> None:
+    class Page(BaseHTTPRequestHandler):
+        def log_message(self, *_arguments: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Page)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        with pytest.raises(Unavailable, match="No metastore answers"):
+            connect(f"127.0.0.1:{server.server_address[1]}", deadlines=Deadlines(connect_s=1)).list_databases()
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_a_restarted_server_is_found_again(start_server: Start, connect: Connect) -> None:
+    first = start_server()
+    client = connect(first.target, deadlines=Deadlines(connect_s=5), retries=RetryPolicy(total_s=10))
+    assert client.create_database("a")
+    first.stop()
+    again = threading.Timer(0.5, lambda: start_server(ScriptedUseCases(), port=first.port))
+    again.start()
+    assert client.create_database("b")
+    again.join()
+    assert [found.name for found in client.list_databases()] == ["b"]
+
+
+def test_a_mutation_after_a_silence_is_certainly_not_sent_to_a_server_that_is_gone(
+    start_server: Start, connect: Connect
+) -> None:
+    server = start_server()
+    client = connect(server.target, deadlines=Deadlines(connect_s=0.3))
+    client.list_databases()
+    server.stop()
+    time.sleep(1.1)
+    # A drop is never repeated, so an outcome that was unknown would show.
+    with pytest.raises(Unavailable, match="Nothing was sent"):
+        client.drop_table(TableName("a", "b"))
+
+
+def test_a_closed_client_says_so(start_server: Start, connect: Connect) -> None:
+    client = connect(start_server().target)
+    client.list_databases()
+    client.close()
+    client.close()
+    with pytest.raises(InvalidArgument, match="is closed"):
+        client.list_databases()
+
+
+def test_threads_share_a_client(start_server: Start, connect: Connect) -> None:
+    client = connect(start_server().target)
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(lambda _: client.list_tables("shop"), range(200)))
+    assert answers == [["orders"]] * 200
+
+
+def test_a_client_pickles_as_its_parameters(start_server: Start, connect: Connect) -> None:
+    server = start_server()
+    client = connect(server.target)
+    client.create_database("x")
+    again: GrpcMetastore = pickle.loads(pickle.dumps(client))
+    try:
+        assert [found.name for found in again.list_databases()] == ["x"]
+    finally:
+        again.close()
+
+
+def _use_in_child(client: GrpcMetastore, report: multiprocessing.SimpleQueue[object]) -> None:
+    try:
+        report.put((os.getpid(), [found.name for found in client.list_databases()]))
+        with ThreadPoolExecutor(4) as pool:
+            report.put(list(pool.map(lambda _: client.list_tables("shop"), range(8))))
+    except Exception as error:  # Whatever it is, the parent shows it.
+        report.put(repr(error))
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_uses_the_client_and_so_does_the_parent(start_server: Start, connect: Connect) -> None:
+    # The server must live in another process: its event loop would not survive the fork.
+    context = multiprocessing.get_context("fork")
+    ports: multiprocessing.SimpleQueue[int] = multiprocessing.get_context("spawn").SimpleQueue()
+    server = multiprocessing.get_context("spawn").Process(target=_serve_in_child, args=(ports,), daemon=True)
+    server.start()
+    client = connect(f"127.0.0.1:{ports.get()}", deadlines=Deadlines(connect_s=5, call_s=10))
+    try:
+        assert client.create_database("x")
+        for _ in range(2):
+            report: multiprocessing.SimpleQueue[object] = context.SimpleQueue()
+            child = context.Process(target=_use_in_child, args=(client, report))
+            child.start()
+            assert report.get() == (child.pid, ["x"])
+            assert report.get() == [["orders"]] * 8
+            child.join(10)
+            assert child.exitcode == 0
+            assert [found.name for found in client.list_databases()] == ["x"]
+    finally:
+        server.terminate()
+        server.join()
+
+
+def _serve_in_child(ports: multiprocessing.SimpleQueue[int]) -> None:
+    server = RunningServer(ScriptedUseCases())
+    ports.put(server.port)
+    threading.Event().wait()

@@ -1,0 +1,203 @@
+"""Who acts in the simulation: writers with successors, an overwriter, a collector without patience, auditors."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lakelog.catalog import Catalog
+from lakelog.errors import CommitConflict, Effect, LakelogError, OutcomeUnknown, Unavailable
+from lakelog.table import Table
+from metastore.service import MetastoreService
+from tests.simulation.scheduler import Actor, Scheduler
+from tests.simulation.world import Faults, PlainStores, SimulatedCalls, SimulatedStores, VirtualClock
+
+SCHEMA: Final = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])
+TABLE: Final = "sim.t"
+_KEYS: Final = 12
+"""Few, so that commits meet."""
+
+
+@dataclass(frozen=True)
+class Habits:
+    """What actors do; all true in the product. A habit that is off is a control that must be noticed."""
+
+    same_identifier_on_repeat: bool = True
+    doom_before_delete: bool = True
+    keep_files_on_unknown: bool = True
+
+
+@dataclass
+class World:
+    """Everything that there is in one run, and what the auditors know of it."""
+
+    seed: int
+    scheduler: Scheduler
+    service: MetastoreService
+    loop: asyncio.AbstractEventLoop
+    faults: Faults
+    stores: SimulatedStores
+    batches_per_writer: int
+    habits: Habits = field(default_factory=Habits)
+    acknowledged: set[tuple[str, int]] = field(default_factory=set)
+    successors: int = 0
+
+    def catalog(self) -> Catalog:
+        """The SDK as an actor uses it."""
+        calls = SimulatedCalls(self.service, self.loop, self.scheduler, self.faults)
+        return Catalog(calls, self.stores, clock=VirtualClock(self.scheduler), draw=self.scheduler.random.random)
+
+    def auditing_catalog(self) -> Catalog:
+        """The SDK without pauses and faults."""
+        calls = SimulatedCalls(self.service, self.loop, Scheduler(0, on_death=lambda _: None), Faults())
+        return Catalog(calls, PlainStores(self.stores))
+
+    def finish(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Runs a coroutine of the service, outside all faults."""
+        return self.loop.run_until_complete(work)
+
+    def batch(self, writer: str, identifier: int) -> dict[int, str | None]:
+        """What a writer's source holds for a number: values by key, None for a delete; always the same."""
+        dice = random.Random(f"{self.seed}/{writer}/{identifier}")
+        keys = dice.sample(range(_KEYS), dice.randint(1, 5))
+        return {k: None if dice.random() < 0.2 else f"{writer}.{identifier}.{k}" for k in keys}
+
+
+def write(world: World, writer: str) -> None:
+    """Copies a source into the table, going on from where the metastore says it is."""
+    table = _persistently(world, lambda: world.catalog().table(TABLE))
+    progress = _persistently(world, lambda: world.catalog().metastore.get_writer_progress(writer, table.uuid))
+    number = (progress.last_identifier or 0) + 1
+    while number <= world.batches_per_writer:
+        _commit_batch(world, table, writer, number)
+        world.acknowledged.add((writer, number))
+        number += 1
+
+
+def _commit_batch(world: World, table: Table, writer: str, number: int) -> None:
+    data = to_rows(world.batch(writer, number))
+    identifier = number
+    while True:
+        try:
+            table.write(data, writer=writer, identifier=identifier, properties={"batch": str(number)})
+        except OutcomeUnknown:
+            world.scheduler.sleep(1)
+            if not world.habits.same_identifier_on_repeat:
+                identifier += 1000
+        except (Unavailable, CommitConflict) as error:
+            if error.effect is not Effect.NONE:
+                raise AssertionError("an error that leaves things open must be OutcomeUnknown") from error
+            world.scheduler.sleep(1)
+        else:
+            return
+
+
+def overwrite(world: World) -> None:
+    """Replaces the whole table now and then."""
+    table = _persistently(world, lambda: world.catalog().table(TABLE))
+    for number in (1, 2):
+        world.scheduler.sleep(world.scheduler.random.uniform(0.1, 5))
+        while True:
+            try:
+                data = to_rows(world.batch("overwriter", number)).drop_columns("_row_kind")
+                table.overwrite(data, writer="overwriter", identifier=number, properties={"batch": str(number)})
+            except (OutcomeUnknown, Unavailable, CommitConflict):
+                world.scheduler.sleep(1)
+            else:
+                break
+
+
+def collect(world: World) -> None:
+    """Takes every attempt that is open for abandoned, again and again, and deletes its files."""
+    catalog = world.catalog()
+    store = world.stores.open(world.auditing_catalog().table(TABLE).location)
+    for _ in range(12):
+        world.scheduler.sleep(world.scheduler.random.uniform(0.05, 2))
+        attempts = sorted({found.path.split("/")[1] for found in store.list_objects("data")})
+        for attempt in attempts:
+            try:
+                if world.habits.doom_before_delete:
+                    catalog.metastore.abandon_attempt(attempt)
+                elif _is_live(world, attempt):
+                    continue
+            except LakelogError:
+                continue  # committed, or not known: not to be touched
+            store.delete_many([found.path for found in store.list_objects(f"data/{attempt}")])
+
+
+def _is_live(world: World, attempt: str) -> bool:
+    """The check of a collector that looks first and deletes later."""
+    files = world.auditing_catalog().table(TABLE).files()
+    return any(path.split("/")[1] == attempt for path in files.column("path").to_pylist())
+
+
+def audit(world: World) -> set[tuple[str, int]]:
+    """Reads every snapshot there is and holds it against a fold of the batches in commit order.
+
+    Returns:
+        Writer and number of each batch that is in the table.
+
+    Raises:
+        AssertionError: Something was lost, doubled, torn or out of order.
+    """
+    table = world.auditing_catalog().table(TABLE)
+    state: dict[int, str] = {}
+    seen: set[tuple[str, int]] = set()
+    for snapshot in table.snapshots().to_pylist():
+        work = (snapshot["writer"], int(dict(snapshot["properties"])["batch"]))
+        assert work not in seen, f"{work} was applied twice, the second time as snapshot {snapshot['id']}"
+        seen.add(work)
+        if snapshot["kind"] == "OVERWRITE":
+            state = {}
+        apply(state, world.batch(*work), keep_deletes=snapshot["kind"] == "OVERWRITE")
+        rows = table.scan(snapshot_id=snapshot["id"]).to_arrow().to_pylist()
+        found = {row["k"]: row["v"] for row in rows}
+        assert len(found) == len(rows), f"snapshot {snapshot['id']} shows a key twice"
+        assert found == state, f"snapshot {snapshot['id']}"
+    lost = world.acknowledged - seen
+    assert not lost, f"acknowledged and not there: {sorted(lost)}"
+    return seen
+
+
+def apply(state: dict[int, str], batch: Mapping[int, str | None], *, keep_deletes: bool) -> None:
+    """One step of the fold; an overwrite's batch holds inserts only, with NULL as a value."""
+    for key, value in batch.items():
+        if value is None and not keep_deletes:
+            state.pop(key, None)
+        else:
+            state[key] = value  # type: ignore[assignment]
+
+
+def audit_now_and_then(world: World) -> None:
+    """Audits while the others are at work."""
+    for _ in range(5):
+        world.scheduler.sleep(world.scheduler.random.uniform(0.1, 10))
+        audit(world)
+
+
+def to_rows(batch: Mapping[int, str | None]) -> pa.Table:
+    """A batch as rows with kinds."""
+    kinds = ["-D" if value is None else "+I" for value in batch.values()]
+    return pa.table(
+        {"k": pa.array(list(batch), pa.int64()), "v": pa.array(list(batch.values()), pa.string()), "_row_kind": kinds}
+    )
+
+
+def replace_with_successor(world: World, dead: Actor) -> None:
+    """Whoever is killed or frozen gets a successor under the same name."""
+    writer = dead.name.split("#")[0]
+    world.successors += 1
+    world.scheduler.start(f"{writer}#{world.successors}", lambda: write(world, writer), mortal=world.successors < 12)
+
+
+def _persistently(world: World, call: Any) -> Any:
+    while True:
+        try:
+            return call()
+        except Unavailable:
+            world.scheduler.sleep(1)

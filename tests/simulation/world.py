@@ -1,0 +1,187 @@
+"""The simulated world: the real use cases, stores in memory, and faults between them and the actors."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
+
+from lakelog.errors import LakelogError, OutcomeUnknown, Unavailable
+from lakelog.storage.memory import MemoryStore
+from lakelog.storage.store import ObjectStore, ObjectWriter, StoredObject
+from metastore.inprocess import collect_plan
+from metastore.service import MetastoreService
+from tests.simulation.scheduler import Scheduler
+
+T = TypeVar("T")
+
+_MUTATIONS: Final = frozenset({"commit", "stage_attempt", "abandon_attempt", "register_writer"})
+
+
+@dataclass
+class Faults:
+    """How often what goes wrong (chances of a call), and how often it did."""
+
+    request_lost: float = 0.0
+    reply_lost: float = 0.0
+    write_fails: float = 0.0
+    injected: dict[str, int] = field(default_factory=dict)
+
+    def note(self, name: str) -> None:
+        """Counts a fault that took effect."""
+        self.injected[name] = self.injected.get(name, 0) + 1
+
+
+class VirtualClock:
+    """The scheduler's time, for product code that waits."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def now_ms(self) -> int:
+        return 1_700_000_000_000 + int(self._scheduler.now_s * 1000)
+
+    def monotonic_s(self) -> float:
+        return self._scheduler.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self._scheduler.sleep(seconds)
+
+
+class CountedIds:
+    """Identities that are the same in each run of a seed."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def new_id(self) -> str:
+        self._last += 1
+        return f"{self._last:032x}"
+
+
+class SimulatedCalls:
+    """The metastore's protocol for actors: each call is a pause, may lose its request before or its reply behind the
+    effect.
+
+    What is called is the real service; a call runs to its end while its caller holds the baton. Calls from a writer's
+    own threads have neither pauses nor faults: only actors take part in the order that the seed decides.
+    """
+
+    def __init__(
+        self, service: MetastoreService, loop: asyncio.AbstractEventLoop, scheduler: Scheduler, faults: Faults
+    ) -> None:
+        self._service = service
+        self._loop = loop
+        self._scheduler = scheduler
+        self._faults = faults
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._service, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return self._call(name, lambda: method(*args, **kwargs))
+
+        return call
+
+    def plan(self, request: Any) -> Any:
+        """A plan, put together as every client does."""
+
+        async def collected() -> Any:
+            return await collect_plan(self._service, request)
+
+        return self._call("plan", collected)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def _call(self, name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        if not self._scheduler.is_actor():
+            return self._loop.run_until_complete(work())
+        self._scheduler.pause(f"calls {name}")
+        dice = self._scheduler.random.random()
+        if dice < self._faults.request_lost:
+            self._faults.note(f"request lost: {name}")
+            raise self._lost(name)
+        result = self._loop.run_until_complete(work())
+        self._scheduler.pause(f"gets the answer of {name}")
+        if dice > 1 - self._faults.reply_lost:
+            self._faults.note(f"reply lost: {name}")
+            raise self._lost(name)
+        return result
+
+    def _lost(self, name: str) -> LakelogError:
+        if name in _MUTATIONS:
+            return OutcomeUnknown(f"The answer of {name} was lost.")
+        return Unavailable(f"The metastore could not be reached for {name}.")
+
+
+class SimulatedStore:
+    """An object store in which each call of an actor is a pause and some new files cannot be written."""
+
+    def __init__(self, inner: ObjectStore, scheduler: Scheduler, faults: Faults) -> None:
+        self._inner = inner
+        self._scheduler = scheduler
+        self._faults = faults
+
+    @property
+    def location(self) -> str:
+        return self._inner.location
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        self._scheduler.pause(f"opens {path}")
+        return self._inner.open_input(path)
+
+    def create(self, path: str) -> ObjectWriter:
+        self._scheduler.pause(f"creates {path}")
+        # By the path, since a writer's threads come here in any order.
+        if zlib.crc32(path.encode()) % 1000 < self._faults.write_fails * 1000:
+            self._faults.note("write fails")
+            raise Unavailable(f"The store is away while {path} is written.")
+        return self._inner.create(path)
+
+    def copy(self, source: str, target: str) -> None:
+        self._scheduler.pause(f"copies {source}")
+        self._inner.copy(source, target)
+
+    def delete(self, path: str) -> bool:
+        self._scheduler.pause(f"deletes {path}")
+        return self._inner.delete(path)
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        self._scheduler.pause(f"deletes {len(paths)} files")
+        self._inner.delete_many(paths)
+
+    def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
+        self._scheduler.pause(f"lists {prefix}")
+        return self._inner.list_objects(prefix)
+
+    def size(self, path: str) -> int:
+        return self._inner.size(path)
+
+
+class SimulatedStores:
+    """One store in memory for each location, seen through the faults."""
+
+    def __init__(self, scheduler: Scheduler, faults: Faults) -> None:
+        self._scheduler = scheduler
+        self._faults = faults
+        self.plain: dict[str, MemoryStore] = {}
+
+    def open(self, location: str) -> ObjectStore:
+        if location not in self.plain:
+            self.plain[location] = MemoryStore(location)
+        return SimulatedStore(self.plain[location], self._scheduler, self._faults)
+
+
+class PlainStores:
+    """The same stores without pauses and faults, for auditors."""
+
+    def __init__(self, simulated: SimulatedStores) -> None:
+        self._simulated = simulated
+
+    def open(self, location: str) -> ObjectStore:
+        return self._simulated.plain.setdefault(location, MemoryStore(location))

@@ -1,0 +1,229 @@
+"""Each check finds what it is there to find, and nothing in a tree without it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dev.check
+from dev.checks import (
+    documentation,
+    file_contents,
+    file_names,
+    file_sizes,
+    formatting,
+    generated_pages,
+    import_rules,
+    lint,
+    lock_file,
+    protos,
+    shell,
+    static_types,
+    stubs,
+)
+
+
+def git(folder: Path, *arguments: str) -> None:
+    subprocess.run(
+        ["git", "-c", "user.name=t", "-c", "user.email=t@t.example", *arguments],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+    )
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    git(tmp_path, "init", "-q", "-b", "main")
+    return tmp_path
+
+
+def write(tree: Path, path: str, text: str) -> None:
+    (tree / path).parent.mkdir(parents=True, exist_ok=True)
+    (tree / path).write_text(text)
+
+
+def test_file_sizes(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tree, "just.py", "x = 1\n" * 400)
+    write(tree, "lakelog/rpc/v1/big_pb2.py", "x = 1\n" * 900)
+    assert file_sizes.find_problems(tree) == []
+    write(tree, "long.py", "x = 1\n" * 401)
+    assert file_sizes.find_problems(tree) == ["long.py has 401 lines"]
+    monkeypatch.setattr(file_sizes, "ALLOWED", {"long.py": "because", "just.py": "was longer"})
+    assert file_sizes.find_problems(tree) == ["just.py does not need its exception any more"]
+
+
+@pytest.mark.parametrize(
+    "path", ["a/utils.py", "common/x.py", "lakelog/lease_manager.py", "tests/base.py", "a/test-helpers.md"]
+)
+def test_file_names(tree: Path, path: str) -> None:
+    write(tree, "database/baseline.py", "")
+    write(tree, "k8s/base/x.yaml", "")
+    assert file_names.find_problems(tree) == []
+    write(tree, path, "")
+    assert file_names.find_problems(tree) == [path]
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("see https://py" + "pi.org/x", "a package registry's host"),
+        ("--extra-" + "index-url http://x", "a package registry's host"),
+        ("open('/ro" + "ot/x')", "a path of one machine"),
+        ("cd /wo" + "rk/main", "a path of one machine"),
+        ("# TO" + "DO later", "something to be done without a reason"),
+    ],
+)
+def test_file_contents(tree: Path, line: str, what: str) -> None:
+    write(tree, "good.md", "the /network/root/x of a worker, artwork/y, https://example.com/simple-things\n")
+    (tree / "picture.png").write_bytes(b"\x89PNG\xff\xfe")
+    assert file_contents.find_problems(tree) == []
+    write(tree, "bad.md", f"fine\n{line}\n")
+    assert file_contents.find_problems(tree) == [f"bad.md:2: {what}"]
+
+
+def test_shell(tree: Path) -> None:
+    write(tree, "good", "#!/usr/bin/env bash\ntrue\n")
+    write(tree, "notes", "if then (\n")
+    assert shell.find_problems(tree) == []
+    write(tree, "bad", "#!/bin/sh\nif true; then\n")
+    assert any("bad: line" in problem for problem in shell.find_problems(tree))
+
+
+def test_formatting_and_lint(tree: Path) -> None:
+    shutil.copy(dev.check.ROOT / "pyproject.toml", tree)
+    write(tree, "dev/good.py", '"""A module."""\n')
+    assert formatting.find_problems(tree) == []
+    assert lint.find_problems(tree) == []
+    write(tree, "dev/bad.py", '"""A module."""\nimport   os\n')
+    assert any("bad.py" in problem for problem in formatting.find_problems(tree))
+    assert any("bad.py:2" in problem and "F401" in problem for problem in lint.find_problems(tree))
+
+
+def test_static_types(tree: Path) -> None:
+    shutil.copy(dev.check.ROOT / "pyproject.toml", tree)
+    write(tree, "dev/good.py", "def double(number: int) -> int:\n    return 2 * number\n")
+    assert static_types.find_problems(tree) == []
+    write(tree, "dev/bad.py", "def double(number):\n    return 2 * number\n")
+    assert any("dev/bad.py:1" in problem for problem in static_types.find_problems(tree))
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("lakelog/format/commit.py", "import lakelog.client.channel"),
+        ("lakelog/client/channel.py", "import lakelog.storage"),
+        ("lakelog/client/channel.py", "import pyspark"),
+        ("lakelog/client/channel.py", "import sqlalchemy"),
+        ("lakelog/client/channel.py", "import lakelog.embedded"),
+        ("lakelog/storage/__init__.py", "import confluent_kafka"),
+        ("lakelog/client/channel.py", "import metastore"),
+        ("metastore/__init__.py", "import writer"),
+    ],
+)
+def test_import_rules(tree: Path, module: str, line: str) -> None:
+    shutil.copy(dev.check.ROOT / "pyproject.toml", tree)
+    for package in (
+        "lakelog",
+        "lakelog/format",
+        "lakelog/client",
+        "lakelog/storage",
+        "lakelog/spark",
+        "lakelog/embedded",
+    ):
+        write(tree, f"{package}/__init__.py", "")
+    write(tree, "metastore/__init__.py", "import lakelog.format.commit\nimport sqlalchemy\n")
+    write(tree, "writer/__init__.py", "import lakelog.client.channel\nimport pyspark\n")
+    write(tree, "lakelog/spark/session.py", "import pyspark\n")
+    write(tree, "lakelog/format/commit.py", "")
+    write(tree, "lakelog/client/channel.py", "import lakelog.format.commit\n")
+    assert import_rules.find_problems(tree) == []
+    with (tree / module).open("a") as file:
+        file.write(f"{line}\n")
+    assert any("BROKEN" in problem for problem in import_rules.find_problems(tree))
+
+
+PROTO = """syntax = "proto3";
+
+// A test.
+package lakelog.rpc.v1;
+
+// A thing.
+message Thing {
+  // Its name; never empty.
+  string name = 1;
+}
+"""
+
+
+def test_protos_and_stubs(tree: Path) -> None:
+    assert protos.find_problems(tree) == stubs.find_problems(tree) == []
+    shutil.copy(dev.check.ROOT / "buf.yaml", tree)
+    write(tree, "proto/lakelog/rpc/v1/thing.proto", PROTO)
+    git(tree, "add", "-A")
+    git(tree, "commit", "-qm", "first")
+    assert protos.find_problems(tree) == []
+    assert "lakelog/rpc/v1/thing_pb2.py is not current" in stubs.find_problems(tree)
+
+    write(tree, "proto/lakelog/rpc/v1/thing.proto", PROTO.replace("  // Its name; never empty.\n", ""))
+    assert any("comment" in problem for problem in protos.find_problems(tree))
+    write(tree, "proto/lakelog/rpc/v1/thing.proto", PROTO.replace("name = 1", "name = 2"))
+    assert any(problem.startswith("against ") and "name" in problem for problem in protos.find_problems(tree))
+    # Committed, it is still compared with what was there before it.
+    git(tree, "commit", "-qam", "second")
+    assert any(problem.startswith("against ") for problem in protos.find_problems(tree))
+
+
+def test_generated_pages(tree: Path) -> None:
+    write(tree, "dev/__init__.py", "")
+    write(tree, "dev/one_page.py", "")
+    assert generated_pages.find_problems(tree) == []
+    write(tree, "dev/two_page.py", "import sys\nsys.exit('two.md is not current' if '--check' in sys.argv else 0)\n")
+    assert generated_pages.find_problems(tree) == ["two.md is not current"]
+
+
+def test_documentation(tree: Path) -> None:
+    write(tree, "mkdocs.yml", "site_name: x\nnav: [index.md]\nvalidation: {nav: {omitted_files: warn}}\n")
+    write(tree, "docs/index.md", "# x\n")
+    assert documentation.find_problems(tree) == []
+    write(tree, "docs/forgotten.md", "# y\n")
+    assert any("forgotten.md" in problem for problem in documentation.find_problems(tree))
+
+
+def test_lock_file(tree: Path) -> None:
+    root = dev.check.ROOT
+    lock = (root / "requirements.lock").read_text()
+    shutil.copy(root / "pyproject.toml", tree)
+    write(tree, "requirements.lock", lock)
+    assert lock_file.find_problems(tree) == []
+    write(tree, "requirements.lock", "--index-" + "url https://x\n" + lock)
+    with pytest.raises(ValueError, match="--index"):
+        lock_file.find_problems(tree)
+    before, entry, after = lock.partition("\nclick==")
+    write(tree, "requirements.lock", before + "\n" + after.split("\n", after.split("\n\n")[0].count("--hash") + 1)[-1])
+    assert any("click" in problem and "not in the lock" in problem for problem in lock_file.find_problems(tree))
+    version = after.split(" ")[0]
+    write(tree, "requirements.lock", lock.replace(f"click=={version}", "click==8.0.0"))
+    assert any("click 8.0.0 in the lock is not click>=8.3" in problem for problem in lock_file.find_problems(tree))
+    assert entry
+
+
+def test_the_command_ends_with_what_failed(tmp_path: Path) -> None:
+    listed = subprocess.run(
+        [sys.executable, "-m", "dev.check", "--list"], cwd=dev.check.ROOT, capture_output=True, text=True, check=True
+    )
+    assert len(listed.stdout.splitlines()) == len(dev.check.check_names())
+    unknown = subprocess.run(
+        [sys.executable, "-m", "dev.check", "nothing"], cwd=dev.check.ROOT, capture_output=True, text=True
+    )
+    assert unknown.returncode == 2
+    assert "no check 'nothing'" in unknown.stderr
+
+
+def test_a_check_that_breaks_has_failed(tmp_path: Path) -> None:
+    result = dev.check.run_check("lock_file", tmp_path)
+    assert "FileNotFoundError" in result.problems[-1]

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from lakelog.format.filter import parse_filter
+from lakelog.format.keys import decode_partition
+from lakelog.format.schema import TableSchema, assign_field_ids
+from lakelog.options.values import TableOptions
+from lakelog.storage.routing import find_buckets, route_rows, to_routing
+
+COLUMNS = pa.schema([("dt", pa.string()), ("hour", pa.int32()), ("id", pa.int64()), ("sub", pa.string())])
+
+
+def make_schema(key: tuple[str, ...], partition_by: tuple[str, ...]) -> TableSchema:
+    return TableSchema(0, assign_field_ids(COLUMNS), key, partition_by)
+
+
+def test_each_row_goes_to_its_partition_and_bucket_in_order() -> None:
+    random = np.random.default_rng(2)
+    rows = 5000
+    table = pa.table(
+        {
+            "dt": pa.array(random.choice(np.array(["a", "b", None], object), rows), pa.string()),
+            "hour": pa.array(random.integers(0, 3, rows), pa.int32()),
+            "id": random.integers(0, 100, rows),
+            "sub": ["x"] * rows,
+        }
+    )
+    schema = make_schema(("dt", "hour", "id"), ("dt", "hour"))
+    routed = route_rows(table, to_routing(schema, TableOptions({"bucket": "4"})))
+    assert len(routed) == 3 * 3 * 4
+    seen: dict[tuple[object, ...], set[int]] = {}
+    all_positions = []
+    for part in routed:
+        assert part.positions is not None
+        assert (np.diff(part.positions) > 0).all()
+        all_positions += part.positions.tolist()
+        values = [value.as_py() for value in decode_partition(part.partition, [pa.string(), pa.int32()])]
+        for row in table.take(pa.array(part.positions)).to_pylist():
+            assert [row["dt"], row["hour"]] == values
+            seen.setdefault((*values, row["id"]), set()).add(part.bucket)
+    assert sorted(all_positions) == list(range(rows))
+    assert all(len(buckets) == 1 for buckets in seen.values()), "a key lies in two buckets"
+
+
+def test_rows_of_one_place_are_not_sorted_at_all() -> None:
+    table = pa.table({"dt": ["a", "a"], "hour": pa.array([1, 1], pa.int32()), "id": [1, 2], "sub": ["x", "y"]})
+    for schema, options in (
+        (make_schema((), ()), TableOptions({})),
+        (make_schema((), ("dt", "hour")), TableOptions({})),
+        (make_schema(("id",), ()), TableOptions({})),
+    ):
+        (only,) = route_rows(table, to_routing(schema, options))
+        assert (only.bucket, only.positions) == (0, None)
+    assert route_rows(table.slice(0, 0), to_routing(make_schema((), ()), TableOptions({}))) == []
+
+
+def test_partitions_come_in_the_order_of_their_first_row() -> None:
+    table = pa.table(
+        {"dt": ["b", "a", "b", None], "hour": pa.array([1] * 4, pa.int32()), "id": [1] * 4, "sub": [""] * 4}
+    )
+    routed = route_rows(table, to_routing(make_schema((), ("dt",)), TableOptions({})))
+    found = [decode_partition(part.partition, [pa.string()])[0].as_py() for part in routed]
+    assert found == ["b", "a", None]
+
+
+def test_buckets_of_a_filter_are_those_of_its_keys() -> None:
+    schema = make_schema(("id", "sub"), ())
+    routing = to_routing(schema, TableOptions({"bucket": "16"}))
+
+    def buckets(condition: str) -> tuple[int, ...]:
+        return find_buckets(parse_filter(condition, schema.arrow).to_predicate(schema.field_ids), routing)
+
+    for number in range(50):
+        row = pa.table({"dt": [""], "hour": pa.array([0], pa.int32()), "id": [number], "sub": ["s"]})
+        (only,) = route_rows(row, routing)
+        assert buckets(f"id = {number} and sub = 's' and hour > 5") == (only.bucket,)
+        assert only.bucket in buckets(f"id in ({number}, 77) and sub in ('s', 't')")
+    assert buckets("id = 1") == ()
+    assert buckets("id = 1 or sub = 's'") == ()
+    assert buckets("id > 1 and sub = 's'") == ()
+    assert find_buckets(None, routing) == ()
