@@ -12,8 +12,8 @@ from rich.text import Text
 GAP: Final = "  "
 """Between two columns."""
 
-MIN_WIDTH: Final = 8
-"""A column is cut to no less; narrower ones say nothing, so that rather whole columns are left out."""
+LEAST_WIDTH: Final = 12
+"""Values that may be cut are cut to no less: narrower ones say nothing, so that rather whole columns are left out."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def measure(titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[int]:
 
 
 def plan_layout(
-    titles: Sequence[str], right: Sequence[bool], natural: Sequence[int], width: int | None, *, may_hide: bool = False
+    titles: Sequence[str], right: Sequence[bool], natural: Sequence[int], least: Sequence[int], width: int | None
 ) -> Layout:
     """Decides what is shown of a table.
 
@@ -93,36 +93,37 @@ def plan_layout(
         titles: Of the columns.
         right: Whether a column's values stand to the right.
         natural: Width of each column if there were no bound, from `measure`.
+        least: To how many terminal cells each column may be cut.
         width: Of the terminal in cells; None: nothing is cut.
-        may_hide: Whether the last columns are left out rather than cut to nothing.
 
     Returns:
-        The layout. The widest columns are cut first, none under `MIN_WIDTH`.
+        The layout. The widest columns are cut first; when they may be cut no further, the last ones are left out, but
+        never the first.
     """
     if width is None:
         return Layout(tuple(titles), tuple(right), tuple(natural), cut=False)
+    least = [min(pair) for pair in zip(natural, least, strict=True)]
     shown = len(natural)
-    if may_hide:
-        while shown > 1 and sum(min(w, MIN_WIDTH * 2) for w in natural[:shown]) + len(GAP) * (shown - 1) > width:
-            shown -= 1
-    widths = _shrink(list(natural[:shown]), width - len(GAP) * (shown - 1))
+    while shown > 1 and sum(least[:shown]) + len(GAP) * (shown - 1) > width:
+        shown -= 1
+    widths = _shrink(natural[:shown], least[:shown], width - len(GAP) * (shown - 1))
     return Layout(tuple(titles), tuple(right), tuple(widths), cut=True)
 
 
-def _shrink(natural: list[int], available: int) -> list[int]:
+def _shrink(natural: Sequence[int], least: Sequence[int], available: int) -> list[int]:
     """Lowers one limit for all until they fit: short columns stay whole, the widest lose most."""
-    if sum(natural) <= available:
-        return natural
+
+    def widths_at(limit: int) -> list[int]:
+        return [max(min(w, limit), bound) for w, bound in zip(natural, least, strict=True)]
+
     limit = max(natural)
-    while limit > MIN_WIDTH and sum(min(w, limit) for w in natural) > available:
+    while limit > 1 and sum(widths_at(limit)) > available:
         limit -= 1
-    widths = [min(w, limit) for w in natural]
+    widths = widths_at(limit)
     # Cells that a whole step of the limit would not use go to the columns that were cut, from the left.
     spare = available - sum(widths)
     for i, w in enumerate(natural):
-        if spare <= 0:
-            break
-        if w > widths[i]:
+        if spare > 0 and w > widths[i]:
             widths[i] += 1
             spare -= 1
     return widths

@@ -14,7 +14,7 @@ from typing import IO, Any
 from rich.console import Console
 from rich.text import Text
 
-from lakelog.cli.layout import Cell, Layout, measure, plan_layout
+from lakelog.cli.layout import LEAST_WIDTH, Cell, Layout, measure, plan_layout
 from lakelog.cli.text import clean_text
 
 
@@ -35,6 +35,7 @@ class Column:
         format: Makes the text of a value; by default its `str`, empty for None.
         right: Whether values stand to the right, as numbers do.
         style: A style of rich for the values, or a function that gives one.
+        may_cut: Whether values may be cut with … where the terminal is narrow; others are shown whole or not at all.
     """
 
     key: str
@@ -42,6 +43,7 @@ class Column:
     format: Callable[[Any], str] = lambda value: "" if value is None else str(value)
     right: bool = False
     style: str | Callable[[Any], str] = ""
+    may_cut: bool = False
 
     def cell(self, record: Mapping[str, Any]) -> Cell:
         """The column's cell of a record."""
@@ -91,7 +93,7 @@ class Printer:
         """Prints a listing: a table, or a JSON array of the records with all their keys.
 
         Args:
-            columns: Of the table.
+            columns: Of the table, the most important ones first.
             records: Values that JSON knows, by key.
             empty: The sentence printed instead of a table without rows.
         """
@@ -103,8 +105,12 @@ class Printer:
             return
         rows = [[column.cell(record) for column in columns] for record in records]
         titles = [column.title for column in columns]
-        layout = plan_layout(titles, [column.right for column in columns], measure(titles, rows), self.width)
+        natural = measure(titles, rows)
+        least = [LEAST_WIDTH if column.may_cut else w for column, w in zip(columns, natural, strict=True)]
+        layout = plan_layout(titles, [column.right for column in columns], natural, least, self.width)
         self.rows(layout, rows, header=True)
+        if layout.hidden:
+            self.note(f"Not shown on a terminal this narrow: {', '.join(layout.hidden)}. All is in --output json.")
 
     def facts(self, columns: Sequence[Column], record: Mapping[str, Any]) -> None:
         """Prints one record to a person: a line for each column, its title first; what is empty is left out."""

@@ -147,5 +147,3 @@ class FilesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if changed != self._changed or (changed and not self._log.read_changed()):
             self._changed = changed
             self._log.write_changed(sorted(changed))
-
-

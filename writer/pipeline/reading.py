@@ -162,7 +162,7 @@ def _read_text_options(section: Section, format_: Format) -> TextOptions:
 def _check_text_options(section: Section, options: TextOptions) -> None:
     for key, value in (("delimiter", options.delimiter), ("quote", options.quote)):
         if value is not None and (len(value) != 1 or not value.isascii() or value in "\r\n"):
-            section.problem(key, f"{value[:20]!r} is not possible; give one ASCII character, as `\"\\t\"` or `\";\"`.")
+            section.problem(key, f'{value[:20]!r} is not possible; give one ASCII character, as `"\\t"` or `";"`.')
     if options.delimiter == options.quote:
         section.problem("quote", "it is the same character as the delimiter; give another.")
     if options.header and options.names:

@@ -147,7 +147,9 @@ class Section:
         def read(node: yaml.Node, full: str) -> bool | None:
             if _tag(node) == "bool":
                 return str(node.value).lower() in ("true", "yes", "on")
-            self.problems.add(node, full, f"{_shown(node)} is neither true nor false; write one of them without quotes.")
+            self.problems.add(
+                node, full, f"{_shown(node)} is neither true nor false; write one of them without quotes."
+            )
             return None
 
         return self._read(key, default, read)

@@ -16,7 +16,9 @@ from .bad_records import BadRecord, FileRefused, Report
 from .blocks import Block, ByteStream, Places, read_blocks
 from .source_rows import ParsedRecords, SourceRows, parse_records
 
-_NOT_CLOSED: Final = "a quoted value is not closed in its line (source.options.multiline: true allows line ends in values)"
+_NOT_CLOSED: Final = (
+    "a quoted value is not closed in its line (source.options.multiline: true allows line ends in values)"
+)
 
 
 def read_csv(stream: ByteStream, options: TextOptions, report: Report) -> Iterator[SourceRows]:

@@ -218,9 +218,7 @@ def _is_json_type(type_: pa.DataType) -> bool:
         return _is_json_type(type_.value_type)
     if pt.is_struct(type_):
         return all(_is_json_type(type_.field(place).type) for place in range(type_.num_fields))
-    return bool(
-        pt.is_integer(type_) or pt.is_floating(type_) or pt.is_boolean(type_) or pt.is_string(type_)
-    )
+    return bool(pt.is_integer(type_) or pt.is_floating(type_) or pt.is_boolean(type_) or pt.is_string(type_))
 
 
 def _convert(given: pa.Array, field: pa.Field, why: list[tuple[str, Mask, str, pa.Array | None]]) -> pa.Array:
@@ -235,7 +233,14 @@ def _convert(given: pa.Array, field: pa.Field, why: list[tuple[str, Mask, str, p
     values = cast_or_null(given, convert, field.type)
     bad = _mask(pc.and_(given.is_valid(), values.is_null()))
     if bad.any():
-        why.append((field.name, bad, f"a value of {to_sql_type(field.type)}, to which this cannot be brought without loss", given))
+        why.append(
+            (
+                field.name,
+                bad,
+                f"a value of {to_sql_type(field.type)}, to which this cannot be brought without loss",
+                given,
+            )
+        )
     return values
 
 

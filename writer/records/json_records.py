@@ -144,7 +144,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"the field '{next(name for name in names if names.count(name) > 1)[:100]}' stands there twice")
+        raise ValueError(
+            f"the field '{next(name for name in names if names.count(name) > 1)[:100]}' stands there twice"
+        )
     return fields
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+from lakelog.spark.task_errors import told_to_driver
 
 from lakelog.errors import DataCorrupted, InvalidArgument, LakelogError
-from lakelog.spark.task_errors import told_to_driver
 
 from ..files.tasks import TakenFile
 from ..pipeline.spec import BadRecords, Format

@@ -92,9 +92,7 @@ def cast_or_null(values: pa.Array, cast: Callable[[pa.Array], pa.Array], type_: 
     return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
 
 
-def _parse(
-    texts: pa.Array, type_: pa.DataType, options: TextOptions, formats: tuple[str, ...]
-) -> tuple[pa.Array, str]:
+def _parse(texts: pa.Array, type_: pa.DataType, options: TextOptions, formats: tuple[str, ...]) -> tuple[pa.Array, str]:
     if pt.is_integer(type_):
         numbers = _without_plus(_only(texts, _WHOLE))
         return cast_or_null(numbers, lambda part: part.cast(type_), type_), f"a whole number ({to_sql_type(type_)})"

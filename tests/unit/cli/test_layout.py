@@ -7,8 +7,8 @@ def cells(*texts: str) -> list[Cell]:
     return [Cell(text) for text in texts]
 
 
-def lay_out(titles: list[str], right: list[bool], row: list[Cell], width: int | None, may_hide: bool = False) -> Layout:
-    return plan_layout(titles, right, measure(titles, [row]), width, may_hide=may_hide)
+def lay_out(titles: list[str], right: list[bool], row: list[Cell], width: int | None) -> Layout:
+    return plan_layout(titles, right, measure(titles, [row]), [8] * len(titles), width)
 
 
 def test_columns_are_as_wide_as_their_widest_value() -> None:
@@ -27,14 +27,20 @@ def test_the_widest_columns_are_cut_first() -> None:
     assert line.count("…") == 2
 
 
-def test_columns_that_do_not_fit_are_left_out_when_that_is_wished() -> None:
+def test_columns_that_do_not_fit_are_left_out() -> None:
     titles = [f"column_{i:02}" for i in range(20)]
     row = cells(*("value" for _ in titles))
-    layout = lay_out(titles, [False] * 20, row, 50, may_hide=True)
+    layout = lay_out(titles, [False] * 20, row, 50)
     assert cell_len(layout.line(row).plain) <= 50
     assert layout.hidden == tuple(titles[len(layout.widths) :])
-    assert layout.hidden
-    assert len(lay_out(titles, [False] * 20, row, 50).widths) == 20
+    assert len(layout.widths) == 5
+    assert len(lay_out(titles, [False] * 20, row, 3).widths) == 1
+
+
+def test_columns_that_may_not_be_cut_are_whole() -> None:
+    layout = plan_layout(["TIME", "TEXT"], [False] * 2, [24, 100], [24, 8], 50)
+    assert layout.widths == (24, 24)
+    assert plan_layout(["TIME", "TEXT"], [False] * 2, [24, 100], [24, 8], 33).widths == (24,)
 
 
 def test_nothing_is_cut_where_there_is_no_terminal() -> None:
