@@ -102,7 +102,7 @@ def call_repeatedly(
     reaching it has been tried for `connect_s` already. `OutcomeUnknown` is repeated only when the caller says that the
     request is idempotent. Once a try has ended unknown, errors that a *repetition* got before the server looked at the
     earlier one (a refused token, a limit, a defect, a table dropped or the client closed meanwhile) prove nothing about
-    it, so they become `OutcomeUnknown` too; what the commit gate decides under its lock (conflict, fenced) settles both.
+    it, so they become `OutcomeUnknown` too; what the gate decides under its lock (conflict, fenced) settles both.
 
     Args:
         attempt: Makes one try; is given the seconds that are left.
