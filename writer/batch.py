@@ -16,15 +16,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-import lakelog.spark
-from lakelog.spark.types import to_spark_schema
 from pyspark.sql import DataFrame
 
+import lakelog.spark
 from lakelog.client.metastore import Metastore
 from lakelog.clock import Clock
 from lakelog.errors import DataCorrupted
 from lakelog.format.table import TableInfo
 from lakelog.results import WriteResult
+from lakelog.spark.types import to_spark_schema
 
 from .checkpoint import CHECKPOINT_PROPERTY, Checkpoint, Totals
 from .files.batch_log import BatchLog
@@ -78,7 +78,7 @@ class BatchWriter:
         planned = self.batch_log.read(batch_id)
         if planned is None:
             raise DataCorrupted(
-                f"The checkpoint {self.checkpoint.folder} has no log of batch {batch_id}: it has been changed. Restore it."
+                f"The checkpoint {self.checkpoint.folder} has no log of batch {batch_id}: it was changed. Restore it."
             )
         progress = self.metastore.get_writer_progress(self.pipeline.writer, self.info.table_uuid)
         already_applied = progress.last_identifier is not None and progress.last_identifier >= batch_id

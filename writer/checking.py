@@ -34,8 +34,8 @@ def make_fitting(pipeline: Pipeline, info: TableInfo) -> Fitting:
         )
     if pipeline.mode is Mode.APPEND and schema.primary_key:
         problems.append(
-            f"mode: table {info.name} has a primary key ({', '.join(schema.primary_key)}), so rows cannot simply be added; "
-            "use mode: upsert."
+            f"mode: table {info.name} has a primary key ({', '.join(schema.primary_key)}), so rows cannot simply be "
+            "added; use mode: upsert."
         )
     if pipeline.row_kind is not None and fitting.rowkind_field is not None:
         problems.append(

@@ -5,8 +5,8 @@
     spark/          Spark's own: offsets of batches begun, commits of batches done
     totals.json     rows and dead letters up to a batch
 
-A batch is applied once because the metastore knows the pipeline's batches by number. So a checkpoint that is not the one
-under which they were counted must never be used: it would pass over files, or read them again.
+A batch is applied once because the metastore knows the pipeline's batches by number. So a checkpoint other than the
+one under which they were counted must never be used: it would pass over files, or read them again.
 """
 
 from __future__ import annotations
@@ -98,20 +98,20 @@ class Checkpoint:
         if last < done:
             what = (
                 f"the checkpoint {self.folder} says that batch {done} of pipeline '{pipeline.name}' was committed, but "
-                f"table {pipeline.table} knows {'none' if last < 0 else f'batches up to {last} only'}. The table or its "
-                "metastore was restored or made anew; going on would leave out the files of the batches between."
+                f"table {pipeline.table} knows {'none' if last < 0 else f'batches up to {last} only'}. The table or "
+                "its metastore was restored or made anew; going on would leave out the files of the batches between."
             )
         else:
             what = (
                 f"table {pipeline.table} has batches of pipeline '{pipeline.name}' up to {last}, but the checkpoint "
                 f"{self.folder} {'is new' if begun < 0 else f'knows batches up to {max(begun, done)} only'}"
-                f"{'' if other == self.identity else ', and is not the one they were made with'}. The checkpoint was lost, "
-                "restored or exchanged; going on would pass over files, or read them again."
+                f"{'' if other == self.identity else ', and is not the one they were made with'}. The checkpoint was "
+                "lost, restored or exchanged; going on would pass over files, or read them again."
             )
         raise _misfit(
-            f"Checkpoint and table do not fit: {what} Put the right checkpoint back. If there is none, give the pipeline "
-            "a new name and an empty checkpoint, and a source folder with only the files that are not in the table yet; "
-            "in a table with a primary key the same files may be read again."
+            f"Checkpoint and table do not fit: {what} Put the right checkpoint back. If there is none, give the "
+            "pipeline a new name and an empty checkpoint, and a source folder with only the files that are not in the "
+            "table yet; in a table with a primary key the same files may be read again."
         )
 
 
@@ -131,8 +131,8 @@ def open_checkpoint(pipeline: Pipeline, table_uuid: str) -> Checkpoint:
     except FileNotFoundError:
         if (pipeline.checkpoint / "spark").exists() or (pipeline.checkpoint / "files").exists():
             raise _misfit(
-                f"The checkpoint {pipeline.checkpoint} has lost its file pipeline.json. Put the whole folder back, or give "
-                "the pipeline an empty one."
+                f"The checkpoint {pipeline.checkpoint} has lost its file pipeline.json. Put the whole folder back, or "
+                "give the pipeline an empty one."
             ) from None
         identity = uuid.uuid4().hex
         try:
@@ -156,8 +156,8 @@ def open_checkpoint(pipeline: Pipeline, table_uuid: str) -> Checkpoint:
                 " (the table was dropped and made anew, or the metastore is another one)" if key == "table_uuid" else ""
             )
             raise _misfit(
-                f"The checkpoint {pipeline.checkpoint} belongs to the {words[key]} '{found.get(key)}', and the pipeline has "
-                f"'{wanted}'{also}. Give it a checkpoint of its own, or put back what was changed."
+                f"The checkpoint {pipeline.checkpoint} belongs to the {words[key]} '{found.get(key)}', and the "
+                f"pipeline has '{wanted}'{also}. Give it a checkpoint of its own, or put back what was changed."
             )
     return Checkpoint(pipeline.checkpoint, identity)
 

@@ -155,9 +155,7 @@ def _parser() -> _OneLineParser:
         formatter_class=kind,
     )
     for command in (run, check):
-        command.add_argument(
-            "file", metavar="PIPELINE.yaml", help="The pipeline; docs/pipelines.md tells what it holds."
-        )
+        command.add_argument("file", metavar="PIPELINE.yaml", help="The pipeline; see docs/pipelines.md.")
         _add(command, _BOTH)
     _add(run, _RUN)
     run.add_argument("--no-wait", action="store_true", default=None, help=f"{_NO_WAIT[1]} [{_NO_WAIT[0]}]")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from lakelog.clock import Clock
 from lakelog.errors import LakelogError
@@ -175,7 +175,7 @@ class Service:
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
     def _check(self, writer: BatchWriter) -> None:
-        """Before Spark begins, or begins anew: table and checkpoint agree, and the batch in hand names files as they are."""
+        """Before Spark begins, or begins anew: table and checkpoint agree, the next batch names files as they are."""
         progress = writer.metastore.get_writer_progress(self._pipeline.writer, writer.info.table_uuid)
         writer.checkpoint.check_progress(self._pipeline, progress)
         last = -1 if progress.last_identifier is None else progress.last_identifier

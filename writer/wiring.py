@@ -8,13 +8,13 @@ import sys
 import threading
 from pathlib import Path
 
-import lakelog.spark
-from lakelog.spark.connection import make_connection, open_metastore
 from pyspark.sql import SparkSession
 
+import lakelog.spark
 from lakelog.client.metastore import Metastore
 from lakelog.clock import SystemClock
 from lakelog.format.table import TableInfo, TableName
+from lakelog.spark.connection import make_connection, open_metastore
 
 from .batch import BatchWriter
 from .checking import make_fitting
@@ -91,7 +91,6 @@ def make_service(
                 source.path,
                 source.format,
                 fitting,
-                pipeline.bad_records,
                 pipeline.dead_letters,
             )
 

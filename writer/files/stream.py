@@ -86,7 +86,7 @@ class FilesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """What is there now is all there will be."""
         self._frozen = list_files(self._source)
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # type: ignore[override]  # noqa: N802
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         """Plans the next batch, if there are files that no batch took; blocks for the listing."""
         batch_id = start["batches"]
         # Planned before a crash, but unknown to Spark: it must stay as it is, in case its log was seen by anyone.

@@ -49,14 +49,14 @@ def read_pipeline(file: Path) -> Pipeline:
     table = top.required_text("table", "nyc.flights")
     if table and not _TABLE.fullmatch(table):
         top.problem("table", f"'{table[:80]}' is not a table's full name; write it as database.table.")
-    target = top.text("target")
+    target = top.optional_text("target")
     source = _read_source(top.section("source"), file)
     mode = Mode(top.choice("mode", [mode.value for mode in Mode], None))
     row_kind = _read_row_kind(top, mode)
     interval_s = _read_trigger(top.section("trigger"))
     checkpoint = _path(file, top.required_text("checkpoint", "./state/flights"))
     bad_records = BadRecords(top.choice("bad_records", [choice.value for choice in BadRecords], BadRecords.STOP.value))
-    dead_letters = top.text("dead_letters")
+    dead_letters = top.optional_text("dead_letters")
     if bad_records is BadRecords.DEAD_LETTER and dead_letters is None:
         top.problem("bad_records", "'dead-letter' needs a folder; add for instance `dead_letters: ./dead-letters`.")
     if bad_records is BadRecords.STOP and dead_letters is not None:
@@ -150,7 +150,7 @@ def _read_text_options(section: Section, format_: Format) -> TextOptions:
         false_values=tuple(text.lower() for text in section.texts("false_values", ("false", "0"))),
         date_formats=section.texts("date_format", ()),
         timestamp_formats=section.texts("timestamp_format", ()),
-        timezone=section.text("timezone"),
+        timezone=section.optional_text("timezone"),
         encoding=section.text("encoding", "utf-8"),
         max_record_bytes=section.whole("max_record_bytes", DEFAULT_MAX_RECORD_BYTES, 1024, 1 << 30),
     )

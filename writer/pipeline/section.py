@@ -101,7 +101,12 @@ class Section:
         """A section inside this one."""
         return Section(self.problems, self.node(key), self._full(key), self.place)
 
-    def text(self, key: str, default: T = None) -> str | T:  # type: ignore[assignment]
+    def optional_text(self, key: str) -> str | None:
+        """A text, or None where there is none."""
+        node = self.node(key)
+        return None if node is None else self._to_text(node, self._full(key))
+
+    def text(self, key: str, default: str) -> str:
         """A text."""
         return self._read(key, default, self._to_text)
 
@@ -147,9 +152,7 @@ class Section:
         def read(node: yaml.Node, full: str) -> bool | None:
             if _tag(node) == "bool":
                 return str(node.value).lower() in ("true", "yes", "on")
-            self.problems.add(
-                node, full, f"{_shown(node)} is neither true nor false; write one of them without quotes."
-            )
+            self.problems.add(node, full, f"{_shown(node)} is neither true nor false; write one of them, unquoted.")
             return None
 
         return self._read(key, default, read)

@@ -60,11 +60,12 @@ def _read_header(line: bytes, options: TextOptions) -> list[str]:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
         raise FileRefused(f"its header is not text in {options.encoding} (source.options.encoding)") from error
-    quoting = csv.QUOTE_NONE if options.quote is None else csv.QUOTE_MINIMAL
     try:
-        names = next(
-            csv.reader(io.StringIO(text), delimiter=options.delimiter, quotechar=options.quote, quoting=quoting)
-        )
+        lines = io.StringIO(text)
+        if options.quote is None:
+            names = next(csv.reader(lines, delimiter=options.delimiter, quoting=csv.QUOTE_NONE))
+        else:
+            names = next(csv.reader(lines, delimiter=options.delimiter, quotechar=options.quote))
     except csv.Error as error:
         raise FileRefused(f"its header cannot be parsed: {error}") from error
     doubled = sorted({name for name in names if names.count(name) > 1})

@@ -170,7 +170,7 @@ class Fitting:
             if retracts is not None:
                 missing = missing & ~retracts
         if missing.any():
-            why.append((field.name, missing, "a value: it is NOT NULL", None))
+            why.append((field.name, missing, "one: it is NOT NULL", None))
 
     def _fit_kinds(self, rows: SourceRows, why: list[tuple[str, Mask, str, pa.Array | None]]) -> pa.Array | None:
         """The kind of each row; NULL where it is none."""

@@ -7,6 +7,7 @@ fits after all (a number as text, for instance) is kept, the others get a reason
 from __future__ import annotations
 
 import decimal
+import functools
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -46,7 +47,8 @@ def read_json(
     schema = pa.schema(list(types.items()))
     for block in read_blocks(stream, quote=None, max_record_bytes=options.max_record_bytes):
         records = _objects(block, report)
-        for part in parse_records(block, records, lambda some: _parse(block, some, schema, ignore_unknown)):
+        parse = functools.partial(_parse, block, schema, ignore_unknown)
+        for part in parse_records(block, records, parse):
             if part.bad:
                 record = part.bad[0][0]
                 rows = _read_single(block, record, types, ignore_unknown, report)
@@ -75,7 +77,7 @@ def _objects(block: Block, report: Report) -> Places:
     return np.flatnonzero(looks_right).astype(np.int64)
 
 
-def _parse(block: Block, records: Places, schema: pa.Schema, ignore_unknown: bool) -> ParsedRecords:
+def _parse(block: Block, schema: pa.Schema, ignore_unknown: bool, records: Places) -> ParsedRecords:
     data = block.join(records)
     table = pa_json.read_json(
         pa.BufferReader(data),
@@ -132,7 +134,7 @@ def _to_array(value: Any, type_: pa.DataType) -> pa.Array:
 
 
 def _plain(value: Any) -> Any:
-    """Decimals become floats inside nested values unless Arrow wants decimals; Arrow takes either for floats only so."""
+    """Numbers inside nested values as floats, since Arrow makes no floats of decimals."""
     if isinstance(value, decimal.Decimal):
         return float(value)
     if isinstance(value, dict):
