@@ -322,7 +322,9 @@ def test_a_file_must_make_sense(metastore: Metastore, file: dict[str, Any], mess
     assert metastore.get_writer_progress("w", table.table_uuid).last_identifier is None
 
 
-@pytest.mark.parametrize("partition", [b"", b"x", day("mon")[:-1], day("mon") + b"\x00", day("mon") * 2, b"\x01\xff\x00\x00"])
+@pytest.mark.parametrize(
+    "partition", [b"", b"x", day("mon")[:-1], day("mon") + b"\x00", day("mon") * 2, b"\x01\xff\x00\x00"]
+)
 def test_a_partition_must_be_one(metastore: Metastore, partition: bytes) -> None:
     table = make_table(metastore, partitioned=True)
     with pytest.raises(InvalidArgument, match="partition"):
