@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from functools import cache
 from typing import Any, Final
 
@@ -28,6 +29,9 @@ _LOGGED_FIELDS: Final = (
 )
 
 log: Final = structlog.get_logger()
+
+caller_name: Final[ContextVar[str | None]] = ContextVar("caller_name", default=None)
+"""Who makes the call that is being served, for lines that are written further inside."""
 
 
 def describe_request(request: Message) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -191,7 +192,8 @@ def _check_free(host: str, port: int) -> None:
     try:
         socket.create_server((host, port), family=family).close()
     except OSError as error:
-        raise _cannot_listen(host, port, error.strerror or str(error)) from error
+        # Not strerror, to which create_server adds the address once more.
+        raise _cannot_listen(host, port, os.strerror(error.errno) if error.errno else str(error)) from error
 
 
 def _cannot_listen(host: str, port: int, reason: str) -> InvalidArgument:

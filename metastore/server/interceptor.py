@@ -38,7 +38,7 @@ from lakelog.errors import (
 )
 
 from .access import NEEDED_ROLES, Access, Caller, Role, check_allowed
-from .audit import describe_request, log
+from .audit import caller_name, describe_request, log
 from .rpc_metrics import RpcMetrics
 
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
@@ -228,6 +228,7 @@ class _Call:
         common_name = None if access.open or authorization is not None else _common_name(context)
         self._caller = access.recognize(authorization, common_name)
         check_allowed(self._method, self._caller)
+        caller_name.set(self._caller.name)
 
     async def _answer(self, request: Message, context: Context) -> Any:
         # The types know handlers of threaded servers only.

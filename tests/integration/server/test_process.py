@@ -222,7 +222,9 @@ def test_it_serves_and_ends_on_sigterm(serve: Serve, postgres_url: str) -> None:
     assert [event["event"] for event in events[-2:]] == ["draining", "stopped"]
     assert "INSECURE" in str([event for event in events if event["level"] == "warning"])
     mutations = [event for event in events if event["event"] == "mutation"]
-    assert len([event for event in mutations if event["method"] == "CommitStream"]) >= 20
+    streamed = [event for event in mutations if event["method"] == "CommitStream" and "identifier" in event]
+    assert [event["identifier"] for event in streamed] == list(range(2, 22))
+    assert {event["caller"] for event in streamed} == {"anyone"}
     assert not [event for event in events if event["level"] == "error"], events
 
 
