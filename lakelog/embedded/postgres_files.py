@@ -65,9 +65,8 @@ def find_server_user() -> RunAs | None:
 def let_user_reach(path: Path, user: RunAs) -> None:
     """Makes sure that a user other than us can come as far as `path`.
 
-    Needed for programs only: data is reached by the server without its path. Folders above that the user cannot pass
-        get the permission to pass through (`o+x`), not to list; only root calls
-    this.
+    Needed for programs only; a server reaches its data without its path. Folders above that the user cannot pass get
+    the permission to pass through (`o+x`), not to list; only root calls this.
 
     Raises:
         PermissionDenied: A folder could not be changed.

@@ -14,7 +14,7 @@ from lakelog.testing import embedded_stack
 
 # What the stack relies on: a program that migrates a real database, takes the agreed arguments and tells its health.
 METASTORE = """
-import argparse, signal, sys
+import argparse, os, signal, sys
 from concurrent.futures import ThreadPoolExecutor
 import grpc, psycopg
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -23,13 +23,11 @@ parser = argparse.ArgumentParser()
 verbs = parser.add_subparsers(dest="verb", required=True)
 migrate = verbs.add_parser("migrate")
 serve = verbs.add_parser("serve")
-for verb in (migrate, serve):
-    verb.add_argument("--database-url", required=True)
 for flag in ("--warehouse", "--listen", "--metrics-port"):
     serve.add_argument(flag, required=True)
 serve.add_argument("--insecure-dev", action="store_true", required=True)
 chosen = parser.parse_args()
-with psycopg.connect(chosen.database_url.replace("+psycopg", ""), autocommit=True) as connection:
+with psycopg.connect(os.environ["LAKELOG_DATABASE_URL"].replace("+psycopg", ""), autocommit=True) as connection:
     if chosen.verb == "migrate":
         connection.execute("CREATE TABLE IF NOT EXISTS started (at timestamptz)")
         sys.exit(0)
