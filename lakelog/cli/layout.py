@@ -1,13 +1,15 @@
-"""Tables of text: which columns fit, how wide they are, what is cut. Pure but for the printing at the end."""
+"""Tables of text: which columns fit, how wide they are, what is cut. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from rich.cells import cell_len
-from rich.text import Text
+
+Paint: TypeAlias = Callable[[str, str], str]
+"""Gives a text a style of rich; what it returns takes as many terminal cells."""
 
 GAP: Final = "  "
 """Between two columns."""
@@ -50,30 +52,31 @@ class Layout:
         """Titles of the columns that did not fit."""
         return self.titles[len(self.widths) :]
 
-    def header(self) -> Text:
+    def header(self, paint: Paint) -> str:
         """The line of titles."""
-        return self.line([Cell(title, "bold") for title in self.titles])
+        return self.line([Cell(title, "bold") for title in self.titles], paint)
 
-    def line(self, cells: Sequence[Cell]) -> Text:
-        """One row; `cells` are those of all columns."""
-        line = Text(no_wrap=True, end="")
-        last = len(self.widths) - 1
-        for i, (cell, width, right) in enumerate(zip(cells, self.widths, self.right, strict=False)):
+    def line(self, cells: Sequence[Cell], paint: Paint) -> str:
+        """One row; `cells` are those of all columns. `paint` gives a text its style."""
+        parts = []
+        for cell, width, right in zip(cells, self.widths, self.right, strict=False):
             text = cut_text(cell.text, width) if self.cut else cell.text
-            space = " " * max(width - cell_len(text), 0)
-            if right:
-                line.append(space)
-            line.append(text, cell.style or None)
-            if i < last:
-                line.append(GAP if right else space + GAP)
-        return line
+            space = " " * (width - text_width(text))
+            text = paint(text, cell.style) if cell.style else text
+            parts.append(space + text if right else text + space)
+        return GAP.join(parts).rstrip()
+
+
+def text_width(text: str) -> int:
+    """How many terminal cells a text without control characters takes."""
+    return len(text) if text.isascii() else cell_len(text)
 
 
 def cut_text(text: str, width: int) -> str:
     """The text, or its beginning with … where it is longer than `width` terminal cells."""
-    if cell_len(text) <= width:
+    if text_width(text) <= width:
         return text
-    while text and cell_len(text) > width - 1:
+    while text and text_width(text) > width - 1:
         # Wide characters take two cells, so one cut by length may not be enough.
         text = text[: min(len(text) - 1, width - 1)]
     return text + "…"
@@ -81,7 +84,7 @@ def cut_text(text: str, width: int) -> str:
 
 def measure(titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[int]:
     """How many terminal cells each column's widest text takes, its title included."""
-    return [max([cell_len(title), *(cell_len(row[i].text) for row in rows)]) for i, title in enumerate(titles)]
+    return [max([text_width(title), *(text_width(row[i].text) for row in rows)]) for i, title in enumerate(titles)]
 
 
 def plan_layout(

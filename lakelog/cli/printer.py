@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
+from rich.color import ColorSystem
 from rich.console import Console
-from rich.text import Text
+from rich.style import Style
 
 from lakelog.cli.layout import LEAST_WIDTH, Cell, Layout, measure, plan_layout
 from lakelog.cli.text import clean_text
@@ -76,6 +77,8 @@ class Printer:
         self.output = output
         self._out = out or sys.stdout
         self._console = _Console(file=self._out, highlight=False, markup=False, emoji=False, width=width)
+        plain = self._console.color_system is None or self._console.no_color
+        self._color_system = None if plain else ColorSystem.STANDARD
         self._notes = _Console(file=err or sys.stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
         self.width = width or (self._console.width if self._console.is_terminal or "COLUMNS" in os.environ else None)
 
@@ -118,19 +121,16 @@ class Printer:
         for column in columns:
             cell = column.cell(record)
             if cell.text:
-                self.line(Text.assemble((f"{column.title:<{width}}  ", "bold"), (cell.text, cell.style)))
+                self.raw(f"{self._paint(f'{column.title:<{width}}', 'bold')}  {self._paint(cell.text, cell.style)}\n")
 
     def rows(self, layout: Layout, rows: Sequence[Sequence[Cell]], *, header: bool) -> None:
         """Prints rows of a table, behind their titles if so wished."""
-        if header:
-            self.line(layout.header())
-        for row in rows:
-            self.line(layout.line(row))
+        lines = [layout.header(self._paint)] if header else []
+        lines += [layout.line(row, self._paint) for row in rows]
+        self.raw("".join(f"{line}\n" for line in lines))
 
-    def line(self, text: Text) -> None:
-        """Prints one line of styled text, whatever its length."""
-        text.rstrip()
-        self._console.print(text, soft_wrap=True)
+    def _paint(self, text: str, style: str) -> str:
+        return Style.parse(style).render(text, color_system=self._color_system) if style else text
 
     def say(self, sentence: str) -> None:
         """Prints a sentence for people; nothing where programs read the output."""
