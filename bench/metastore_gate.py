@@ -80,7 +80,7 @@ async def bench_commits(service: MetastoreService) -> None:
     )
 
     async def with_files(n: int) -> None:
-        attempt = await service.stage_attempt([table.table_uuid], "files")
+        attempt = (await service.stage_attempt([table.table_uuid], "files")).attempt_id
         files = tuple(data_file(attempt, n * 4 + k, 0, k) for k in range(4))
         change = Change(table.table_uuid, SnapshotKind.APPEND, 0, 16, files)
         await service.commit(CommitRequest("files", n, (change,), attempt))
@@ -126,7 +126,7 @@ async def bench_plans(service: MetastoreService, total: int) -> None:
     number, snapshot = 0, 0
     start = time.perf_counter()
     while number < total:
-        attempt = await service.stage_attempt([table.table_uuid], "w")
+        attempt = (await service.stage_attempt([table.table_uuid], "w")).attempt_id
         count = min(2000, total - number)
         # A thousand files a day, so that a partition is as large in a large table as in a small one.
         files = tuple(data_file(attempt, number + k, (number + k) // 1000, (number + k) % 16) for k in range(count))
@@ -140,7 +140,7 @@ async def bench_plans(service: MetastoreService, total: int) -> None:
     print(f"--- {total} live files, {snapshot} snapshots; {rate:.0f} files/s committed and packed")
     # Some commits behind what is packed.
     for n in range(100):
-        attempt = await service.stage_attempt([table.table_uuid], "tail")
+        attempt = (await service.stage_attempt([table.table_uuid], "tail")).attempt_id
         change = Change(table.table_uuid, SnapshotKind.APPEND, 0, 16, (data_file(attempt, n, 1, 1),))
         result = await service.commit(CommitRequest("tail", n, (change,), attempt))
     latest = result.results[0].snapshot_id or 0

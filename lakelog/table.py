@@ -366,12 +366,12 @@ class Table:
         allow_empty: bool,
     ) -> WriteResult:
         transaction = Transaction(self._catalog, identity, make_note(watermark, properties, allow_empty))
-        info = self._refresh()
         with transaction:
-            self._ask(lambda: write(transaction.write_to(info)))
+            self._ask(lambda: write(transaction.write_to(self.uuid)))
         result = transaction.result
         assert result is not None
-        return WriteResult(result.snapshot_ids[str(info.name)], result.already_applied)
+        (snapshot_id,) = result.snapshot_ids.values()
+        return WriteResult(snapshot_id, result.already_applied)
 
     def _refresh(self) -> TableInfo:
         self._info = self._ask(lambda: self._catalog.metastore.get_table_by_uuid(self.uuid))
