@@ -367,7 +367,9 @@ class Table:
     ) -> WriteResult:
         transaction = Transaction(self._catalog, identity, make_note(watermark, properties, allow_empty))
         with transaction:
-            self._ask(lambda: write(transaction.write_to(self.uuid)))
+            table = self._ask(lambda: transaction.write_to(self.uuid))
+            self._info = table.info
+            write(table)
         result = transaction.result
         assert result is not None
         (snapshot_id,) = result.snapshot_ids.values()

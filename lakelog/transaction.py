@@ -240,6 +240,11 @@ class TransactionTable:
     def __repr__(self) -> str:
         return f"<{self._part.info.name} inside a transaction>"
 
+    @property
+    def info(self) -> TableInfo:
+        """What the catalog knew of the table when it joined the transaction."""
+        return self._part.info
+
     def append(self, data: Any) -> None:
         """Adds rows to a table without a primary key; see `lakelog.table.Table.append`."""
         if self._part.info.schema.primary_key:
