@@ -11,13 +11,14 @@ from typing import Any, Final
 from lakelog.arguments import parse_table_name, to_option_texts, to_schema
 from lakelog.client.metastore import Metastore
 from lakelog.clock import Clock, SystemClock
+from lakelog.commit_note import CommitIdentity, make_note
 from lakelog.errors import InvalidArgument
 from lakelog.format.table import TableInfo
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.stores import Stores
 from lakelog.storage.superseded import SupersededCache
 from lakelog.table import Table
-from lakelog.transaction import CommitIdentity, Transaction, make_note
+from lakelog.transaction import Transaction
 
 _POSITIONS_CACHE_BYTES: Final = 128 << 20
 """Positions of some 16 million superseded rows; beyond it they are found again from the key columns."""
@@ -104,7 +105,7 @@ class Catalog:
         *,
         primary_key: Sequence[str] = (),
         partition_by: Sequence[str] = (),
-        options: Mapping[str, str] | None = None,
+        options: Mapping[str, Any] | None = None,
         if_not_exists: bool = False,
         comment: str = "",
     ) -> Table:
