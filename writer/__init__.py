@@ -1,0 +1,1 @@
+"""The writer service: ingestion pipelines that fill tables from sources, exactly once."""

@@ -1,0 +1,1 @@
+"""The source `files`: which files there are, and which of them each batch takes."""

@@ -1,0 +1,211 @@
+"""Which files each batch takes: written down before the batch begins, never changed after it, read again on a restart.
+
+Rules:
+
+1. Batch n takes what the file `files/<n>.json` of the checkpoint says. It is made by a hard link, so that of two
+   processes only one makes it and both see the same.
+2. A file is taken by at most one batch: all logs up to n are looked at before n + 1 is planned, however old a file is.
+3. Logs far behind are packed into one table of files taken, so that a pipeline may run for years.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakelog.errors import DataCorrupted
+
+from .listing import FoundFile
+
+_VERSION: Final = 1
+_PACK_AFTER: Final = 200
+"""Logs that lie about before they are packed; reading them all takes some 20 ms."""
+
+_KEPT: Final = 10
+"""Newest logs that are never packed: Spark may repeat the last batch, and progress is told from it."""
+
+_PACKED: Final = "taken.parquet"
+_CHANGED: Final = "changed.json"
+_PACKED_SCHEMA: Final = pa.schema(
+    [("path", pa.string()), ("size_bytes", pa.int64()), ("modified_us", pa.int64())], metadata={}
+)
+
+
+@dataclass(frozen=True)
+class BatchFiles:
+    """What a batch takes.
+
+    Args:
+        batch_id: The batch, from 0.
+        files: In order.
+        taken_before: How many files earlier batches took.
+        listed: How many files the source had when the batch was planned, taken ones included.
+    """
+
+    batch_id: int
+    files: tuple[FoundFile, ...]
+    taken_before: int
+    listed: int
+
+    @property
+    def taken(self) -> int:
+        """How many files are taken when the batch is done."""
+        return self.taken_before + len(self.files)
+
+
+class BatchLog:
+    """The logs in a folder of the checkpoint. One process plans, others read.
+
+    Args:
+        folder: Where they are; made when it is needed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self, batch_id: int) -> BatchFiles | None:
+        """What a batch takes; None: it is not planned, or packed.
+
+        Raises:
+            DataCorrupted: The log cannot be understood.
+        """
+        path = self._path(batch_id)
+        try:
+            data = json.loads(path.read_bytes())
+            if data["version"] != _VERSION:
+                raise ValueError(f"it has version {data['version']}, this program knows {_VERSION}")
+            files = tuple(FoundFile(*entry) for entry in data["files"])
+            return BatchFiles(batch_id, files, data["taken_before"], data["listed"])
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataCorrupted(
+                f"The checkpoint's file {path} cannot be understood: {error}. Restore the checkpoint's folder.",
+                metadata={"path": str(path)},
+            ) from error
+
+    def plan(self, batch: BatchFiles) -> BatchFiles:
+        """Writes down what a batch takes; returns what another process wrote down for it before, if one did."""
+        data = {
+            "version": _VERSION,
+            "files": [[file.path, file.size_bytes, file.modified_us] for file in batch.files],
+            "taken_before": batch.taken_before,
+            "listed": batch.listed,
+        }
+        draft = self._write_draft(data)
+        try:
+            os.link(draft, self._path(batch.batch_id))
+        except FileExistsError:
+            pass
+        finally:
+            draft.unlink()
+        _sync(self._folder)
+        planned = self.read(batch.batch_id)
+        assert planned is not None
+        return planned
+
+    def plan_again(self, batch: BatchFiles) -> None:
+        """Replaces what a batch takes. Only for a batch that is not committed, before anything reads it."""
+        draft = self._write_draft(
+            {
+                "version": _VERSION,
+                "files": [[file.path, file.size_bytes, file.modified_us] for file in batch.files],
+                "taken_before": batch.taken_before,
+                "listed": batch.listed,
+            }
+        )
+        draft.replace(self._path(batch.batch_id))
+        _sync(self._folder)
+
+    def load_taken(self, last_batch_id: int) -> dict[str, tuple[int, int]]:
+        """All files that batches up to this one took, each with its size and time then.
+
+        Raises:
+            DataCorrupted: A log is missing.
+        """
+        first, taken = self._load_packed()
+        for batch_id in range(first, last_batch_id + 1):
+            batch = self.read(batch_id)
+            if batch is None:
+                raise DataCorrupted(
+                    f"The checkpoint's file {self._path(batch_id)} is missing, so the files that were read before "
+                    "cannot be told from new ones. Restore the checkpoint's folder.",
+                    metadata={"path": str(self._path(batch_id))},
+                )
+            taken.update((file.path, (file.size_bytes, file.modified_us)) for file in batch.files)
+        return taken
+
+    def pack(self, last_batch_id: int) -> None:
+        """Packs the logs of batches that are done, if there are many. A crash in the middle loses nothing."""
+        first, taken = self._load_packed()
+        end = last_batch_id - _KEPT
+        if end - first < _PACK_AFTER:
+            return
+        for batch_id in range(first, end):
+            batch = self.read(batch_id)
+            if batch is None:
+                return
+            taken.update((file.path, (file.size_bytes, file.modified_us)) for file in batch.files)
+        columns = [list(taken), [state[0] for state in taken.values()], [state[1] for state in taken.values()]]
+        schema = _PACKED_SCHEMA.with_metadata({"end": str(end)})
+        draft = self._folder / f".{uuid.uuid4().hex}"
+        pq.write_table(pa.table(columns, schema=schema), draft, compression="zstd")
+        _sync(draft)
+        draft.replace(self._folder / _PACKED)
+        _sync(self._folder)
+        for batch_id in range(first, end):
+            self._path(batch_id).unlink(missing_ok=True)
+
+    def write_changed(self, paths: Sequence[str]) -> None:
+        """Notes the files that changed after they were read."""
+        draft = self._write_draft({"paths": sorted(paths)})
+        draft.replace(self._folder / _CHANGED)
+
+    def read_changed(self) -> tuple[str, ...]:
+        """The files that changed after they were read, sorted."""
+        with contextlib.suppress(FileNotFoundError, ValueError, KeyError):
+            return tuple(json.loads((self._folder / _CHANGED).read_bytes())["paths"])
+        return ()
+
+    def _load_packed(self) -> tuple[int, dict[str, tuple[int, int]]]:
+        """The first batch whose log is not packed, and the files of those that are."""
+        path = self._folder / _PACKED
+        if not path.exists():
+            return 0, {}
+        try:
+            table = pq.read_table(path)
+            end = int(table.schema.metadata[b"end"])
+        except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
+            raise DataCorrupted(
+                f"The checkpoint's file {path} cannot be understood: {error}. Restore the checkpoint's folder.",
+                metadata={"path": str(path)},
+            ) from error
+        paths, sizes, times = (table.column(name).to_pylist() for name in _PACKED_SCHEMA.names)
+        return end, dict(zip(paths, zip(sizes, times, strict=True), strict=True))
+
+    def _write_draft(self, data: dict[str, Any]) -> Path:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        draft = self._folder / f".{uuid.uuid4().hex}"
+        draft.write_text(json.dumps(data, ensure_ascii=True), encoding="ascii")
+        _sync(draft)
+        return draft
+
+    def _path(self, batch_id: int) -> Path:
+        return self._folder / f"{batch_id:010d}.json"
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

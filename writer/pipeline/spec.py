@@ -1,0 +1,178 @@
+"""A pipeline as its file describes it. Frozen values only; `reading.py` makes them from YAML."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+DEFAULT_FILES_PER_BATCH: Final = 100
+DEFAULT_INTERVAL_S: Final = 5.0
+DEFAULT_MAX_RECORD_BYTES: Final = 64 << 20
+"""Values of 10 MB are ordinary; without any limit one file without a line end would fill the memory."""
+
+EPOCH_FORMATS: Final[Mapping[str, int]] = {"epoch_s": 1_000_000, "epoch_ms": 1_000, "epoch_us": 1}
+"""Formats of timestamps as numbers since 1970-01-01 UTC, and how many microseconds their unit has."""
+
+
+class Format(enum.Enum):
+    """What the files hold."""
+
+    CSV = "csv"
+    JSON = "json"
+    PARQUET = "parquet"
+
+
+class Order(enum.Enum):
+    """In which order files are taken; of rows of one key the one in the later file counts."""
+
+    NAME = "name"
+    MODIFIED = "modified"
+
+
+class Mode(enum.Enum):
+    """What rows do to the table."""
+
+    APPEND = "append"
+    UPSERT = "upsert"
+    DELETE = "delete"
+
+
+class BadRecords(enum.Enum):
+    """What becomes of a record that cannot be read or does not fit."""
+
+    STOP = "stop"
+    DEAD_LETTER = "dead-letter"
+
+
+@dataclass(frozen=True)
+class ColumnSource:
+    """Where a table's column comes from.
+
+    Args:
+        name: Of the column or field in the source.
+        formats: How dates and timestamps are written in it; empty: as the source's options say.
+    """
+
+    name: str
+    formats: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """How the text of CSV and JSON files is to be understood.
+
+    Args:
+        header: Whether the first line of a CSV file names its columns.
+        names: The columns of CSV files without a header, in order.
+        delimiter: One ASCII character.
+        quote: One ASCII character; None: values are never quoted.
+        multiline: Whether quoted values may hold line ends.
+        null_values: Unquoted texts that mean NULL in CSV.
+        true_values: Texts that mean true, in lower case.
+        false_values: Texts that mean false, in lower case.
+        date_formats: Of `strptime`; empty: ISO 8601.
+        timestamp_formats: Of `strptime`, or a key of `EPOCH_FORMATS`; empty: ISO 8601.
+        timezone: Of instants that are written without an offset; None: such a record is bad.
+        encoding: Of the text, a codec that Python knows.
+        max_record_bytes: A longer record makes its whole file bad.
+    """
+
+    header: bool = True
+    names: tuple[str, ...] = ()
+    delimiter: str = ","
+    quote: str | None = '"'
+    multiline: bool = False
+    null_values: tuple[str, ...] = ("",)
+    true_values: tuple[str, ...] = ("true", "1")
+    false_values: tuple[str, ...] = ("false", "0")
+    date_formats: tuple[str, ...] = ()
+    timestamp_formats: tuple[str, ...] = ()
+    timezone: str | None = None
+    encoding: str = "utf-8"
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """A folder of files.
+
+    Args:
+        path: The folder, absolute; every executor sees it under this path.
+        format: What the files hold.
+        pattern: Of the names of the files to take, as a shell writes it.
+        recursive: Whether folders inside the folder are looked at too.
+        order: In which order files are taken.
+        max_files_per_batch: At most so many make a batch.
+        columns: By column of the table: where it comes from. Others come from the column of the same name.
+        ignore_unknown: Whether columns that the table does not have are passed over; else they are an error.
+        text: For CSV and JSON.
+    """
+
+    path: Path
+    format: Format
+    pattern: str = "*"
+    recursive: bool = False
+    order: Order = Order.NAME
+    max_files_per_batch: int = DEFAULT_FILES_PER_BATCH
+    columns: Mapping[str, ColumnSource] = field(default_factory=dict)
+    ignore_unknown: bool = False
+    text: TextOptions = field(default_factory=TextOptions)
+
+
+@dataclass(frozen=True)
+class RowKindSource:
+    """Which column of the source holds the kind of each row.
+
+    Args:
+        column: Its name in the source.
+        values: What its values mean, as `+I`, `-U`, `+U` or `-D`; empty: it holds these texts themselves.
+    """
+
+    column: str
+    values: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """All that a pipeline's file says.
+
+    Args:
+        file: The file itself.
+        name: `[A-Za-z_][A-Za-z0-9_-]{0,63}`; the writer's name is `pipeline-<name>`.
+        table: `database.table`.
+        target: Where the metastore is; None: as the command line or the environment says.
+        source: What is read.
+        mode: What rows do to the table.
+        row_kind: Which column says it for each row; None: `mode` holds for all.
+        interval_s: How often the source is looked at; None: what is there now is read, then the pipeline ends.
+        checkpoint: A folder, absolute, for how far the pipeline has read.
+        bad_records: What becomes of records that do not fit.
+        dead_letters: The folder for them, absolute; given if and only if `bad_records` says so.
+        properties: To be remembered with every snapshot.
+    """
+
+    file: Path
+    name: str
+    table: str
+    target: str | None
+    source: FileSource
+    mode: Mode
+    row_kind: RowKindSource | None
+    interval_s: float | None
+    checkpoint: Path
+    bad_records: BadRecords
+    dead_letters: Path | None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def writer(self) -> str:
+        """Under which name the pipeline commits; it never changes, so that a batch is applied once for ever."""
+        return f"pipeline-{self.name}"
+
+    @property
+    def lease(self) -> str:
+        """The lease that its one running instance holds."""
+        return f"pipeline/{self.name}"

@@ -1,0 +1,44 @@
+"""Records that cannot be read or do not fit, and files of which none can."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+class FileRefused(Exception):
+    """A file of which no further record can be read; `str` says why. Never leaves the tasks of a batch."""
+
+
+@dataclass(frozen=True)
+class BadRecord:
+    """A record that was left out.
+
+    Args:
+        line: The line it begins in, or its row in a Parquet file, from 1; None: the whole file, or what is left of it.
+        column: The table's column that it does not fit; None: the record as a whole.
+        reason: Why, for people.
+        raw: The record as it stands in the file; for Parquet its values as JSON; empty for a whole file.
+    """
+
+    line: int | None
+    column: str | None
+    reason: str
+    raw: bytes
+
+    def to_json(self, facts: dict[str, Any]) -> bytes:
+        """The dead letter: one line of JSON, with `facts` of the batch at its front. Pure."""
+        letter = {**facts, "line": self.line, "column": self.column, "reason": self.reason}
+        try:
+            letter["raw"] = self.raw.decode("utf-8")
+        except UnicodeDecodeError:
+            letter["raw"] = self.raw.decode("utf-8", "backslashreplace")
+            letter["raw_base64"] = base64.b64encode(self.raw).decode("ascii")
+        return json.dumps(letter, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+
+
+Report = Callable[[BadRecord], None]
+"""Where bad records go, in the order in which they are found."""

@@ -1,0 +1,105 @@
+"""Dead letters: what tasks left out, kept for people, each once however often a batch is repeated.
+
+A file of letters is named by (pipeline, batch, source file's number in the batch), so that a repetition replaces it,
+and appears at once when the source file has been read to its end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from .bad_records import BadRecord
+
+_ENDING: Final = ".jsonl"
+_COUNT_BYTES: Final = 4 << 20
+
+
+class LetterFile:
+    """The letters of one source file. Runs on executors.
+
+    Args:
+        folder: The dead-letter folder; made with the first letter.
+        name: As of `letter_name`.
+        facts: What every letter says first.
+    """
+
+    def __init__(self, folder: Path, name: str, facts: dict[str, Any]) -> None:
+        self._final = folder / name
+        self._draft = folder / f".{name}.{uuid.uuid4().hex}"
+        self._facts = facts
+        self._stream: BinaryIO | None = None
+
+    def write(self, letters: list[BadRecord]) -> None:
+        """Adds letters."""
+        if not letters:
+            return
+        if self._stream is None:
+            self._final.parent.mkdir(parents=True, exist_ok=True)
+            self._stream = self._draft.open("wb")
+        for letter in letters:
+            self._stream.write(letter.to_json(self._facts))
+
+    def finish(self) -> None:
+        """Makes the letters appear, durably; those of an earlier try of the same file go."""
+        if self._stream is None:
+            self._final.unlink(missing_ok=True)
+            return
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+        self._stream.close()
+        self._draft.replace(self._final)
+        sync_folder(self._final.parent)
+
+    def abort(self) -> None:
+        """Takes back what `finish` has not made appear; never raises."""
+        if self._stream is not None:
+            self._stream.close()
+            with contextlib.suppress(OSError):
+                self._draft.unlink(missing_ok=True)
+
+
+def letter_name(pipeline: str, batch_id: int, number: int) -> str:
+    """The name of a source file's letters; `number` is the file's place in the batch. Pure."""
+    return f"{pipeline}-{batch_id:010d}-{number:06d}{_ENDING}"
+
+
+def delete_letters(folder: Path, pipeline: str, batch_id: int) -> None:
+    """Removes what an earlier try of a batch left, drafts too, before the batch is done anew."""
+    for path in _files(folder, pipeline, batch_id, drafts=True):
+        path.unlink(missing_ok=True)
+
+
+def count_letters(folder: Path, pipeline: str, batch_id: int) -> int:
+    """How many letters a batch has."""
+    return sum(_count_lines(path) for path in _files(folder, pipeline, batch_id, drafts=False))
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _files(folder: Path, pipeline: str, batch_id: int, *, drafts: bool) -> Iterator[Path]:
+    begin = f"{pipeline}-{batch_id:010d}-"
+    if not folder.is_dir():
+        return
+    for path in folder.iterdir():
+        if path.name.startswith(begin) or (drafts and path.name.startswith(f".{begin}")):
+            yield path
+
+
+def _count_lines(path: Path) -> int:
+    count = 0
+    with path.open("rb") as stream:
+        while chunk := stream.read(_COUNT_BYTES):
+            count += chunk.count(b"\n")
+    return count

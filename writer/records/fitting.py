@@ -1,0 +1,256 @@
+"""Rows of a source become rows of the table, a column at a time; what does not fit is left out with its reason.
+
+Columns go by name, text is parsed as the pipeline says, all else is cast where nothing is lost, as everywhere in
+lakelog. For each row the first column that does not fit gives the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+from lakelog.format.convert import ValueLost, convert_values, find_mismatch
+from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind
+from lakelog.format.schema import TableSchema
+from lakelog.format.sql_types import to_sql_type
+
+from ..pipeline.spec import EPOCH_FORMATS, ColumnSource, Format, Mode, RowKindSource, TextOptions
+from .bad_records import BadRecord, FileRefused, Report
+from .source_rows import SourceRows
+from .text_values import Mask, cast_or_null, is_parsable, parse_text
+
+_KINDS: Final = tuple(kind.text for kind in RowKind)
+_RETRACTS: Final = (RowKind.UPDATE_BEFORE.text, RowKind.DELETE.text)
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """How rows are fitted. Picklable; runs on executors.
+
+    Args:
+        schema: The table's columns.
+        mode: What rows do to the table.
+        columns: By column of the table: where it comes from, where that is not the column of the same name.
+        row_kind: Which column of the source says what each row does.
+        rowkind_field: The table's own column that does (option `rowkind.field`); None: none.
+        ignore_unknown: Whether columns that the table does not have are passed over.
+        text: How text is to be understood.
+    """
+
+    schema: TableSchema
+    mode: Mode
+    columns: Mapping[str, ColumnSource]
+    row_kind: RowKindSource | None
+    rowkind_field: str | None
+    ignore_unknown: bool
+    text: TextOptions
+
+    @cached_property
+    def sources(self) -> dict[str, ColumnSource]:
+        """By column of the table: where it comes from."""
+        return {name: self.columns.get(name, ColumnSource(name)) for name in self.schema.arrow.names}
+
+    @cached_property
+    def output(self) -> pa.Schema:
+        """What `fit` returns: the table's columns, all nullable, and `_row_kind` where rows may differ in it."""
+        fields = [pa.field(field.name, field.type) for field in self.schema.arrow]
+        if self.row_kind is not None:
+            fields.append(pa.field(ROW_KIND_COLUMN, pa.string()))
+        return pa.schema(fields)
+
+    def json_types(self) -> dict[str, pa.DataType]:
+        """By field of JSON records: as what the parser shall read it."""
+        types: dict[str, pa.DataType] = {}
+        for field in self.schema.arrow:
+            source = self.sources[field.name]
+            formats = source.formats or self.text.timestamp_formats
+            if pt.is_timestamp(field.type) and formats and all(item in EPOCH_FORMATS for item in formats):
+                types[source.name] = pa.int64()
+            elif pt.is_temporal(field.type):
+                types[source.name] = pa.string()
+            else:
+                types[source.name] = field.type
+        if self.row_kind is not None:
+            types[self.row_kind.column] = pa.string()
+        return types
+
+    def check_columns(self, names: list[str], where: str) -> None:
+        """Checks the columns of a source that names them all.
+
+        Args:
+            names: Of the source's columns.
+            where: What names them, for messages: `its header` ...
+
+        Raises:
+            FileRefused: A column that the table needs is missing, or there is one that it does not have.
+        """
+        used = {source.name for source in self.sources.values()}
+        for field in self.schema.arrow:
+            source = self.sources[field.name].name
+            needed = field.name in self.schema.primary_key or (not field.nullable and self.mode is not Mode.DELETE)
+            if source not in names and (needed or field.name in self.columns):
+                raise FileRefused(f"{where} has no column '{source}' for the table's column '{field.name}'")
+        if self.row_kind is not None:
+            used.add(self.row_kind.column)
+            if self.row_kind.column not in names:
+                raise FileRefused(f"{where} has no column '{self.row_kind.column}' (row_kind)")
+        unknown = [name for name in names if name not in used]
+        if unknown and not self.ignore_unknown:
+            raise FileRefused(
+                f"{where} has the column '{unknown[0][:100]}', which the table does not have; add it under "
+                "source.columns, or set source.unknown_columns: ignore"
+            )
+
+    def fit(self, rows: SourceRows, report: Report) -> pa.RecordBatch:
+        """Returns the rows that fit, as `output`; reports the others."""
+        bad = np.zeros(rows.count, bool)
+        why: list[tuple[str, Mask, str, pa.Array | None]] = []
+        kinds = self._fit_kinds(rows, why)
+        retracts = None if kinds is None else _mask(pc.fill_null(pc.is_in(kinds, value_set=pa.array(_RETRACTS)), False))
+        arrays = []
+        for field in self.schema.arrow:
+            values = self._fit_column(rows, field, why)
+            if not field.nullable:
+                self._check_not_null(values, field, retracts, why)
+            arrays.append(values)
+        if self.row_kind is not None:
+            arrays.append(kinds)
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self.output)
+        for column, mask, wanted, given in why:
+            # Only what no earlier column has told of; a loop over bad rows, of which there are few.
+            for row in np.flatnonzero(mask & ~bad):
+                shown = "no value" if given is None else _shown(given[row])
+                reason = f"column '{column}' has {shown}, but needs {wanted}"
+                report(BadRecord(int(rows.lines[row]), column, reason, rows.raw(int(row))))
+            bad |= mask
+        return batch.filter(pa.array(~bad)) if bad.any() else batch
+
+    def _fit_column(
+        self, rows: SourceRows, field: pa.Field, why: list[tuple[str, Mask, str, pa.Array | None]]
+    ) -> pa.Array:
+        source = self.sources[field.name]
+        given = rows.columns.get(source.name)
+        if given is None:
+            return pa.nulls(rows.count, field.type)
+        if pt.is_large_string(given.type) or pt.is_string_view(given.type):
+            given = given.cast(pa.string())
+        formats = source.formats or (self.text.timestamp_formats if pt.is_timestamp(field.type) else ())
+        if pt.is_integer(given.type) and pt.is_timestamp(field.type) and formats:
+            given = given.cast(pa.string())
+        if pt.is_string(given.type) and is_parsable(field.type) and not pt.is_string(field.type):
+            parsed = parse_text(given, field.type, self.text, source.formats)
+            if parsed.bad.any():
+                why.append((field.name, parsed.bad, parsed.wanted, given))
+            return parsed.values
+        mismatch = find_mismatch(given.type, field.type)
+        if mismatch is not None:
+            raise FileRefused(f"its column '{source.name}' is {given.type}, the table's is {field.type}: {mismatch}")
+        return _convert(given, field, why)
+
+    def _check_not_null(
+        self,
+        values: pa.Array,
+        field: pa.Field,
+        retracts: Mask | None,
+        why: list[tuple[str, Mask, str, pa.Array | None]],
+    ) -> None:
+        if values.null_count == 0:
+            return
+        missing = _mask(values.is_null())
+        if field.name not in self.schema.primary_key:
+            if self.mode is Mode.DELETE:
+                return
+            if retracts is not None:
+                missing = missing & ~retracts
+        if missing.any():
+            why.append((field.name, missing, "one: it is NOT NULL", None))
+
+    def _fit_kinds(self, rows: SourceRows, why: list[tuple[str, Mask, str, pa.Array | None]]) -> pa.Array | None:
+        """The kind of each row; NULL where it is none."""
+        if self.row_kind is None:
+            name = self.rowkind_field and self.sources[self.rowkind_field].name
+            if name is None or name not in rows.columns or self.mode is Mode.DELETE:
+                return None
+            values = {kind: kind for kind in _KINDS}
+        else:
+            name = self.row_kind.column
+            values = dict(self.row_kind.values) or {kind: kind for kind in _KINDS}
+        given = rows.columns[name]
+        if not pt.is_string(given.type):
+            raise FileRefused(f"its column '{name}' is {given.type}, but must hold texts: {', '.join(values)}")
+        places = pc.index_in(given, value_set=pa.array(list(values)))
+        kinds = pa.array(list(values.values())).take(places)
+        allowed = _KINDS if self.schema.primary_key else (RowKind.INSERT.text,)
+        fine = pc.fill_null(pc.is_in(kinds, value_set=pa.array(allowed)), False)
+        bad = ~_mask(fine)
+        if bad.any():
+            shown = [text for text, kind in values.items() if kind in allowed]
+            reason = "" if self.schema.primary_key else " (the table has no primary key, so rows are only added)"
+            why.append((name, bad, f"one of {', '.join(shown)}{reason}", given))
+        return kinds
+
+
+def check_format(fitting: Fitting, format_: Format) -> list[str]:
+    """Says which of the table's columns cannot be read from files of a format, a sentence each. Pure."""
+    problems = []
+    for field in fitting.schema.arrow:
+        if format_ is Format.PARQUET or is_parsable(field.type):
+            continue
+        if format_ is Format.JSON and _is_json_type(field.type):
+            continue
+        what = "CSV text" if format_ is Format.CSV else "JSON"
+        problems.append(
+            f"column '{field.name}' is {to_sql_type(field.type)}, which cannot be read from {what}; use Parquet files"
+            + ("." if format_ is Format.JSON or not _is_json_type(field.type) else " or JSON.")
+        )
+    return problems
+
+
+def _is_json_type(type_: pa.DataType) -> bool:
+    if pt.is_list(type_):
+        return _is_json_type(type_.value_type)
+    if pt.is_struct(type_):
+        return all(_is_json_type(type_.field(place).type) for place in range(type_.num_fields))
+    return bool(pt.is_integer(type_) or pt.is_floating(type_) or pt.is_boolean(type_) or pt.is_string(type_))
+
+
+def _convert(given: pa.Array, field: pa.Field, why: list[tuple[str, Mask, str, pa.Array | None]]) -> pa.Array:
+    nullable = pa.field(field.name, field.type)
+
+    def convert(part: pa.Array) -> pa.Array:
+        try:
+            return convert_values(part, nullable)
+        except ValueLost as error:
+            raise ValueError(str(error)) from error
+
+    values = cast_or_null(given, convert, field.type)
+    bad = _mask(pc.and_(given.is_valid(), values.is_null()))
+    if bad.any():
+        why.append(
+            (
+                field.name,
+                bad,
+                f"a value of {to_sql_type(field.type)}, to which this cannot be brought without loss",
+                given,
+            )
+        )
+    return values
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = repr(value.as_py())
+    except (ValueError, OverflowError, UnicodeDecodeError):
+        return "a value that cannot be shown"
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
+def _mask(values: pa.Array) -> Mask:
+    return np.asarray(values.to_numpy(zero_copy_only=False), bool)

@@ -1,0 +1,212 @@
+"""Reading the files of a batch; all of this runs on executors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lakelog.errors import DataCorrupted, InvalidArgument, LakelogError
+from lakelog.spark.task_errors import told_to_driver
+
+from ..files.tasks import TakenFile
+from ..pipeline.spec import Format
+from .bad_records import BadRecord, FileRefused, Report
+from .blocks import ByteStream, Transcoder
+from .csv_records import read_csv
+from .dead_letters import LetterFile, letter_name
+from .fitting import Fitting
+from .json_records import read_json
+from .parquet_records import read_parquet
+from .source_rows import SourceRows
+
+BAD_RECORD: Final = "BAD_RECORD"
+"""The reason of the error that stops a pipeline whose `bad_records` is `stop`."""
+
+FILE_CHANGED: Final = "FILE_CHANGED"
+"""The reason of the error when a file is not what it was when its batch was planned."""
+
+_COMPRESSED: Final = frozenset({".gz", ".bz2", ".zst", ".lz4"})
+
+
+@dataclass(frozen=True)
+class ReadTask:
+    """How the files of a batch are read. Picklable.
+
+    Args:
+        pipeline: The pipeline's name.
+        batch_id: The batch.
+        folder: The source's folder.
+        format: What the files hold.
+        fitting: How rows become the table's.
+        dead_letters: The folder for them; None: the pipeline stops at the first.
+    """
+
+    pipeline: str
+    batch_id: int
+    folder: Path
+    format: Format
+    fitting: Fitting
+    dead_letters: Path | None
+
+
+def file_reader(task: ReadTask) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Returns the function for `mapInArrow`: from batches that name files (`TAKEN_SCHEMA`) to rows of the table."""
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with told_to_driver():
+            for batch in batches:
+                for row in batch.to_pylist():
+                    yield from read_file(task, TakenFile(**row))
+
+    return read
+
+
+def read_file(task: ReadTask, file: TakenFile) -> Iterator[pa.RecordBatch]:
+    """Reads one file; its bad records become dead letters, or the first of them an error.
+
+    Yields:
+        Rows of `task.fitting.output`, in the file's order.
+
+    Raises:
+        InvalidArgument: There is a bad record and the pipeline stops at those (reason `BAD_RECORD`).
+        DataCorrupted: The file is not what it was when the batch was planned (reason `FILE_CHANGED`).
+    """
+    if task.batch_id != file.batch_id:
+        raise DataCorrupted(
+            f"Batch {task.batch_id} was given a file of batch {file.batch_id}: the checkpoint of pipeline "
+            f"'{task.pipeline}' has been changed. Restore it."
+        )
+    sink = _Sink(task, file)
+    try:
+        path = str(task.folder / file.path)
+        _check_unchanged(path, file)
+        try:
+            for rows in _read_rows(task, path, sink.report):
+                fitted = task.fitting.fit(rows, sink.report)
+                sink.flush()
+                if fitted.num_rows:
+                    yield fitted
+        except FileRefused as error:
+            sink.report(BadRecord(None, None, str(error), b""))
+        # SUBTLE: before the letters appear, since a file that changed meanwhile has been read half old, half new.
+        _check_unchanged(path, file)
+        sink.flush()
+        sink.finish()
+    finally:
+        sink.abort()
+
+
+class _Sink:
+    """Where the bad records of a file go."""
+
+    def __init__(self, task: ReadTask, file: TakenFile) -> None:
+        self._task = task
+        self._file = file
+        self._waiting: list[BadRecord] = []
+        self._letters: LetterFile | None = None
+        if task.dead_letters is not None:
+            facts: dict[str, Any] = {"pipeline": task.pipeline, "batch_id": task.batch_id, "file": file.path}
+            name = letter_name(task.pipeline, task.batch_id, file.number)
+            self._letters = LetterFile(task.dead_letters, name, facts)
+
+    def report(self, record: BadRecord) -> None:
+        self._waiting.append(record)
+
+    def flush(self) -> None:
+        """Settles what was reported, in the order of the file."""
+        waiting = sorted(self._waiting, key=lambda record: record.line or 1 << 62)
+        self._waiting.clear()
+        if not waiting:
+            return
+        if self._letters is None:
+            raise _stop(self._task, self._file, waiting[0])
+        self._letters.write(waiting)
+
+    def finish(self) -> None:
+        if self._letters is not None:
+            self._letters.finish()
+
+    def abort(self) -> None:
+        if self._letters is not None:
+            self._letters.abort()
+
+
+def _read_rows(task: ReadTask, path: str, report: Report) -> Iterator[SourceRows]:
+    try:
+        with pa.OSFile(path, "rb") as file:
+            if task.format is Format.PARQUET:
+                yield from _checked(task.fitting, read_parquet(file), "the file")
+                return
+            stream: Any = file
+            if os.path.splitext(path)[1] in _COMPRESSED:
+                stream = pa.CompressedInputStream(file, pa.Codec.detect(path).name)
+            yield from _read_text(task, _Readable(stream), report)
+    except UnicodeDecodeError as error:
+        raise FileRefused(f"it is not valid UTF-8 text ({error.reason}); say in source.options.encoding") from error
+
+
+def _read_text(task: ReadTask, stream: ByteStream, report: Report) -> Iterator[SourceRows]:
+    fitting, options = task.fitting, task.fitting.text
+    if options.encoding.lower().replace("_", "-") not in ("utf-8", "utf8"):
+        stream = Transcoder(stream, options.encoding)
+    if task.format is Format.CSV:
+        yield from _checked(fitting, read_csv(stream, options, report), "its header")
+    else:
+        yield from read_json(stream, options, fitting.json_types(), fitting.ignore_unknown, report)
+
+
+def _checked(fitting: Fitting, parts: Iterator[SourceRows], where: str) -> Iterator[SourceRows]:
+    for number, part in enumerate(parts):
+        if number == 0:
+            fitting.check_columns(list(part.columns), where)
+        yield part
+
+
+class _Readable:
+    """Reads a stream of Arrow's; what it finds wrong makes the file bad."""
+
+    def __init__(self, stream: pa.NativeFile) -> None:
+        self._stream = stream
+
+    def read(self, size: int) -> bytes:
+        try:
+            data: bytes = self._stream.read(size)
+        except (pa.ArrowException, OSError) as error:
+            raise FileRefused(f"it cannot be read: {str(error).splitlines()[0][:200]}") from error
+        return data
+
+
+def _check_unchanged(path: str, file: TakenFile) -> None:
+    try:
+        status = os.stat(path)
+        now = (status.st_size, status.st_mtime_ns // 1000)
+        what = f"it has {now[0]} bytes instead of {file.size_bytes}, or was written to again"
+    except OSError as error:
+        now, what = (-1, -1), f"it cannot be looked at: {error.strerror}"
+    if now != (file.size_bytes, file.modified_us):
+        raise DataCorrupted(
+            f"File {path} changed after it was taken into batch {file.batch_id}: {what}. Nothing of the batch was "
+            "committed. Put complete files into the source's folder in one step (write elsewhere, then rename); when "
+            "this one is as it shall be, start the pipeline again, and it is read as it is then.",
+            reason=FILE_CHANGED,
+            metadata={"file": file.path},
+        )
+
+
+def _stop(task: ReadTask, file: TakenFile, record: BadRecord) -> LakelogError:
+    unit = "row" if task.format is Format.PARQUET else "line"
+    place = "" if record.line is None else f", {unit} {record.line}"
+    raw = record.raw.decode("utf-8", "backslashreplace")
+    shown = f" The record is: {raw[:200]}{'...' if len(raw) > 200 else ''}" if raw else ""
+    return InvalidArgument(
+        f"File {task.folder / file.path}{place}: {record.reason}.{shown} The pipeline stops at bad records "
+        "(bad_records: stop), and nothing of this batch was committed. Repair the file and start again, or set "
+        "bad_records: dead-letter to put such records aside.",
+        reason=BAD_RECORD,
+        metadata={"file": file.path, "line": "" if record.line is None else str(record.line)},
+    )
