@@ -15,7 +15,7 @@ from tests.conftest import ROOT
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(500)
 def test_separate_executors(stack: EmbeddedStack, tmp_path: Path) -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT), "SPARK_LOCAL_DIRS": str(tmp_path)}
     # local-cluster starts its workers by scripts below SPARK_HOME.
@@ -29,7 +29,7 @@ def test_separate_executors(stack: EmbeddedStack, tmp_path: Path) -> None:
         check=False,
         cwd=tmp_path,
         env=environment,
-        timeout=220,
+        timeout=480,
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
     assert lines, done.stderr[-3000:]
