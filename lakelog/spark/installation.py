@@ -123,7 +123,7 @@ def _check_session(spark: SparkSession) -> None:
 def _check_workers(spark: SparkSession) -> None:
     """Finds out early what otherwise is a ModuleNotFoundError deep inside a failed job."""
     context = spark.sparkContext
-    if not context.master.startswith("local"):
+    if not (context.master or "").startswith("local"):
         return  # What other machines have is found out there.
     program = shutil.which(context.pythonExec) or context.pythonExec
     if os.path.dirname(os.path.abspath(program)) == os.path.dirname(os.path.abspath(sys.executable)):

@@ -73,22 +73,20 @@ def scan_live_rows(
     dirty = [file for file in files if file.path in words]
     if not dirty:
         return scan(files)
-    parts: list[DataFrame] = []
-    # A clean file in the same scan costs a comparison a row, a scan of its own costs planning and tasks.
-    filtered = list(files) if len(files) <= _CASE_FILES else dirty
-    if len(filtered) < len(files):
-        parts.append(scan([file for file in files if file.path not in words]))
-    groups = split_by_size(filtered)
-    if len(filtered) <= _CASE_FILES and len(groups) <= _CASE_SCANS:
-        for group in groups:
-            if any(file.path in words for file in group):
-                parts.extend(
-                    _filter_by_size(spark, scan(part, row_index=True), part, words) for part in _chunks(group, words)
-                )
-            else:
-                parts.append(scan(group))
+    groups = split_by_size(files) if len(files) <= _CASE_FILES else []
+    if 0 < len(groups) <= _CASE_SCANS:
+        # A clean file in the same scan costs a comparison a row; in a scan of its own, planning and tasks.
+        parts = [
+            _filter_by_size(spark, scan(chunk, row_index=True), chunk, words)
+            if any(file.path in words for file in chunk)
+            else scan(chunk)
+            for group in groups
+            for chunk in _chunks(group, words)
+        ]
     else:
-        parts.extend(_filter_by_path(spark, scan(part, row_index=True), part, words) for part in _chunks(dirty, words))
+        clean = [file for file in files if file.path not in words]
+        parts = [scan(clean)] if clean else []
+        parts += [_filter_by_path(spark, scan(part, row_index=True), part, words) for part in _chunks(dirty, words)]
     return functools.reduce(DataFrame.unionAll, (part.select(*columns) for part in parts))
 
 

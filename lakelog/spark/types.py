@@ -77,7 +77,7 @@ def is_widening(given: st.DataType, wanted: st.DataType) -> bool:
 
 def same_values(given: st.DataType, wanted: st.DataType) -> bool:
     """Whether two types hold the same values in the same form, whatever they say of NULL. Pure."""
-    return _without_nullability(given.jsonValue()) == _without_nullability(wanted.jsonValue())
+    return bool(_without_nullability(given.jsonValue()) == _without_nullability(wanted.jsonValue()))
 
 
 def _to_field(field: pa.Field, nullable: bool) -> st.StructField:
