@@ -156,6 +156,8 @@ class Service:
         writer = self._make_writer()
         checkpoint = writer.checkpoint
         self._progress.begin(self._lease.epoch, checkpoint.read_totals(), _last_batch(writer.batch_log, checkpoint))
+        # Before Spark is started, which takes long: what does not fit is told at once.
+        self._check(writer)
         spark = self._start_spark()
         self._went_well_s = self._clock.monotonic_s()
         pause_s = _FIRST_PAUSE_S
