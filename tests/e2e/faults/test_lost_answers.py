@@ -1,4 +1,4 @@
-"""Answers that get lost on their way: between the metastore and Postgres at COMMIT, and between client and metastore."""
+"""Answers lost on their way: between the metastore and Postgres at COMMIT, and between client and metastore."""
 
 from __future__ import annotations
 
