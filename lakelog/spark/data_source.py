@@ -2,8 +2,8 @@
 
 Spark makes objects of these classes in short-lived processes on the driver's machine: one to find the schema, one to
 plan, one to commit; tasks get what planning pickled. Such a source can ask for no columns or conditions of a query, so
-they are options here; rows are written as they lie, each task a run for each bucket it meets. `lakelog.spark.read_table`
-and `write` are the fast way.
+they are options here; rows are written as they lie, each task a run for each bucket it meets.
+`lakelog.spark.read_table` and `write` are the fast way.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ from lakelog.spark.types import to_spark_schema
 from lakelog.storage.live_file import LiveFile
 
 ROW_INDEX_COLUMN: Final = "_tmp_metadata_row_index"
-"""What Spark's Parquet reader itself fills with a row's position in its file; `_metadata.row_index` is made of it, by way
-of a struct for each row, which costs a fifth of a narrow scan."""
+"""What Spark's Parquet reader itself fills with a row's position in its file; `_metadata.row_index` is made of it, by
+way of a struct for each row, which costs a fifth of a narrow scan."""
 
 _CASE_FILES: Final = 48
 """Above it the CASE, which is read from its beginning for each row, costs more than a join."""
@@ -66,7 +66,8 @@ def scan_live_rows(
         return spark.createDataFrame([], to_spark_schema(schema.arrow, nullable=True))
     if ROW_INDEX_COLUMN in schema.arrow.names:
         raise InvalidArgument(
-            f"Spark cannot read a table with a column '{ROW_INDEX_COLUMN}', a name that its Parquet reader uses for itself.",
+            f"Spark cannot read a table with a column '{ROW_INDEX_COLUMN}', a name that its Parquet reader uses for "
+            "itself. Copy the rows to a table in which it has another name.",
             metadata={"column": ROW_INDEX_COLUMN},
         )
     scan = functools.partial(_scan, spark, schema, location)

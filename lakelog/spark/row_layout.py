@@ -1,11 +1,12 @@
 """Bringing the rows of a DataFrame to their table: types first, then buckets, then order, all but odd casts in the JVM.
 
-Why no row is lost or doubled where Spark computes a stage again: a row's task is a function of its bucket key alone, so a
-map task that runs twice sends each row to the same task again, whatever order it reads its input in; and a task that
-writes without a shuffle writes the rows of its own partition. The number of arrival only decides between rows of one key.
-It is given before the shuffle, from the row's source partition and its place in it, and all rows of a key meet in one
-task, which reads each map task's output from one run of it: so every run gives one order of all rows of a key. That order
-is that of the DataFrame's partitions as long as these come in an order of their own, as with all of Spark's sources.
+Why no row is lost or doubled where Spark computes a stage again: a row's task is a function of its bucket key alone, so
+a map task that runs twice sends each row to the same task again, whatever order it reads its input in; and a task that
+writes without a shuffle writes the rows of its own partition. The number of arrival only decides between rows of one
+key. It is given before the shuffle, from the row's source partition and its place in it, and all rows of a key meet in
+one task, which reads each map task's output from one run of it: so every run gives one order of all rows of a key. That
+order is that of the DataFrame's partitions as long as these come in an order of their own, as with all of Spark's
+sources.
 """
 
 from __future__ import annotations

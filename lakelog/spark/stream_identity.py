@@ -1,9 +1,9 @@
 """Who a stream is: the name under which its batches are committed.
 
 The identity comes from the checkpoint: the id that Spark writes into it when a query is first started. It is new where
-the checkpoint is, so that a stream that begins anew is never taken for the old one. `commit-user` sets the name instead;
-then the id of the checkpoint is remembered with each commit, and batches of another checkpoint under the same name, whose
-numbers begin anew and would be taken for repetitions, are refused.
+the checkpoint is, so that a stream that begins anew is never taken for the old one. `commit-user` sets the name
+instead; then the id of the checkpoint is remembered with each commit, and batches of another checkpoint under the same
+name, whose numbers begin anew and would be taken for repetitions, are refused.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def read_query_id(checkpoint_location: str) -> str:
                 text = source.read().decode()
         else:
             raise InvalidArgument(
-                f"The checkpoint {checkpoint_location[:200]} cannot be read from Python, so that the stream has no name. Give "
-                "the option 'commit-user', or use lakelog.spark.write_stream.",
+                f"The checkpoint {checkpoint_location[:200]} cannot be read from Python, so that the stream has no "
+                "name. Give the option 'commit-user', or use lakelog.spark.write_stream.",
                 metadata={"option": "checkpointLocation"},
             )
         return str(json.loads(text)["id"])
@@ -48,7 +48,7 @@ def read_query_id(checkpoint_location: str) -> str:
         if isinstance(error, InvalidArgument):
             raise
         raise InvalidArgument(
-            f"The checkpoint {checkpoint_location[:200]} does not tell the stream's id ({error!s:.200}). Give the option "
-            "'commit-user'.",
+            f"The checkpoint {checkpoint_location[:200]} does not tell the stream's id ({error!s:.200}). Give the "
+            "option 'commit-user'.",
             metadata={"option": "checkpointLocation"},
         ) from error

@@ -1,8 +1,8 @@
 """Streams of rows into a table, exactly once (SEMANTICS.md 5.8).
 
-A batch is one commit: the writer is the stream's identity, the identifier the number of the batch. Spark repeats a batch
-whose end it does not know of, perhaps with other rows; the repetition finds itself applied and changes nothing. Who a
-stream is, stands in `stream_identity`.
+A batch is one commit: the writer is the stream's identity, the identifier the number of the batch. Spark repeats a
+batch whose end it does not know of, perhaps with other rows; the repetition finds itself applied and changes nothing.
+Who a stream is, stands in `stream_identity`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def write_stream(
         df: A streaming DataFrame.
         name: `database.table`.
         checkpoint_location: A folder of the stream's own, kept over restarts.
-        trigger: Arguments of `DataStreamWriter.trigger`, for instance `{"availableNow": True}`; None: as fast as possible.
+        trigger: Arguments of `DataStreamWriter.trigger`, for instance `{"availableNow": True}`; None: as fast as
+            possible.
         commit_user: The writer's name; None: derived from the checkpoint. With a name of your own a stream with a new
             checkpoint is refused, since its batches cannot be told from repetitions.
         query_name: The query's name in Spark.

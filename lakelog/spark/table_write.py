@@ -61,8 +61,9 @@ def write(
         name: `database.table`.
         mode: "append" adds rows, or replaces those of the same key; "delete" deletes by key, and only the key's columns
             need to be there; "overwrite" replaces the table or partitions of it.
-        partition: Of an overwrite. None: the whole table. A dict of values by partition column, some columns are enough:
-            these partitions; the rows may leave the columns out. "dynamic": the partitions that the rows lie in.
+        partition: Of an overwrite. None: the whole table. A dict of values by partition column, some columns are
+            enough: these partitions; the rows may leave the columns out. "dynamic": the partitions that the rows lie
+            in.
         writer: With `identifier`: the commit is applied once for them, whoever repeats it (SEMANTICS.md 7.1).
         identifier: See `writer`.
         previous_identifier: Refuse the commit where the writer's last one was another; -1: where it was not its first.

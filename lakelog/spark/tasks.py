@@ -1,7 +1,7 @@
 """What runs in Spark's Python workers on executors: finding superseded positions, casting rows, writing files.
 
-Tasks touch files only, never the metastore. They may run twice, at once, or after their driver died: so file names carry
-the task attempt, what a task returns names its files, and a task that fails deletes its own.
+Tasks touch files only, never the metastore. They may run twice, at once, or after their driver died: so file names
+carry the task attempt, what a task returns names its files, and a task that fails deletes its own.
 """
 
 from __future__ import annotations

@@ -39,8 +39,8 @@ def settle_overwrite(mode: str, partition: Partition, info: TableInfo, options: 
             )
         if mode == "delete" and not info.schema.primary_key:
             raise InvalidArgument(
-                f"Table {info.name} is an append table without a primary key, so the rows to delete cannot be found. Use "
-                "mode='overwrite' to replace partitions.",
+                f"Table {info.name} is an append table without a primary key, so the rows to delete cannot be found. "
+                "Use mode='overwrite' to replace partitions.",
                 metadata={"table": str(info.name)},
             )
         return None
@@ -56,8 +56,8 @@ def settle_overwrite(mode: str, partition: Partition, info: TableInfo, options: 
             )
         if not info.schema.partition_by:
             raise InvalidArgument(
-                f"Table {info.name} has no partitions, so 'dynamic' would replace nothing or everything. Leave partition "
-                "out to replace the whole table.",
+                f"Table {info.name} has no partitions, so 'dynamic' would replace nothing or everything. Leave "
+                "partition out to replace the whole table.",
                 metadata={"field": "partition"},
             )
         return Overwrite(dynamic=True)
@@ -92,8 +92,8 @@ def check_progress(metastore: Metastore, info: TableInfo, terms: CommitTerms) ->
         return
     raise CommitConflict(
         f"Batch {terms.identifier} of writer '{terms.writer}' comes from another checkpoint than the batches up to "
-        f"{progress.last_identifier} that this writer has committed to {info.name}: it would be taken for a repetition, and "
-        "its rows would be lost. Use the old checkpoint, or another commit-user.",
+        f"{progress.last_identifier} that this writer has committed to {info.name}: it would be taken for a "
+        "repetition, and its rows would be lost. Use the old checkpoint, or another commit-user.",
         reason="OTHER_CHECKPOINT",
         metadata={"table": str(info.name), "writer": terms.writer, "retry": "never"},
     )

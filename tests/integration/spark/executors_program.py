@@ -35,7 +35,7 @@ def main(target: str, folder: str) -> None:
         "sdk": table.scan().count(),
         "workers": len(set(where) - {os.getpid()}),
     }
-    print("FOUND " + json.dumps(found))
+    sys.stdout.write(f"FOUND {json.dumps(found)}\n")
     spark.stop()
 
 

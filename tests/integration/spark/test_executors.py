@@ -1,4 +1,4 @@
-"""Nothing assumes that executors are the driver's process: Spark's local-cluster mode gives them processes of their own."""
+"""Nothing assumes that executors are the driver's process: in Spark's local-cluster mode they are not."""
 
 from __future__ import annotations
 

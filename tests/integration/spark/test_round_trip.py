@@ -52,7 +52,7 @@ ROWS = [
         "raw": b"\x00\xff",
         "day": dt.date(1, 1, 1),
         "at": dt.datetime(1582, 10, 4, 1, 2, 3, 456789, tzinfo=UTC),
-        "local": dt.datetime(2024, 3, 10, 2, 30),
+        "local": dt.datetime(2024, 3, 10, 2, 30),  # noqa: DTZ001
         "many": [1, None, 3],
         "pair": {"a": 5, "b": ["x", None]},
         "named": [("k", 1.5), ("n", None)],
@@ -66,7 +66,7 @@ ROWS = [
         "raw": b"",
         "day": dt.date(9999, 12, 31),
         "at": dt.datetime(2024, 11, 3, 5, 30, tzinfo=UTC),
-        "local": dt.datetime(1900, 1, 1),
+        "local": dt.datetime(1900, 1, 1),  # noqa: DTZ001
         "many": [],
         "pair": {"a": None, "b": None},
         "named": [],

@@ -17,6 +17,7 @@ import lakelog.spark
 from lakelog.errors import CommitConflict, InvalidArgument, LakelogError
 from lakelog.results import WriteResult
 from lakelog.spark import table_write, tasks
+from lakelog.spark.installation import installation_of
 from lakelog.table import Table
 from tests.integration.spark.conftest import MakeTable, live_files, stored_files
 
@@ -128,7 +129,7 @@ def test_a_commit_that_is_refused(spark: SparkSession, make_table: MakeTable, mo
 
     def drop_attempt(*arguments: Any) -> Any:
         found = run(*arguments)
-        table_write.installation_of(spark).metastore.abandon_attempt(arguments[2].attempt_id)
+        installation_of(spark).metastore.abandon_attempt(arguments[2].attempt_id)
         return found
 
     run = table_write._run

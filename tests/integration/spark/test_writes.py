@@ -140,5 +140,5 @@ def test_the_token_is_not_shown(spark: SparkSession, make_table: MakeTable) -> N
     connection = make_connection("127.0.0.1:7450", token="sesame-open", **arguments)
     assert connection.token_file is not None
     source = type("Source", (LakelogSource,), {"connection": connection})
-    assert b"sesame" not in cloudpickle.dumps(source)
+    assert b"sesame" not in cloudpickle.dumps(source)  # type: ignore[no-untyped-call]
     assert "sesame" not in repr(connection)
