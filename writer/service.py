@@ -19,7 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakelog.clock import Clock
-from lakelog.errors import LakelogError
+from lakelog.errors import LakelogError, Unavailable
+from lakelog.spark.task_errors import find_lakelog_error
 
 from .batch import BatchWriter
 from .checkpoint import Checkpoint
@@ -35,7 +36,9 @@ from .progress import Progress
 _LOOK_EVERY_S: Final = 0.2
 """How often the running query is looked at; what ends it is noticed after that at most."""
 
-_LOOK_AT_CHANGED_EVERY_S: Final = 5.0
+_CONCURRENT: Final = "CONCURRENT_STREAM_LOG_UPDATE"
+"""Spark's word for a checkpoint into which two queries write."""
+
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 10.0
 
@@ -178,6 +181,7 @@ class Service:
 
     def _check(self, writer: BatchWriter) -> None:
         """Before Spark begins, or begins anew: table and checkpoint agree, the next batch names files as they are."""
+        self._lease.check()
         progress = writer.metastore.get_writer_progress(self._pipeline.writer, writer.info.table_uuid)
         writer.checkpoint.check_progress(self._pipeline, progress)
         last = -1 if progress.last_identifier is None else progress.last_identifier
@@ -238,8 +242,15 @@ class Service:
         if self._batch_error is not None:
             raise self._batch_error
         failure = query.exception()
-        if failure is not None and not self._is_ending():
-            raise failure
+        if failure is None or self._is_ending():
+            return
+        known = find_lakelog_error(failure)
+        if known is None and _CONCURRENT in str(failure):
+            known = Unavailable(
+                f"Another process wrote into the checkpoint {self._pipeline.checkpoint} at the same time, as an "
+                "instance does that was frozen and goes on. The lease tells who may; the batch is repeated."
+            )
+        raise known or failure
 
     def _tell_changed(self, batch_log: BatchLog) -> None:
         changed = batch_log.read_changed()

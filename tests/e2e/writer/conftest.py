@@ -34,11 +34,11 @@ class Writer:
         """The exit code; a killed process has a negative one."""
         return self.process.wait(within_s)
 
-    def signal(self, number: signal.Signals) -> None:
+    def send(self, number: signal.Signals) -> None:
         """To the service alone."""
         self.process.send_signal(number)
 
-    def signal_all(self, number: signal.Signals) -> None:
+    def send_all(self, number: signal.Signals) -> None:
         """To the service and all that it started."""
         os.killpg(self.process.pid, number)
 
@@ -102,6 +102,9 @@ class World:
     def snapshots(self) -> int:
         return int(self.catalog.table(self.table).snapshots().num_rows)
 
+    def has_more_snapshots(self, than: int) -> bool:
+        return self.snapshots() > than
+
     def pipeline(self) -> Pipeline | None:
         """What the service reported."""
         return next((found for found in self.catalog.metastore.list_pipelines() if found.name == self.name), None)
@@ -134,5 +137,5 @@ def world(tmp_path: Path, stack: EmbeddedStack, catalog: Catalog) -> Iterator[Wo
     yield made
     for writer in made.writers:
         if writer.process.poll() is None:
-            writer.signal_all(signal.SIGKILL)
+            writer.send_all(signal.SIGKILL)
             writer.process.wait(30)

@@ -1,7 +1,7 @@
 """The writer service with a fault in it, for tests: dies at a step of a batch, as told by the variable `FAULT`.
 
-`FAULT=step:batch`; steps are `planned`, `written` (files are there, the commit is not), `committed` (the commit is there,
-nothing knows of it) and `counted` (Spark does not know that the batch is done).
+`FAULT=step:batch`; steps are `planned`, `written` (files are there, the commit is not), `committed` (the commit is
+there, nothing knows of it) and `counted` (Spark does not know that the batch is done).
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from importlib import import_module
 from typing import Any
 
-import lakelog.spark.table_write as table_write
 import writer.batch as batch
 from writer.__main__ import main
 
@@ -21,6 +21,7 @@ def die() -> None:
 
 
 def install_fault(step: str, at_batch: int) -> None:
+    table_write: Any = import_module("lakelog.spark.table_write")
     write, commit, count = batch.BatchWriter._write, table_write.commit_attempt, batch.BatchWriter._count
 
     def faulty_write(self: Any, files: Any, batch_id: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import signal
 import subprocess
@@ -54,14 +55,14 @@ def test_killed_at_random_moments(world: World) -> None:
         before = world.snapshots()
         writer = world.start("--lease-seconds", "1")
         # Batches follow each other from the first one on.
-        world.until(lambda before=before: world.snapshots() > before)
+        world.until(functools.partial(world.has_more_snapshots, before))
         time.sleep(dice.random())
-        writer.signal(signal.SIGKILL)
+        writer.send(signal.SIGKILL)
         writer.wait()
         world.add_files(4, rows=2000)
     writer = world.start("--lease-seconds", "1")
     world.until(lambda: len(world.ids()) >= world.next_row)
-    writer.signal(signal.SIGTERM)
+    writer.send(signal.SIGTERM)
     assert writer.wait() == 0, writer.text()
     assert world.has_all_rows_once(), f"seed {seed}"
 
@@ -76,12 +77,12 @@ def test_a_frozen_instance_is_replaced_and_does_no_harm(world: World) -> None:
     assert told.wait() == 5
     assert "runs this pipeline now" in told.text()
 
-    first.signal_all(signal.SIGSTOP)
+    first.send_all(signal.SIGSTOP)
     world.add_files(2)
     second = world.start("--lease-seconds", "2")
     world.until(lambda: world.ids() == list(range(40)))
     world.add_files(2)
-    first.signal_all(signal.SIGCONT)
+    first.send_all(signal.SIGCONT)
     assert first.wait() == 4, first.text()
     world.until(lambda: len(world.ids()) >= world.next_row)
     assert world.has_all_rows_once()
@@ -89,7 +90,7 @@ def test_a_frozen_instance_is_replaced_and_does_no_harm(world: World) -> None:
     assert report is not None
     assert (report.state, report.holder.split()[-1]) == ("running", str(second.process.pid))
 
-    second.signal(signal.SIGTERM)
+    second.send(signal.SIGTERM)
     assert second.wait() == 0, second.text()
     report = world.pipeline()
     assert report is not None
@@ -145,7 +146,7 @@ def test_the_metastore_may_go_away_for_a_while(world: World) -> None:
     metrics = _read_metrics(writer.text())
     assert f'lakelog_writer_rows{{pipeline="{world.name}"}} 40.0' in metrics
     assert f'lakelog_writer_lag_files{{pipeline="{world.name}"}} 0.0' in metrics
-    writer.signal(signal.SIGTERM)
+    writer.send(signal.SIGTERM)
     assert writer.wait() == 0, writer.text()
 
 

@@ -11,6 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from lakelog.errors import DataCorrupted, InvalidArgument, NotFound
 from lakelog.format.commit import WriterProgress
+from lakelog.spark.task_errors import TaskFailed, find_lakelog_error
 from writer.checkpoint import CHECKPOINT_PROPERTY, Checkpoint, Totals, open_checkpoint
 from writer.files import batch_log
 from writer.files.batch_log import BatchFiles, BatchLog
@@ -126,10 +127,12 @@ def test_lost_logs_are_noticed(tmp_path: Path) -> None:
     stream = Stream(make_source(folder), tmp_path / "log")
     stream.next(0)
     (tmp_path / "log" / "0000000000.json").unlink()
-    with pytest.raises(DataCorrupted, match=r"0000000000\.json is missing.*Restore"):
+    with pytest.raises(TaskFailed, match=r"0000000000\.json is missing.*Restore") as caught:
         Stream(make_source(folder), tmp_path / "log").next(1)
+    # So that it passes through Spark.
+    assert isinstance(find_lakelog_error(caught.value), DataCorrupted)
     (tmp_path / "log" / "0000000000.json").write_text("{")
-    with pytest.raises(DataCorrupted, match="cannot be understood"):
+    with pytest.raises(TaskFailed, match="cannot be understood"):
         Stream(make_source(folder), tmp_path / "log").next(1)
 
 
