@@ -51,6 +51,12 @@ class PostgresProxy(TcpProxy):
         with self._place_lock:
             self._places += [place] * times
 
+    def heal(self) -> None:
+        """Ends all faults, those included that have not found their commit yet."""
+        with self._place_lock:
+            self._places.clear()
+        super().heal()
+
     @property
     def cuts_to_come(self) -> int:
         """How many of the cuts asked for have not found their commit yet."""

@@ -28,6 +28,7 @@ from lakelog.errors import (
 from lakelog.storage.stores import LocationStores
 from lakelog.table import Table
 from lakelog.testing import EmbeddedStack
+from lakelog.testing.proxy import TcpProxy
 
 KEYED = pa.schema(
     [pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string()), pa.field("n", pa.int32())]
@@ -328,8 +329,11 @@ def test_nobody_there_and_somebody_else_there_are_named(mute_port: int) -> None:
 
 
 def test_a_deadline_that_passes_is_named(bad_input_stack: EmbeddedStack) -> None:
-    metastore = GrpcMetastore(
-        bad_input_stack.target, deadlines=Deadlines(connect_s=5, call_s=0.00001), retries=RetryPolicy(total_s=0.2)
-    )
-    with Catalog(metastore, LocationStores()) as catalog:
-        refused(catalog.databases, "deadline", "Nothing was changed", kind=Unavailable)
+    once = RetryPolicy(first_backoff_s=1e9, max_backoff_s=1e9)
+    with TcpProxy(bad_input_stack.port) as proxy:
+        metastore = GrpcMetastore(proxy.target, deadlines=Deadlines(call_s=0.5), retries=once)
+        catalog = Catalog(metastore, LocationStores())
+        catalog.databases()
+        proxy.lose_answers()
+        refused(catalog.databases, "deadline of", "Nothing was changed", kind=Unavailable)
+        catalog.close()
