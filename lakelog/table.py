@@ -54,6 +54,11 @@ class Table:
     # What it is
 
     @property
+    def info(self) -> TableInfo:
+        """What the catalog knew of it when it was last asked."""
+        return self._info
+
+    @property
     def name(self) -> str:
         """Its full name, `database.table`."""
         return str(self._info.name)

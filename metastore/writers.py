@@ -117,8 +117,8 @@ class Writers:
 
 def _attempt_not_found(attempt_id: str) -> NotFound:
     return NotFound(
-        f"Attempt {attempt_id} is not known: it was never opened here, or was cleaned up before. Delete no files on this "
-        "answer.",
+        f"Attempt {attempt_id} is not known: it was never opened here, or was cleaned up before. Delete no files on "
+        "this answer.",
         reason="ATTEMPT_NOT_FOUND",
         metadata={"attempt_id": attempt_id},
     )
