@@ -1,6 +1,6 @@
 """W10: planning with up to a million live files, in one process with the use cases, on a real Postgres.
 
-The network's share is the bytes of the chunks alone; what is measured is the metastore's work until the last chunk is there.
+What is measured is the metastore's work until the last chunk is there; the network adds the chunks' bytes.
 """
 
 from __future__ import annotations
