@@ -1,0 +1,150 @@
+"""Opening attempts: those that are asked for while others are being opened share the next transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from lakelog.clock import Ids
+from lakelog.errors import CommitConflict, InternalError, LakelogError, NotFound, ResourceExhausted
+from lakelog.format.commit import StagedAttempt
+from lakelog.format.commit_facts import Attempt, AttemptState
+from lakelog.format.commit_rules import table_gone
+from lakelog.format.table import TableInfo
+
+from .limits import Limits
+from .requests import check_table_uuids, check_uuid, check_writer
+from .store import Store, Transaction, run_transaction
+
+_MAX_SHARED: Final = 256
+"""Attempts of one transaction; beyond this sharing saves nothing more."""
+
+
+@dataclass(eq=False)
+class _Waiting:
+    attempt: Attempt
+    writer: str
+    opened: asyncio.Future[StagedAttempt] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class Staging:
+    """Opens attempts.
+
+    Args:
+        store: Where everything is kept.
+        ids: Names of attempts.
+        limits: How many may wait, and of how many tables one may be.
+    """
+
+    def __init__(self, store: Store, ids: Ids, limits: Limits) -> None:
+        self._store = store
+        self._ids = ids
+        self._limits = limits
+        self._waiting: list[_Waiting] = []
+        self._running: asyncio.Task[None] | None = None
+
+    async def stage_attempt(self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "") -> StagedAttempt:
+        """Opens an attempt, which is not idempotent: one that is never committed costs a clean-up.
+
+        Args:
+            table_uuids: The tables it will write to.
+            writer: Who writes.
+            attempt_id: An open attempt that the tables join instead, which is idempotent.
+
+        Raises:
+            NotFound: A table or the attempt does not exist.
+            CommitConflict: The attempt has ended.
+            ResourceExhausted: Too many wait.
+        """
+        check_table_uuids("table_uuids", table_uuids, self._limits.max_commit_tables)
+        check_writer(writer)
+        if attempt_id:
+            check_uuid("attempt_id", attempt_id)
+            return await run_transaction(self._store, lambda tx: self._join(tx, attempt_id, table_uuids))
+        if len(self._waiting) >= self._limits.max_waiting_commits:
+            raise ResourceExhausted(
+                f"{len(self._waiting)} attempts wait to be opened, which is the limit. Send less at once, and try "
+                "again after a moment.",
+                reason="TOO_MANY_ATTEMPTS",
+                metadata={"limit": str(self._limits.max_waiting_commits)},
+            )
+        waiting = _Waiting(Attempt(self._ids.new_id(), AttemptState.OPEN, tuple(table_uuids)), writer)
+        self._waiting.append(waiting)
+        if self._running is None or self._running.done():
+            self._running = asyncio.create_task(self._run(), name="staging")
+        return await waiting.opened
+
+    async def _join(self, tx: Transaction, attempt_id: str, table_uuids: Sequence[str]) -> StagedAttempt:
+        tables = await _find_tables(tx, table_uuids)
+        missing = [table_uuid for table_uuid in table_uuids if table_uuid not in tables]
+        if missing:
+            raise table_gone(missing[0])
+        attempt = await tx.lock_attempt(attempt_id)
+        if attempt is None:
+            raise attempt_not_found(attempt_id)
+        if attempt.state is not AttemptState.OPEN:
+            raise CommitConflict(
+                f"Attempt {attempt_id} is {attempt.state.value} and no table can join it. Open a new one and write the "
+                "files again.",
+                reason="ATTEMPT_NOT_OPEN",
+                metadata={"attempt_id": attempt_id, "state": attempt.state.value, "retry": "replan"},
+            )
+        joined = tuple(dict.fromkeys((*attempt.table_uuids, *table_uuids)))
+        check_table_uuids("table_uuids", joined, self._limits.max_commit_tables)
+        await tx.set_attempt_tables(attempt_id, joined)
+        return StagedAttempt(attempt_id, tuple(tables[table_uuid] for table_uuid in table_uuids))
+
+    async def _run(self) -> None:
+        while self._waiting:
+            shared, self._waiting = self._waiting[:_MAX_SHARED], self._waiting[_MAX_SHARED:]
+            answers: Sequence[StagedAttempt | LakelogError]
+            try:
+                answers = await run_transaction(self._store, partial(_open, shared))
+            except LakelogError as error:
+                answers = [type(error)(error.message, reason=error.reason, metadata=error.metadata) for _ in shared]
+            except Exception as error:
+                message = f"Opening an attempt failed: {type(error).__name__}: {error}"
+                answers = [InternalError(message) for _ in shared]
+            for waiting, answer in zip(shared, answers, strict=True):
+                if waiting.opened.done():
+                    continue
+                if isinstance(answer, StagedAttempt):
+                    waiting.opened.set_result(answer)
+                else:
+                    waiting.opened.set_exception(answer)
+
+
+async def _open(shared: Sequence[_Waiting], tx: Transaction) -> list[StagedAttempt | LakelogError]:
+    """Opens those whose tables exist; for each what it is told, at its place."""
+    tables = await _find_tables(tx, [table for waiting in shared for table in waiting.attempt.table_uuids])
+    answers: list[StagedAttempt | LakelogError] = []
+    opened: list[_Waiting] = []
+    for waiting in shared:
+        named = waiting.attempt.table_uuids
+        missing = [table for table in named if table not in tables]
+        if missing:
+            answers.append(table_gone(missing[0]))
+        else:
+            answers.append(StagedAttempt(waiting.attempt.attempt_id, tuple(tables[table] for table in named)))
+            opened.append(waiting)
+    if opened:
+        await tx.insert_attempts([waiting.attempt for waiting in opened], [waiting.writer for waiting in opened])
+    return answers
+
+
+async def _find_tables(tx: Transaction, table_uuids: Sequence[str]) -> dict[str, TableInfo]:
+    found = [await tx.find_table_by_uuid(table_uuid) for table_uuid in dict.fromkeys(table_uuids)]
+    return {record.info.table_uuid: record.info for record in found if record is not None}
+
+
+def attempt_not_found(attempt_id: str) -> NotFound:
+    """No attempt of this id is known."""
+    return NotFound(
+        f"Attempt {attempt_id} is not known: it was never opened here, or was cleaned up before. Delete no files on "
+        "this answer.",
+        reason="ATTEMPT_NOT_FOUND",
+        metadata={"attempt_id": attempt_id},
+    )
