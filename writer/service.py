@@ -39,6 +39,7 @@ _LOOK_EVERY_S: Final = 0.2
 _CONCURRENT: Final = "CONCURRENT_STREAM_LOG_UPDATE"
 """Spark's word for a checkpoint into which two queries write."""
 
+_LOG_WITHIN_S: Final = 5.0
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 10.0
 
@@ -233,10 +234,11 @@ class Service:
 
     def _wait_for_log(self, query: StreamingQuery, checkpoint: Checkpoint) -> None:
         """Gives Spark the time to note that the batch is done; without it the batch is repeated, and found done."""
-        for _ in range(10):
-            if not query.isActive or checkpoint.last_done() >= checkpoint.last_begun():
+        give_up_s = self._clock.monotonic_s() + _LOG_WITHIN_S
+        while query.isActive and self._clock.monotonic_s() < give_up_s:
+            if checkpoint.last_done() >= checkpoint.last_begun() and not query.status["isTriggerActive"]:
                 return
-            self._clock.sleep(_LOOK_EVERY_S / 2)
+            self._clock.sleep(_LOOK_EVERY_S / 4)
 
     def _raise_failure(self, query: StreamingQuery) -> None:
         if self._batch_error is not None:
