@@ -10,7 +10,7 @@ lost while committing. `TransactionAborted`, a kind of `Unavailable`, asks for a
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
@@ -309,6 +309,10 @@ class CommitTransaction(Protocol):
         """Changes the state of a locked attempt."""
         ...
 
+    async def set_attempt_tables(self, attempt_id: str, table_uuids: Sequence[str]) -> None:
+        """Changes the tables of a locked attempt."""
+        ...
+
     async def raise_writer_epoch(self, writer: str) -> int:
         """Raises a writer's epoch by one, once no commit that saw the old one is running, and returns it."""
         ...
@@ -418,7 +422,7 @@ class Store(Protocol):
         """Tells other metastores on the same store that heads have moved. A lost one costs latency only."""
         ...
 
-    def listen(self) -> AsyncIterator[frozenset[str]]:
+    def listen(self) -> AsyncGenerator[frozenset[str]]:
         """What other metastores announce, until closed; an empty set means that some may have been missed."""
         ...
 

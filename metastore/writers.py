@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from lakelog.clock import Ids
 from lakelog.errors import CommitConflict, NotFound
-from lakelog.format.commit import WriterProgress
+from lakelog.format.commit import StagedAttempt, WriterProgress
 from lakelog.format.commit_facts import Attempt, AttemptState
 from lakelog.format.commit_rules import table_gone
+from lakelog.format.table import TableInfo
 
 from .limits import Limits
 from .requests import check_table_uuids, check_uuid, check_writer
@@ -23,21 +24,53 @@ class Writers:
         self._ids = ids
         self._limits = limits
 
-    async def stage_attempt(self, table_uuids: Sequence[str], writer: str) -> str:
-        """Opens an attempt and returns its id. Not idempotent; one that is never committed costs a clean-up."""
+    async def stage_attempt(self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "") -> StagedAttempt:
+        """Opens an attempt, which is not idempotent: one that is never committed costs a clean-up.
+
+        Args:
+            table_uuids: The tables it will write to.
+            writer: Who writes.
+            attempt_id: An open attempt that the tables join instead, which is idempotent.
+
+        Raises:
+            NotFound: A table or the attempt does not exist.
+            CommitConflict: The attempt has ended.
+        """
         check_table_uuids("table_uuids", table_uuids, self._limits.max_commit_tables)
         check_writer(writer)
-        attempt_id = self._ids.new_id()
+        if attempt_id:
+            check_uuid("attempt_id", attempt_id)
+        staged_id = attempt_id or self._ids.new_id()
 
-        async def stage(tx: Transaction) -> None:
-            heads = await tx.find_heads(table_uuids)
+        async def stage(tx: Transaction) -> tuple[TableInfo, ...]:
+            tables = []
             for table_uuid in table_uuids:
-                if table_uuid not in heads:
+                found = await tx.find_table_by_uuid(table_uuid)
+                if found is None:
                     raise table_gone(table_uuid)
-            await tx.insert_attempts([Attempt(attempt_id, AttemptState.OPEN, tuple(table_uuids))], [writer])
+                tables.append(found.info)
+            if attempt_id:
+                await self._join(tx, attempt_id, table_uuids)
+            else:
+                await tx.insert_attempts([Attempt(staged_id, AttemptState.OPEN, tuple(table_uuids))], [writer])
+            return tuple(tables)
 
-        await run_transaction(self._store, stage)
-        return attempt_id
+        return StagedAttempt(staged_id, await run_transaction(self._store, stage))
+
+    async def _join(self, tx: Transaction, attempt_id: str, table_uuids: Sequence[str]) -> None:
+        attempt = await tx.lock_attempt(attempt_id)
+        if attempt is None:
+            raise _attempt_not_found(attempt_id)
+        if attempt.state is not AttemptState.OPEN:
+            raise CommitConflict(
+                f"Attempt {attempt_id} is {attempt.state.value} and no table can join it. Open a new one and write the "
+                "files again.",
+                reason="ATTEMPT_NOT_OPEN",
+                metadata={"attempt_id": attempt_id, "state": attempt.state.value, "retry": "replan"},
+            )
+        joined = tuple(dict.fromkeys((*attempt.table_uuids, *table_uuids)))
+        check_table_uuids("table_uuids", joined, self._limits.max_commit_tables)
+        await tx.set_attempt_tables(attempt_id, joined)
 
     async def abandon_attempt(self, attempt_id: str) -> None:
         """Gives up an open attempt for good. Idempotent.
@@ -51,12 +84,7 @@ class Writers:
         async def abandon(tx: Transaction) -> None:
             attempt = await tx.lock_attempt(attempt_id)
             if attempt is None:
-                raise NotFound(
-                    f"Attempt {attempt_id} is not known: it was never opened here, or was cleaned up before. Delete no "
-                    "files on this answer.",
-                    reason="ATTEMPT_NOT_FOUND",
-                    metadata={"attempt_id": attempt_id},
-                )
+                raise _attempt_not_found(attempt_id)
             if attempt.state is AttemptState.COMMITTED:
                 raise CommitConflict(
                     f"Attempt {attempt_id} is committed, so its files are part of the table and must stay.",
@@ -85,3 +113,12 @@ class Writers:
             return await tx.find_progress(head.table_id, writer)
 
         return await run_transaction(self._store, find)
+
+
+def _attempt_not_found(attempt_id: str) -> NotFound:
+    return NotFound(
+        f"Attempt {attempt_id} is not known: it was never opened here, or was cleaned up before. Delete no files on "
+        "this answer.",
+        reason="ATTEMPT_NOT_FOUND",
+        metadata={"attempt_id": attempt_id},
+    )

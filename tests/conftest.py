@@ -1,18 +1,27 @@
-"""What all tests may ask for: a real Postgres, and a fresh database in it."""
+"""What all tests may ask for: a real Postgres, a fresh database in it, all of lakelog running, and a Spark session."""
 
 from __future__ import annotations
 
 import itertools
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 from psycopg import sql
 
+import lakelog
+from lakelog.catalog import Catalog
 from lakelog.embedded.postgres import EmbeddedPostgres
+from lakelog.embedded.stack import EmbeddedStack
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parent.parent
 _numbers = itertools.count(1)
 
 
@@ -38,6 +47,46 @@ def postgres_url(postgres_server: EmbeddedPostgres) -> Iterator[str]:
     if postgres_server.is_running:
         with _administer(postgres_server) as connection:
             connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@pytest.fixture(scope="session")
+def stack() -> Iterator[EmbeddedStack]:
+    """A metastore over a Postgres, as real processes, for the test run."""
+    with (
+        tempfile.TemporaryDirectory(prefix="ll-", ignore_cleanup_errors=True) as folder,
+        EmbeddedStack(Path(folder)) as running,
+    ):
+        yield running
+
+
+@pytest.fixture(scope="session")
+def catalog(stack: EmbeddedStack) -> Catalog:
+    """The stack's catalog."""
+    return lakelog.connect(stack.target)
+
+
+@pytest.fixture(scope="session")
+def spark(stack: EmbeddedStack) -> Iterator[SparkSession]:
+    """The Spark session of this process, with lakelog installed for the stack."""
+    import lakelog.spark
+
+    # Executors and planning processes have other working directories than we have.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    with tempfile.TemporaryDirectory(prefix="ll-spark-", ignore_cleanup_errors=True) as folder:
+        session = lakelog.spark.build_session(
+            "tests",
+            "local[2,2]",
+            {
+                "spark.sql.warehouse.dir": folder,
+                "spark.driver.memory": "2g",
+                "spark.log.level": "OFF",
+                # Whatever depends on the session's zone shows itself.
+                "spark.sql.session.timeZone": "America/New_York",
+            },
+        )
+        lakelog.spark.install(session, stack.target)
+        yield session
+        session.stop()
 
 
 def _administer(server: EmbeddedPostgres) -> psycopg.Connection[tuple[object, ...]]:

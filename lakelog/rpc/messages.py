@@ -44,7 +44,7 @@ def _refuse_fields(message_type: type[Message], fields: dict[str, Any], error: E
     raise InvalidArgument(f"{message_type.DESCRIPTOR.name} cannot be made: {error}.") from error
 
 
-def _what_fits(field: FieldDescriptor, value: Any) -> str | None:
+def _what_fits(field: Any, value: Any) -> str | None:
     """What a field takes, where that explains why it does not take the value."""
     if isinstance(value, str):
         return "Leave out surrogates without their partner: they are no characters"

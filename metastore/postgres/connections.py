@@ -58,17 +58,7 @@ async def connect(url: str, *, synchronous_commit: str = "on") -> Connection:
         InvalidArgument: The URL is none.
     """
     try:
-        connection = await AsyncConnection.connect(url, autocommit=True, prepare_threshold=0, **_CONNECT)
-        try:
-            connection.prepared_max = 500
-            settings = {**_SETTINGS, "synchronous_commit": synchronous_commit}
-            assignments = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in settings.items())
-            await connection.execute(f"SELECT {assignments}")
-            row = await (await connection.execute("SHOW synchronous_commit")).fetchone()
-        except BaseException:
-            # Lost, or its caller gave up, before anybody else could know of it.
-            connection.pgconn.finish()
-            raise
+        connection = await AsyncConnection.connect(libpq_url(url), autocommit=True, prepare_threshold=0, **_CONNECT)
     except psycopg.OperationalError as error:
         raise _unreachable(error) from error
     except psycopg.ProgrammingError as error:
@@ -155,12 +145,12 @@ class ConnectionPool:
     def discard(self, connection: Connection, *, lost: bool) -> None:
         """Takes a connection back that is of no use; one that was lost tells that the idle ones are as well."""
         # SUBTLE: finish() ends it at once; close() of a connection in pipeline mode would wait for the server.
-        connection.pgconn.finish()
+        given_up = [connection]
         if lost:
-            while self._idle:
-                # SUBTLE: held by a name, since a connection that nobody holds complains before its finish() is called.
-                idle = self._idle.pop()
-                idle.pgconn.finish()
+            given_up += self._idle
+            self._idle.clear()
+        for connection in given_up:
+            connection.pgconn.finish()
         self._free.release()
 
     async def close(self) -> None:

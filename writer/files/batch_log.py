@@ -137,8 +137,8 @@ class BatchLog:
             batch = self.read(batch_id)
             if batch is None:
                 raise DataCorrupted(
-                    f"The checkpoint's file {self._path(batch_id)} is missing, so the files that were read before cannot "
-                    "be told from new ones. Restore the checkpoint's folder.",
+                    f"The checkpoint's file {self._path(batch_id)} is missing, so the files that were read before "
+                    "cannot be told from new ones. Restore the checkpoint's folder.",
                     metadata={"path": str(self._path(batch_id))},
                 )
             taken.update((file.path, (file.size_bytes, file.modified_us)) for file in batch.files)

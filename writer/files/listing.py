@@ -62,9 +62,7 @@ def list_files(source: FileSource) -> list[FoundFile]:
 
 def find_changed(found: list[FoundFile], taken: Mapping[str, tuple[int, int]]) -> list[str]:
     """The files that were read by an earlier batch and are other ones now: what they hold now is not read. Pure."""
-    return [
-        file.path for file in found if taken.get(file.path, file_state(file)) != file_state(file)
-    ]
+    return [file.path for file in found if taken.get(file.path, file_state(file)) != file_state(file)]
 
 
 def file_state(file: FoundFile) -> tuple[int, int]:

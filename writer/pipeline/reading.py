@@ -49,14 +49,15 @@ def read_pipeline(file: Path) -> Pipeline:
     table = top.required_text("table", "nyc.flights")
     if table and not _TABLE.fullmatch(table):
         top.problem("table", f"'{table[:80]}' is not a table's full name; write it as database.table.")
-    target = top.text("target")
-    source = _read_source(top.section("source"), file)
+    target = top.optional_text("target")
+    source_section = top.section("source")
+    source = _read_source(source_section, file)
     mode = Mode(top.choice("mode", [mode.value for mode in Mode], None))
     row_kind = _read_row_kind(top, mode)
     interval_s = _read_trigger(top.section("trigger"))
     checkpoint = _path(file, top.required_text("checkpoint", "./state/flights"))
     bad_records = BadRecords(top.choice("bad_records", [choice.value for choice in BadRecords], BadRecords.STOP.value))
-    dead_letters = top.text("dead_letters")
+    dead_letters = top.optional_text("dead_letters")
     if bad_records is BadRecords.DEAD_LETTER and dead_letters is None:
         top.problem("bad_records", "'dead-letter' needs a folder; add for instance `dead_letters: ./dead-letters`.")
     if bad_records is BadRecords.STOP and dead_letters is not None:
@@ -66,7 +67,8 @@ def read_pipeline(file: Path) -> Pipeline:
     properties = top.text_map("properties")
     top.finish()
     letters = None if dead_letters is None else _path(file, dead_letters)
-    _check_folders(top, source.path, {"checkpoint": checkpoint, "dead_letters": letters})
+    if source_section.is_readable:
+        _check_folders(top, source.path, {"checkpoint": checkpoint, "dead_letters": letters})
     top.problems.check()
     return Pipeline(
         file, name, table, target, source, mode, row_kind, interval_s, checkpoint, bad_records, letters, properties
@@ -86,12 +88,12 @@ def _check_folders(top: Section, source: Path, others: Mapping[str, Path | None]
 def _read_source(section: Section, file: Path) -> FileSource:
     if not section.exists:
         section.problems.add(section.place, "source", "it is missing; it says what is read (type, path, format).")
-    else:
+    if section.is_readable:
         section.choice("type", _SOURCES, None)
-    path = section.required_text("path", "./incoming") if section.exists else ""
+    path = section.required_text("path", "./incoming") if section.is_readable else ""
     if "://" in path and not path.startswith("file://"):
         section.problem("path", f"'{path[:80]}' is not a folder that can be read here; give a path of a file system.")
-    format_ = Format(section.choice("format", [item.value for item in Format], None if section.exists else "csv"))
+    format_ = Format(section.choice("format", [item.value for item in Format], None if section.is_readable else "csv"))
     pattern = section.text("pattern", "*")
     if "/" in pattern or not pattern:
         section.problem("pattern", f"'{pattern[:80]}' is not possible; it is for names without folders, as `*.csv`.")
@@ -150,7 +152,7 @@ def _read_text_options(section: Section, format_: Format) -> TextOptions:
         false_values=tuple(text.lower() for text in section.texts("false_values", ("false", "0"))),
         date_formats=section.texts("date_format", ()),
         timestamp_formats=section.texts("timestamp_format", ()),
-        timezone=section.text("timezone"),
+        timezone=section.optional_text("timezone"),
         encoding=section.text("encoding", "utf-8"),
         max_record_bytes=section.whole("max_record_bytes", DEFAULT_MAX_RECORD_BYTES, 1024, 1 << 30),
     )
@@ -162,7 +164,7 @@ def _read_text_options(section: Section, format_: Format) -> TextOptions:
 def _check_text_options(section: Section, options: TextOptions) -> None:
     for key, value in (("delimiter", options.delimiter), ("quote", options.quote)):
         if value is not None and (len(value) != 1 or not value.isascii() or value in "\r\n"):
-            section.problem(key, f"{value[:20]!r} is not possible; give one ASCII character, as `\"\\t\"` or `\";\"`.")
+            section.problem(key, f'{value[:20]!r} is not possible; give one ASCII character, as `"\\t"` or `";"`.')
     if options.delimiter == options.quote:
         section.problem("quote", "it is the same character as the delimiter; give another.")
     if options.header and options.names:

@@ -68,9 +68,11 @@ class Section:
         self.problems: Final = problems
         self.path: Final = path
         self.place: Final = node or place
-        self.exists: Final = node is not None
+        self.is_readable: Final = isinstance(node, yaml.MappingNode)
+        """Whether it is there and holds keys; what is wrong with it has been noted otherwise, or is for the caller."""
         self._asked: list[str] = []
         self._values: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+        self.exists: Final = node is not None
         if node is None:
             return
         if not isinstance(node, yaml.MappingNode):
@@ -101,7 +103,12 @@ class Section:
         """A section inside this one."""
         return Section(self.problems, self.node(key), self._full(key), self.place)
 
-    def text(self, key: str, default: T = None) -> str | T:  # type: ignore[assignment]
+    def optional_text(self, key: str) -> str | None:
+        """A text, or None where there is none."""
+        node = self.node(key)
+        return None if node is None else self._to_text(node, self._full(key))
+
+    def text(self, key: str, default: str) -> str:
         """A text."""
         return self._read(key, default, self._to_text)
 
@@ -147,7 +154,7 @@ class Section:
         def read(node: yaml.Node, full: str) -> bool | None:
             if _tag(node) == "bool":
                 return str(node.value).lower() in ("true", "yes", "on")
-            self.problems.add(node, full, f"{_shown(node)} is neither true nor false; write one of them without quotes.")
+            self.problems.add(node, full, f"{_shown(node)} is neither true nor false; write one of them, unquoted.")
             return None
 
         return self._read(key, default, read)

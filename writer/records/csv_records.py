@@ -16,7 +16,9 @@ from .bad_records import BadRecord, FileRefused, Report
 from .blocks import Block, ByteStream, Places, read_blocks
 from .source_rows import ParsedRecords, SourceRows, parse_records
 
-_NOT_CLOSED: Final = "a quoted value is not closed in its line (source.options.multiline: true allows line ends in values)"
+_NOT_CLOSED: Final = (
+    "a quoted value is not closed in its line (source.options.multiline: true allows line ends in values)"
+)
 
 
 def read_csv(stream: ByteStream, options: TextOptions, report: Report) -> Iterator[SourceRows]:
@@ -58,11 +60,12 @@ def _read_header(line: bytes, options: TextOptions) -> list[str]:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
         raise FileRefused(f"its header is not text in {options.encoding} (source.options.encoding)") from error
-    quoting = csv.QUOTE_NONE if options.quote is None else csv.QUOTE_MINIMAL
     try:
-        names = next(
-            csv.reader(io.StringIO(text), delimiter=options.delimiter, quotechar=options.quote, quoting=quoting)
-        )
+        lines = io.StringIO(text)
+        if options.quote is None:
+            names = next(csv.reader(lines, delimiter=options.delimiter, quoting=csv.QUOTE_NONE))
+        else:
+            names = next(csv.reader(lines, delimiter=options.delimiter, quotechar=options.quote))
     except csv.Error as error:
         raise FileRefused(f"its header cannot be parsed: {error}") from error
     doubled = sorted({name for name in names if names.count(name) > 1})

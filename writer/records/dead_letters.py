@@ -1,7 +1,7 @@
 """Dead letters: what tasks left out, kept for people, each once however often a batch is repeated.
 
-A file of letters is named by (pipeline, batch, source file's number in the batch), so that a repetition replaces it, and
-appears at once when the source file has been read to its end.
+A file of letters is named by (pipeline, batch, source file's number in the batch), so that a repetition replaces it,
+and appears at once when the source file has been read to its end.
 """
 
 from __future__ import annotations

@@ -77,8 +77,8 @@ def _check_sizes(metadata: pq.FileMetaData) -> None:
             size = metadata.row_group(group).column(column).total_uncompressed_size
             if not 0 <= size <= _MAX_COLUMN_CHUNK_BYTES:
                 raise FileRefused(
-                    f"its column '{metadata.schema.column(column).path[:100]}' claims {size} bytes in row group {group}; "
-                    f"at most {_MAX_COLUMN_CHUNK_BYTES} are read. Write smaller row groups."
+                    f"column '{metadata.schema.column(column).path[:100]}' claims {size} bytes in row group {group}, "
+                    f"and at most {_MAX_COLUMN_CHUNK_BYTES} are read. Write smaller row groups."
                 )
 
 

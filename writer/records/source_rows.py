@@ -1,4 +1,4 @@
-"""What the readers of the formats have in common: rows with their places, and the search for records that do not parse."""
+"""What the readers of the formats share: rows with their places, and the search for records that do not parse."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ParsedRecords:
 
 
 Parse = Callable[[Places], ParsedRecords]
-"""Parses some records of a block; raises ArrowException, or returns fewer rows than records, when one of them is bad."""
+"""Parses records of a block; raises ArrowException, or returns fewer rows than records, when one of them is bad."""
 
 
 def parse_records(block: Block, records: Places, parse: Parse) -> list[ParsedRecords]:

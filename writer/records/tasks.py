@@ -14,7 +14,7 @@ from lakelog.errors import DataCorrupted, InvalidArgument, LakelogError
 from lakelog.spark.task_errors import told_to_driver
 
 from ..files.tasks import TakenFile
-from ..pipeline.spec import BadRecords, Format
+from ..pipeline.spec import Format
 from .bad_records import BadRecord, FileRefused, Report
 from .blocks import ByteStream, Transcoder
 from .csv_records import read_csv
@@ -43,7 +43,6 @@ class ReadTask:
         folder: The source's folder.
         format: What the files hold.
         fitting: How rows become the table's.
-        bad_records: What becomes of records that do not fit.
         dead_letters: The folder for them; None: the pipeline stops at the first.
     """
 
@@ -52,7 +51,6 @@ class ReadTask:
     folder: Path
     format: Format
     fitting: Fitting
-    bad_records: BadRecords
     dead_letters: Path | None
 
 

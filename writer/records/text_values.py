@@ -92,9 +92,7 @@ def cast_or_null(values: pa.Array, cast: Callable[[pa.Array], pa.Array], type_: 
     return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
 
 
-def _parse(
-    texts: pa.Array, type_: pa.DataType, options: TextOptions, formats: tuple[str, ...]
-) -> tuple[pa.Array, str]:
+def _parse(texts: pa.Array, type_: pa.DataType, options: TextOptions, formats: tuple[str, ...]) -> tuple[pa.Array, str]:
     if pt.is_integer(type_):
         numbers = _without_plus(_only(texts, _WHOLE))
         return cast_or_null(numbers, lambda part: part.cast(type_), type_), f"a whole number ({to_sql_type(type_)})"
@@ -139,7 +137,11 @@ def _parse_timestamps(
         return _parse_iso(texts, type_, zone)
     parsed = [_parse_format(texts, format_, type_, zone) for format_ in formats]
     wanted = f"a time as {' or '.join(formats)}"
-    if type_ == _INSTANT and zone is None and not any(_has_zone(format_) for format_ in formats):
+    if (
+        type_ == _INSTANT
+        and zone is None
+        and not any(_has_zone(format_) or format_ in EPOCH_FORMATS for format_ in formats)
+    ):
         wanted += " with a zone (%z; or say in source.options.timezone which one is meant)"
     return pc.coalesce(*parsed), wanted
 

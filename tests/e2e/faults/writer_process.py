@@ -21,7 +21,7 @@ from lakelog.catalog import Catalog
 from lakelog.client.grpc_metastore import GrpcMetastore
 from lakelog.client.retry import Deadlines, RetryPolicy
 from lakelog.errors import LakelogError, OutcomeUnknown, Unavailable
-from lakelog.format.commit import CommitRequest, CommitResult, Fence
+from lakelog.format.commit import CommitRequest, CommitResult, Fence, StagedAttempt
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.stores import LocationStores
 
@@ -98,9 +98,9 @@ class PointedMetastore:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def stage_attempt(self, table_uuids: Sequence[str], writer: str) -> str:
+    def stage_attempt(self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "") -> StagedAttempt:
         self._points.reach("stage")
-        attempt = self._inner.stage_attempt(table_uuids, writer)
+        attempt = self._inner.stage_attempt(table_uuids, writer, attempt_id=attempt_id)
         self._points.reach("staged")
         return attempt
 

@@ -61,7 +61,7 @@ def test_roles(start_server: Start, connect: Connect, capfd: pytest.CaptureFixtu
     with pytest.raises(PermissionDenied, match=r"ann has the role reader, but StageAttempt needs writer") as caught:
         reader.stage_attempt(["a" * 32], "w")
     assert caught.value.metadata["needed"] == "writer"
-    assert writer.stage_attempt(["a" * 32], "w")
+    assert writer.stage_attempt(["a" * 32], "w").attempt_id
     assert writer.list_databases() == []
     with pytest.raises(PermissionDenied, match="needs admin"):
         writer.create_database("x")

@@ -103,6 +103,14 @@ def test_insert_and_select(session: SqlSession) -> None:
     assert rows(session, "SELECT shop.orders.id FROM shop.orders WHERE rating IS NULL ORDER BY 1") == [(1,), (1,), (2,)]
 
 
+def test_a_catalog_runs_single_statements(session: SqlSession) -> None:
+    catalog = session.catalog
+    assert catalog.sql(ORDERS, database="shop").message == "Table shop.orders created."
+    assert catalog.sql("SELECT count(*) AS n FROM shop.orders").rows == pa.table({"n": [0]})
+    with pytest.raises(InvalidArgument, match="no current database"):
+        catalog.sql("SELECT * FROM orders")
+
+
 def test_time_travel(session: SqlSession) -> None:
     fill(session)
     assert rows(session, "SELECT count(*) FROM orders VERSION AS OF 1") == [(2,)]

@@ -1,0 +1,136 @@
+"""One batch: its files become rows, the rows one commit. Repeated as often as need be, applied once.
+
+The steps and what a crash after each leaves behind:
+
+1. The lease is checked, so that an instance that was replaced does nothing at all.
+2. A batch that the table knows already is only counted: nothing is read or written.
+3. Dead letters of an earlier try go. A crash here leaves a batch that was never done.
+4. Tasks read the files, write dead letters and data files of an open attempt, which nobody sees.
+5. The commit: from here on step 2 holds for ever. It carries the lease's epoch, and is refused where that is over.
+6. The totals are written down, then Spark writes that the batch is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import DataFrame
+
+import lakelog.spark
+from lakelog.client.metastore import Metastore
+from lakelog.clock import Clock
+from lakelog.errors import DataCorrupted
+from lakelog.format.table import TableInfo
+from lakelog.results import WriteResult
+from lakelog.spark.types import to_spark_schema
+
+from .checkpoint import CHECKPOINT_PROPERTY, Checkpoint, Totals
+from .files.batch_log import BatchLog
+from .lease import LeaseKeeper
+from .pipeline.spec import Mode, Pipeline
+from .progress import DoneBatch
+from .records.dead_letters import count_letters, delete_letters
+from .records.tasks import ReadTask, file_reader
+
+
+@dataclass(frozen=True)
+class BatchWriter:
+    """Does the batches of a pipeline.
+
+    Args:
+        pipeline: The pipeline.
+        info: Its table.
+        task: How files are read; its `batch_id` is each batch's own.
+        checkpoint: Where totals are kept.
+        batch_log: Which files each batch takes.
+        metastore: What the table knows.
+        lease: Under which it works.
+        clock: For the time.
+    """
+
+    pipeline: Pipeline
+    info: TableInfo
+    task: Callable[[int], ReadTask]
+    checkpoint: Checkpoint
+    batch_log: BatchLog
+    metastore: Metastore
+    lease: LeaseKeeper
+    clock: Clock
+
+    def write(self, files: DataFrame, batch_id: int) -> DoneBatch:
+        """Does a batch, or finds it done.
+
+        Args:
+            files: Which files each task reads.
+            batch_id: The batch.
+
+        Raises:
+            Fenced: Another instance has taken over; nothing was committed.
+            InvalidArgument: A bad record, where the pipeline stops at those; nothing was committed.
+            DataCorrupted: A file or the checkpoint changed; nothing was committed.
+            Unavailable: Nothing was committed; the batch may be repeated.
+            OutcomeUnknown: The batch may be committed; it may be repeated.
+        """
+        began_s = self.clock.monotonic_s()
+        self.lease.check()
+        planned = self.batch_log.read(batch_id)
+        if planned is None:
+            raise DataCorrupted(
+                f"The checkpoint {self.checkpoint.folder} has no log of batch {batch_id}: it was changed. Restore it."
+            )
+        progress = self.metastore.get_writer_progress(self.pipeline.writer, self.info.table_uuid)
+        already_applied = progress.last_identifier is not None and progress.last_identifier >= batch_id
+        if already_applied:
+            snapshot_id = progress.snapshot_id if progress.last_identifier == batch_id else None
+        else:
+            result = self._write(files, batch_id)
+            snapshot_id, already_applied = result.snapshot_id, result.already_applied
+        totals, rows, letters = self._count(batch_id, snapshot_id)
+        return DoneBatch(planned, rows, letters, totals, self.clock.monotonic_s() - began_s, already_applied)
+
+    def _write(self, files: DataFrame, batch_id: int) -> WriteResult:
+        pipeline, task = self.pipeline, self.task(batch_id)
+        if task.dead_letters is not None:
+            delete_letters(task.dead_letters, pipeline.name, batch_id)
+        rows = files.mapInArrow(file_reader(task), to_spark_schema(task.fitting.output, nullable=True))
+        return lakelog.spark.write(
+            rows,
+            pipeline.table,
+            mode="delete" if pipeline.mode is Mode.DELETE else "append",
+            writer=pipeline.writer,
+            identifier=batch_id,
+            previous_identifier=batch_id - 1,
+            properties=to_properties(pipeline, self.checkpoint, batch_id),
+            fence=self.lease.fence,
+        )
+
+    def _count(self, batch_id: int, snapshot_id: int | None) -> tuple[Totals, int, int]:
+        """Adds a committed batch to the totals, once."""
+        letters = 0
+        if self.pipeline.dead_letters is not None:
+            letters = count_letters(self.pipeline.dead_letters, self.pipeline.name, batch_id)
+        rows = 0
+        if snapshot_id is not None:
+            page = self.metastore.list_snapshots(self.info.table_uuid, after=snapshot_id - 1, until=snapshot_id)
+            rows = sum(snapshot.added_rows for snapshot in page.snapshots)
+        totals = self.checkpoint.read_totals()
+        if totals.batch_id < batch_id:
+            totals = Totals(batch_id, totals.rows + rows, totals.dead_letters + letters)
+            self.checkpoint.write_totals(totals)
+        return totals, rows, letters
+
+
+def to_properties(pipeline: Pipeline, checkpoint: Checkpoint, batch_id: int) -> Mapping[str, str]:
+    """What is remembered with a batch's snapshot. Pure."""
+    return {
+        **pipeline.properties,
+        _PIPELINE_PROPERTY: pipeline.name,
+        _BATCH_PROPERTY: str(batch_id),
+        CHECKPOINT_PROPERTY: checkpoint.identity,
+    }
+
+
+_PIPELINE_PROPERTY: Final = "pipeline.name"
+_BATCH_PROPERTY: Final = "pipeline.batch"

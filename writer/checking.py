@@ -1,0 +1,84 @@
+"""Whether a pipeline fits its table: what `check` says, and what `run` makes sure of before it begins."""
+
+from __future__ import annotations
+
+from lakelog.errors import InvalidArgument
+from lakelog.format.table import TableInfo
+from lakelog.options.table_options import ROWKIND_FIELD
+from lakelog.options.values import TableOptions
+
+from .pipeline.spec import EPOCH_FORMATS, Format, Mode, Pipeline
+from .records.fitting import Fitting, check_format
+
+
+def make_fitting(pipeline: Pipeline, info: TableInfo) -> Fitting:
+    """How the pipeline's rows become the table's. Pure.
+
+    Raises:
+        InvalidArgument: They cannot; all problems together, a line each, with the key of the pipeline's file.
+    """
+    schema = info.schema
+    fitting = Fitting(
+        schema=schema,
+        mode=pipeline.mode,
+        columns=pipeline.source.columns,
+        row_kind=pipeline.row_kind,
+        rowkind_field=TableOptions(info.options).get(ROWKIND_FIELD),
+        ignore_unknown=pipeline.source.ignore_unknown,
+        text=pipeline.source.text,
+    )
+    problems = [f"table: {problem}" for problem in check_format(fitting, pipeline.source.format)]
+    if pipeline.mode is not Mode.APPEND and not schema.primary_key:
+        problems.append(
+            f"mode: '{pipeline.mode.value}' needs a primary key, and table {info.name} has none; use mode: append."
+        )
+    if pipeline.mode is Mode.APPEND and schema.primary_key:
+        problems.append(
+            f"mode: table {info.name} has a primary key ({', '.join(schema.primary_key)}), so rows cannot simply be "
+            "added; use mode: upsert."
+        )
+    if pipeline.row_kind is not None and fitting.rowkind_field is not None:
+        problems.append(
+            f"row_kind: table {info.name} takes the kinds of its rows from its column '{fitting.rowkind_field}' "
+            "(rowkind.field), which contradicts it; leave row_kind out."
+        )
+    problems += _column_problems(pipeline, info)
+    problems += _header_problems(fitting, pipeline)
+    if problems:
+        raise InvalidArgument(
+            "\n".join(f"{pipeline.file}: {problem}" for problem in problems),
+            reason="PIPELINE_FILE",
+            metadata={"file": str(pipeline.file)},
+        )
+    return fitting
+
+
+def _column_problems(pipeline: Pipeline, info: TableInfo) -> list[str]:
+    problems = []
+    names = info.schema.arrow.names
+    for name, source in pipeline.source.columns.items():
+        if name not in names:
+            problems.append(
+                f"source.columns.{name}: table {info.name} has no such column; it has {', '.join(names[:30])}."
+            )
+            continue
+        type_ = info.schema.arrow.field(name).type
+        is_time = str(type_).startswith("timestamp")
+        if source.formats and not (is_time or str(type_).startswith("date")):
+            problems.append(f"source.columns.{name}.format: the column is {type_}; only dates and times have a format.")
+        if not is_time and any(item in EPOCH_FORMATS for item in source.formats):
+            problems.append(f"source.columns.{name}.format: the column is {type_}; numbers of this kind are for times.")
+    return problems
+
+
+def _header_problems(fitting: Fitting, pipeline: Pipeline) -> list[str]:
+    names = pipeline.source.text.names
+    if not names or pipeline.source.format is not Format.CSV:
+        return []
+    from .records.bad_records import FileRefused
+
+    try:
+        fitting.check_columns(list(names), "source.options.names")
+    except FileRefused as error:
+        return [f"source.options.names: {error}."]
+    return []

@@ -1,0 +1,181 @@
+"""The checkpoint of a pipeline: which pipeline and table it belongs to, how far it is, and whether the table agrees.
+
+    pipeline.json   whose it is
+    files/          which files each batch takes (`files/batch_log.py`)
+    spark/          Spark's own: offsets of batches begun, commits of batches done
+    totals.json     rows and dead letters up to a batch
+
+A batch is applied once because the metastore knows the pipeline's batches by number. So a checkpoint other than the
+one under which they were counted must never be used: it would pass over files, or read them again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import uuid
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from lakelog.errors import InvalidArgument
+from lakelog.format.commit import WriterProgress
+
+from .ending import CHECKPOINT_MISFIT
+from .pipeline.spec import Pipeline
+
+CHECKPOINT_PROPERTY: Final = "pipeline.checkpoint"
+"""A property of each snapshot that a pipeline makes: the identity of its checkpoint."""
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What a pipeline has done since it was made, up to and with a batch.
+
+    Args:
+        batch_id: The batch; -1: none.
+        rows: Rows committed.
+        dead_letters: Records set aside.
+    """
+
+    batch_id: int = -1
+    rows: int = 0
+    dead_letters: int = 0
+
+
+class Checkpoint:
+    """The folder of a pipeline's checkpoint.
+
+    Args:
+        folder: Where it is.
+        identity: Tells this checkpoint from any other one, 32 hexadecimal digits.
+    """
+
+    def __init__(self, folder: Path, identity: str) -> None:
+        self.folder: Final = folder
+        self.identity: Final = identity
+
+    @property
+    def log_folder(self) -> Path:
+        """Where the batch logs are."""
+        return self.folder / "files"
+
+    @property
+    def spark_folder(self) -> Path:
+        """Spark's own."""
+        return self.folder / "spark"
+
+    def last_begun(self) -> int:
+        """The last batch that Spark wrote an offset of; -1: none."""
+        return _last_number(self.spark_folder / "offsets")
+
+    def last_done(self) -> int:
+        """The last batch that Spark knows to be done; -1: none."""
+        return _last_number(self.spark_folder / "commits")
+
+    def read_totals(self) -> Totals:
+        """What was done up to the last batch written down."""
+        with contextlib.suppress(FileNotFoundError, ValueError, TypeError):
+            return Totals(**json.loads((self.folder / "totals.json").read_bytes()))
+        return Totals()
+
+    def write_totals(self, totals: Totals) -> None:
+        """Writes down what was done; whole or not at all."""
+        _write(self.folder / "totals.json", asdict(totals))
+
+    def check_progress(self, pipeline: Pipeline, progress: WriterProgress) -> None:
+        """Checks that the table's knowledge of the pipeline and this checkpoint agree.
+
+        Raises:
+            InvalidArgument: They do not: one of them was lost, restored or exchanged (reason `CHECKPOINT_MISFIT`).
+        """
+        begun, done = self.last_begun(), self.last_done()
+        last = -1 if progress.last_identifier is None else progress.last_identifier
+        other = progress.properties.get(CHECKPOINT_PROPERTY, self.identity)
+        if other == self.identity and done <= last <= max(begun, done):
+            return
+        if last < done:
+            what = (
+                f"the checkpoint {self.folder} says that batch {done} of pipeline '{pipeline.name}' was committed, but "
+                f"table {pipeline.table} knows {'none' if last < 0 else f'batches up to {last} only'}. The table or "
+                "its metastore was restored or made anew; going on would leave out the files of the batches between."
+            )
+        else:
+            what = (
+                f"table {pipeline.table} has batches of pipeline '{pipeline.name}' up to {last}, but the checkpoint "
+                f"{self.folder} {'is new' if begun < 0 else f'knows batches up to {max(begun, done)} only'}"
+                f"{'' if other == self.identity else ', and is not the one they were made with'}. The checkpoint was "
+                "lost, restored or exchanged; going on would pass over files, or read them again."
+            )
+        raise _misfit(
+            f"Checkpoint and table do not fit: {what} Put the right checkpoint back. If there is none, give the "
+            "pipeline a new name and an empty checkpoint, and a source folder with only the files that are not in the "
+            "table yet; in a table with a primary key the same files may be read again."
+        )
+
+
+def open_checkpoint(pipeline: Pipeline, table_uuid: str) -> Checkpoint:
+    """Opens the checkpoint of a pipeline, and makes it where there is none.
+
+    Raises:
+        InvalidArgument: It belongs to something else, or cannot be understood (reason `CHECKPOINT_MISFIT`).
+    """
+    path = pipeline.checkpoint / "pipeline.json"
+    facts = {"pipeline": pipeline.name, "table_uuid": table_uuid, "source": str(pipeline.source.path)}
+    try:
+        found = json.loads(path.read_bytes())
+        identity = found["checkpoint"]
+        if not isinstance(identity, str):
+            raise TypeError("its identity is no text")
+    except FileNotFoundError:
+        if (pipeline.checkpoint / "spark").exists() or (pipeline.checkpoint / "files").exists():
+            raise _misfit(
+                f"The checkpoint {pipeline.checkpoint} has lost its file pipeline.json. Put the whole folder back, or "
+                "give the pipeline an empty one."
+            ) from None
+        identity = uuid.uuid4().hex
+        try:
+            pipeline.checkpoint.mkdir(parents=True, exist_ok=True)
+            _write(path, {"checkpoint": identity, **facts})
+        except OSError as error:
+            raise InvalidArgument(
+                f"The checkpoint {pipeline.checkpoint} cannot be written: {error.strerror}. Check `checkpoint` in "
+                f"{pipeline.file} and the folder's permissions.",
+                metadata={"path": str(pipeline.checkpoint)},
+            ) from error
+        return Checkpoint(pipeline.checkpoint, identity)
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise _misfit(
+            f"The checkpoint's file {path} cannot be understood: {error}. Put the whole folder back."
+        ) from error
+    words = {"pipeline": "pipeline", "table_uuid": "table", "source": "source folder"}
+    for key, wanted in facts.items():
+        if found.get(key) != wanted:
+            also = (
+                " (the table was dropped and made anew, or the metastore is another one)" if key == "table_uuid" else ""
+            )
+            raise _misfit(
+                f"The checkpoint {pipeline.checkpoint} belongs to the {words[key]} '{found.get(key)}', and the "
+                f"pipeline has '{wanted}'{also}. Give it a checkpoint of its own, or put back what was changed."
+            )
+    return Checkpoint(pipeline.checkpoint, identity)
+
+
+def _misfit(message: str) -> InvalidArgument:
+    return InvalidArgument(message, reason=CHECKPOINT_MISFIT)
+
+
+def _last_number(folder: Path) -> int:
+    # Spark's drafts begin with a point, and its checksums too.
+    names = os.listdir(folder) if folder.is_dir() else []
+    return max((int(name) for name in names if name.isdigit()), default=-1)
+
+
+def _write(path: Path, data: dict[str, Any]) -> None:
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    with draft.open("w", encoding="utf-8") as stream:
+        json.dump(data, stream)
+        stream.flush()
+        os.fsync(stream.fileno())
+    draft.replace(path)

