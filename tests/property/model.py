@@ -1,10 +1,10 @@
-"""What a keyed table holds, as a dict: the rules of SEMANTICS.md 1.3, 2.1, 7.1 and 7.2 in the simplest form there is."""
+"""What a keyed table holds, as a dict: SEMANTICS 1.3, 2.1, 7.1 and 7.2 in the simplest form there is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 Key = tuple[str, int]
 Kind = Literal["+I", "+U", "-U", "-D"]
@@ -70,4 +70,4 @@ class Condition:
     """A filter as SQL and as Python."""
 
     sql: str
-    holds: Callable[[Mapping[str, object]], bool]
+    holds: Callable[[Mapping[str, Any]], bool]

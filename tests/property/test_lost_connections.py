@@ -34,7 +34,7 @@ def test_a_connection_lost_at_any_length_of_its_set_up_is_unavailable_and_leaves
         gc.collect()
     assert len(failures) > 10, "the fault took no effect"
     assert {type(failure) for failure in failures} == {Unavailable}
+    database.refuse()
     with pytest.raises(Unavailable):
-        database.refuse()
         asyncio.run(open_and_close())
     database.heal()

@@ -133,7 +133,7 @@ class Histories(RuleBasedStateMachine):
             for piece in pieces:
                 self._part(tx, number).write(to_rows(piece, kinds=True))
 
-        self._commit([which], write, lambda m: [m.write(piece) for piece in pieces])
+        self._commit([which], write, lambda m: m.write([record for piece in pieces for record in piece]))
 
     @rule(which=st.integers(0, 1), rows=inserts)
     def overwrite_all(self, which: int, rows: list[Record]) -> None:

@@ -182,7 +182,7 @@ def test_requests_and_answers_cut_at_every_length_never_give_a_wrong_answer(prox
             with proxied.catalog() as catalog:
                 table = catalog.table(LOG)
                 before = table.snapshots().num_rows
-                proxied.service.cut_after(length, direction)  # type: ignore[arg-type]
+                proxied.service.cut_after(length, direction)
                 table.append(rows(f"{direction}.{number}"), writer=direction, identifier=number)
                 assert table.snapshots().num_rows == before + 1
     with proxied.lab.connect() as catalog:

@@ -140,7 +140,7 @@ class PointedStores:
 
                 return PointedWriter()
 
-        return PointedStore()  # type: ignore[return-value]
+        return PointedStore()
 
 
 def note(orders: Orders, event: str, **what: Any) -> None:
@@ -172,7 +172,7 @@ def main(orders: Orders) -> None:
         retries=RetryPolicy(total_s=orders.try_s, commit_total_s=orders.try_s),
     )
     metastore = PointedMetastore(client, points)
-    catalog = Catalog(metastore, PointedStores(points))  # type: ignore[arg-type]
+    catalog = Catalog(metastore, PointedStores(points))
     if orders.register:
         metastore.epoch = client.register_writer(orders.writer)
     if orders.lease:

@@ -1,4 +1,4 @@
-"""What the SDK says to names, schemas, rows, filters and handles that cannot be: the field, the value and the remedy."""
+"""What the SDK says to names, schemas, rows, filters and handles that cannot be: field, value and remedy."""
 
 from __future__ import annotations
 
