@@ -17,8 +17,9 @@ from lakelog.format.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.types import canonical_schema, check_key_type
 from lakelog.options import TableOptions, check_alter, validate_table_options
 
+from .records import NewTable, TableRecord
 from .requests import MAX_COMMENT, check_name, check_properties, check_text, check_uuid
-from .store import NewTable, Store, TableRecord, Transaction, run_transaction
+from .store import Store, Transaction, run_transaction
 
 _MAX_NEAREST: Final = 3
 

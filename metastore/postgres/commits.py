@@ -18,7 +18,7 @@ from lakelog.format.commit_facts import (
     TableHead,
 )
 
-from ..store import GroupFacts, GroupKeys, GroupRecords, ResultKey
+from ..records import GroupFacts, GroupKeys, GroupRecords, ResultKey
 from . import arrays
 from .catalog import NOW_MS
 from .group_records import group_statements

@@ -9,8 +9,8 @@ from typing import Final
 from lakelog.format.commit_facts import PlacedFile, TableHead
 from lakelog.format.snapshot import Snapshot
 
+from ..records import GroupRecords, NewResult
 from ..statistics import encode_statistics
-from ..store import GroupRecords, NewResult
 from . import arrays
 from .session import Statement
 

@@ -12,7 +12,7 @@ from lakelog.format.files import FILE_SCHEMA
 from lakelog.format.snapshot import Snapshot, SnapshotKind
 
 from ..entries import ENTRY_SCHEMA
-from ..store import Chunk, FileQuery, NewChunk, Packed
+from ..records import Chunk, FileQuery, NewChunk, Packed
 from . import arrays
 from .commits import FIND_HEADS, heads
 from .session import Row, Session, Statement

@@ -18,8 +18,9 @@ from lakelog.format.snapshot import SnapshotKind
 from lakelog.format.table import TableInfo, TableName
 from metastore.limits import Limits
 from metastore.memory import MemoryStore
+from metastore.records import GroupRecords
 from metastore.service import MetastoreService
-from metastore.store import GroupRecords, Transaction, TransactionAborted
+from metastore.store import Transaction, TransactionAborted
 
 
 class FailingStore(MemoryStore):

@@ -15,8 +15,8 @@ from lakelog.format.table import TableName
 from metastore.entries import read_entries
 from metastore.memory import MemoryStore
 from metastore.packing import MAX_RANGE_ENTRIES, Packer, plan_packing
+from metastore.records import Chunk, Packed
 from metastore.service import MetastoreService
-from metastore.store import Chunk, Packed
 from tests.contract.metastore.making import make_file
 
 
