@@ -30,7 +30,7 @@ from .plan_parts import PlanChunkData, slice_entries
 from .records import Chunk
 from .store import Store, Transaction, run_transaction
 
-_LOADED_AT_ONCE: Final = 8
+_LOADED_AT_ONCE: Final = 16
 """Chunks fetched by one statement while a plan is sent: a few MB."""
 
 

@@ -29,7 +29,7 @@ from .store import Store, Transaction, run_transaction
 MIN_UNPACKED: Final = 1024
 """Files behind what is packed from which packing pays; so many rows are loaded in a few milliseconds."""
 
-MAX_RANGE_ENTRIES: Final = 2 * MAX_ENTRIES
+MAX_RANGE_ENTRIES: Final = 4 * MAX_ENTRIES
 """Entries of a range from which it is never merged again. A range is rebuilt as a whole when a compaction's output
 belongs into it, so it must not be too large either."""
 
