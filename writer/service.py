@@ -157,9 +157,10 @@ class Service:
         return ending
 
     def _run_leased(self) -> None:
+        self._progress.lead(self._lease.epoch)
         writer = self._make_writer()
         checkpoint = writer.checkpoint
-        self._progress.begin(self._lease.epoch, checkpoint.read_totals(), _last_batch(writer.batch_log, checkpoint))
+        self._progress.begin(checkpoint.read_totals(), _last_batch(writer.batch_log, checkpoint))
         # Before Spark is started, which takes long: what does not fit is told at once.
         self._check(writer)
         spark = self._start_spark()

@@ -138,7 +138,9 @@ def test_dead_letters_and_a_batch_of_nothing_else(lab: Lab, catalog: Catalog) ->
     more = "bad_records: dead-letter\ndead_letters: ./dead\n"
     assert lab.run(more=more, source="  max_files_per_batch: 1") is Ending.FINE
     assert [row["id"] for row in lab.rows()] == [1, 2]
-    letters = [json.loads(line) for path in sorted((lab.folder / "dead").iterdir()) for line in path.open()]
+    letters = [
+        json.loads(line) for path in sorted((lab.folder / "dead").iterdir()) for line in path.read_text().splitlines()
+    ]
     assert [(letter["file"], letter["batch_id"], letter["line"]) for letter in letters] == [
         ("1.csv", 0, 2), ("1.csv", 0, 3), ("2.csv", 1, 3), ("3.csv", 2, None)
     ]  # fmt: skip
