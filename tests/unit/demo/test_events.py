@@ -44,7 +44,7 @@ def state_after(last: dt.date) -> pa.Table:
             break
         for row in events.to_pylist():
             key = tuple(row[name] for name in KEY)
-            if key not in rows or row["stage"] >= rows[key]["stage"]:  # type: ignore[operator]
+            if key not in rows or row["stage"] >= rows[key]["stage"]:
                 rows[key] = row
     return pa.Table.from_pylist(list(rows.values()), schema=SCHEMA)
 
