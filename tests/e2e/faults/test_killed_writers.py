@@ -12,8 +12,8 @@ from tests.e2e.faults.writer_process import KEYED, LOG, ROWS
 
 pytestmark = pytest.mark.e2e
 
-# Three buckets of one table and a file of the other: four files, in any order.
-STEPS = ["stage", "staged", "file 1", "file 2", "file 3", "file 4", "written", "committed"]
+# The second table joins the attempt. Three buckets of one table and a file of the other: four files, in any order.
+STEPS = ["stage 1", "staged 1", "stage 2", "staged 2", "file 1", "file 2", "file 3", "file 4", "written", "committed"]
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -41,7 +41,7 @@ def test_control_a_successor_that_takes_another_number_writes_twice(lab: Lab) ->
 
 
 @pytest.mark.parametrize("fence", [{"register": True}, {"lease": "ingest/w"}])
-@pytest.mark.parametrize("at", ["staged", "file 2", "written"])
+@pytest.mark.parametrize("at", ["staged 1", "file 2", "written"])
 def test_a_frozen_writer_whose_identity_was_taken_over_is_fenced(lab: Lab, fence: dict[str, object], at: str) -> None:
     if "lease" in fence:
         fence = {"lease": f"ingest/{at}"}

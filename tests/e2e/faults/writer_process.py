@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,8 @@ class Orders:
         first: Its first identifier.
         count: How many writes.
         label: Stands in every value, to tell processes of one writer apart.
-        end_at: The point at which it kills itself: stage, staged, file 1.., written, commit, committed.
+        end_at: The point at which it kills itself: stage 1, staged 1, stage 2.., file 1.., written,
+            committed.
         freeze_at: The same, for stopping itself until somebody lets it go on.
         register: Take the writer's identity first and commit with its epoch.
         lease: Take this lease first and commit under its fence.
@@ -72,7 +74,7 @@ class Points:
 
     def __init__(self, orders: Orders) -> None:
         self._orders = orders
-        self._files = 0
+        self._counts: Counter[str] = Counter()
 
     def reach(self, point: str) -> None:
         if point == self._orders.end_at:
@@ -81,9 +83,12 @@ class Points:
             note(self._orders, "frozen", at=point)
             os.kill(os.getpid(), signal.SIGSTOP)
 
+    def count(self, what: str) -> int:
+        self._counts[what] += 1
+        return self._counts[what]
+
     def reach_file(self) -> None:
-        self._files += 1
-        self.reach(f"file {self._files}")
+        self.reach(f"file {self.count('file')}")
 
 
 class PointedMetastore:
@@ -99,9 +104,10 @@ class PointedMetastore:
         return getattr(self._inner, name)
 
     def stage_attempt(self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "") -> StagedAttempt:
-        self._points.reach("stage")
+        number = self._points.count("stage")
+        self._points.reach(f"stage {number}")
         attempt = self._inner.stage_attempt(table_uuids, writer, attempt_id=attempt_id)
-        self._points.reach("staged")
+        self._points.reach(f"staged {number}")
         return attempt
 
     def commit(self, request: CommitRequest) -> CommitResult:
