@@ -1,12 +1,13 @@
 """A proxy before Postgres that knows when a transaction commits, and cuts there.
 
-It reads just enough of the protocol: `COMMIT` comes as a simple query, or as a prepared statement whose name is learned
-when it is parsed; that it took effect shows in the tag of the server's answer.
+It reads just enough of the protocol: `COMMIT` comes as a simple query, or as a statement that was parsed, named or not,
+and is bound; that it took effect shows in the tag of the answer.
 """
 
 from __future__ import annotations
 
 import re
+import struct
 import threading
 import time
 from typing import Final, Literal
@@ -15,12 +16,45 @@ from lakelog.testing.proxy import Link, TcpProxy
 
 CutPlace = Literal["before_commit", "after_commit"]
 
-_SIMPLE: Final = re.compile(rb"Q....COMMIT", re.DOTALL)
-_PARSED: Final = re.compile(rb"P....([^\x00]*)\x00COMMIT\x00", re.DOTALL)
-_BOUND: Final = re.compile(rb"B....[^\x00]*\x00([^\x00]*)\x00", re.DOTALL)
 _DONE: Final = re.compile(rb"C....COMMIT\x00", re.DOTALL)
-_KEPT_BYTES: Final = 256
-"""A message that two pieces share is found all the same, where it is shorter than this."""
+_KEPT_BYTES: Final = 64
+"""The end of an answer is kept, since two pieces may share the tag."""
+_SSL_REQUEST: Final = struct.pack(">ii", 8, 80877103)
+
+
+class _Requests:
+    """What one client sends, message by message."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._started = False
+        self._commits: dict[bytes, bool] = {}
+
+    def has_commit(self, data: bytes) -> bool:
+        """Takes the next piece; whether a COMMIT ends in it."""
+        self._rest += data
+        found = False
+        while True:
+            # The first message has no type. SSL may be asked for before it, which the server is to decline.
+            head = 1 if self._started else 0
+            if len(self._rest) < head + 4:
+                return found
+            end = head + int.from_bytes(self._rest[head : head + 4], "big")
+            if len(self._rest) < end:
+                return found
+            message, self._rest = self._rest[:end], self._rest[end:]
+            if self._started:
+                found = self._is_commit(message[:1], message[5:]) or found
+            else:
+                self._started = message != _SSL_REQUEST
+
+    def _is_commit(self, kind: bytes, body: bytes) -> bool:
+        if kind == b"Q":
+            return body.upper().startswith(b"COMMIT")
+        if kind == b"P":
+            name, statement = body.split(b"\x00")[:2]
+            self._commits[name] = statement.strip().upper() == b"COMMIT"
+        return kind == b"B" and self._commits.get(body.split(b"\x00")[1], False)
 
 
 class PostgresProxy(TcpProxy):
@@ -34,8 +68,7 @@ class PostgresProxy(TcpProxy):
     def __init__(self, port: int, *, host: str = "127.0.0.1") -> None:
         self._places: list[CutPlace] = []
         self._place_lock = threading.Lock()
-        self._names: dict[Link, set[bytes]] = {}
-        self._requests: dict[Link, bytes] = {}
+        self._requests: dict[Link, _Requests] = {}
         self._answers: dict[Link, bytes] = {}
         self._committing: set[Link] = set()
         super().__init__(port, host=host)
@@ -64,14 +97,7 @@ class PostgresProxy(TcpProxy):
             return len(self._places)
 
     def _request_passes(self, link: Link, data: bytes) -> None:
-        seen = self._requests.get(link, b"") + data
-        self._requests[link] = seen[-_KEPT_BYTES:]
-        names = self._names.setdefault(link, set())
-        names.update(_PARSED.findall(seen))
-        # Only what is new counts as a commit; a name may have been parsed long before.
-        fresh = seen[max(0, len(seen) - len(data) - 16) :]
-        commits = _SIMPLE.search(fresh) or any(name in names for name in _BOUND.findall(fresh))
-        if not commits:
+        if not self._requests.setdefault(link, _Requests()).has_commit(data):
             return
         with self._place_lock:
             if not self._places:

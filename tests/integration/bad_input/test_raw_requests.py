@@ -142,7 +142,7 @@ class Server:
             )
             log = catalog.create_table("fuzz.log", pa.schema([("v", pa.string())]), if_not_exists=True)
             keyed.upsert(pa.table({"k": [1], "p": ["x"], "v": ["y"]}))
-            staged = catalog.metastore.stage_attempt([keyed.uuid], "fuzzer")
+            staged = catalog.metastore.stage_attempt([keyed.uuid], "fuzzer").attempt_id
         self.tables = [keyed.uuid, log.uuid]
         self.known: dict[str, list[Any]] = {
             "text": [keyed.uuid, log.uuid, staged, "fuzz", "keyed", "log", f"data/{staged}/1.parquet", "fuzzer", "p"],
