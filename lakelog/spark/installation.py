@@ -17,6 +17,7 @@ from lakelog.client.metastore import Metastore
 from lakelog.errors import InvalidArgument
 from lakelog.spark.connection import SparkConnection, make_connection, open_metastore
 from lakelog.spark.data_source import register_data_source
+from lakelog.spark.frames import FrameCache
 from lakelog.spark.positions import PositionsCache
 
 _OLDEST_SPARK: Final = (4, 2)
@@ -34,10 +35,12 @@ class Installation:
     Args:
         connection: Where the metastore is.
         positions: Superseded positions found before.
+        frames: DataFrames made before.
     """
 
     connection: SparkConnection
     positions: PositionsCache
+    frames: FrameCache
 
     @property
     def metastore(self) -> Metastore:
@@ -80,7 +83,7 @@ def install(
     _check_session(spark)
     connection = make_connection(target, tls=tls, tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key, token=token)
     name = uuid.uuid4().hex
-    _INSTALLATIONS[name] = Installation(connection, PositionsCache(_CACHE_BYTES))
+    _INSTALLATIONS[name] = Installation(connection, PositionsCache(_CACHE_BYTES), FrameCache())
     spark.conf.set(_INSTALLATION_CONF, name)
     spark.conf.set(_FIELD_IDS_CONF, "true")
     register_data_source(spark, connection)

@@ -3,10 +3,10 @@
 Objectives, which conflict: the speed of the plain scan; files known exactly, since a bit of another file would hide or
 show the wrong row; any number of files; nothing wrong shown in silence. So:
 
-1. Files without superseded rows are scanned as they are, when there are many of them.
-2. The others are scanned together under a filter of `row_index` against their bits. Few files are told apart by their
-   size, a number, in a CASE: two files of one size then go into different scans. Many files are told apart by their
-   path inside the table, in a join.
+1. Files without superseded rows are scanned as they are, unless there are so few files that one scan of all is cheaper.
+2. The others are scanned together under a filter of `_metadata.row_index` against their bits. They are told apart by
+   their size, a number: few in a CASE, many in a join. Two files of one size go into different scans; where that would
+   be too many scans, the rest are told apart by their path inside the table, which is several times dearer.
 3. A file that the filter does not know, or a row without index or without a bit, ends the query with an error: the
    metastore's sizes and the store's must agree, and Spark must fill the index in.
 4. Bits of many files are spread over several scans, so that no task is sent more than `_SCAN_WORDS` of them.
@@ -27,21 +27,16 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql import types as st
 
-from lakelog.errors import InvalidArgument
 from lakelog.format.schema import TableSchema
 from lakelog.spark.tasks import Words
 from lakelog.spark.types import to_spark_schema
 from lakelog.storage.live_file import LiveFile
 
-ROW_INDEX_COLUMN: Final = "_tmp_metadata_row_index"
-"""What Spark's Parquet reader itself fills with a row's position in its file; `_metadata.row_index` is made of it, by
-way of a struct for each row, which costs a fifth of a narrow scan."""
-
 _CASE_FILES: Final = 48
 """Above it the CASE, which is read from its beginning for each row, costs more than a join."""
-_CASE_SCANS: Final = 3
+_SIZE_SCANS: Final = 3
+"""Scans in which files are told apart by size; each costs planning and tasks of its own."""
 _SCAN_WORDS: Final = 4 << 20
 """32 MiB of bits, 268 million rows."""
 _LISTING_CONF: Final = "spark.sql.sources.parallelPartitionDiscovery.threshold"
@@ -61,24 +56,15 @@ def scan_live_rows(
         files: Files to read; none: no rows.
         words: By a file's path: which of its rows are superseded.
     """
-    columns = [_quoted(name) for name in schema.arrow.names]
     if not files:
         return spark.createDataFrame([], to_spark_schema(schema.arrow, nullable=True))
-    if ROW_INDEX_COLUMN in schema.arrow.names:
-        raise InvalidArgument(
-            f"Spark cannot read a table with a column '{ROW_INDEX_COLUMN}', a name that its Parquet reader uses for "
-            "itself. Copy the rows to a table in which it has another name.",
-            metadata={"column": ROW_INDEX_COLUMN},
-        )
     scan = functools.partial(_scan, spark, schema, location)
-    dirty = [file for file in files if file.path in words]
-    if not dirty:
+    if not any(file.path in words for file in files):
         return scan(files)
-    groups = split_by_size(files) if len(files) <= _CASE_FILES else []
-    if 0 < len(groups) <= _CASE_SCANS:
-        # A clean file in the same scan costs a comparison a row; in a scan of its own, planning and tasks.
+    groups = split_by_size(files)
+    if len(files) <= _CASE_FILES and len(groups) <= _SIZE_SCANS:
         parts = [
-            _filter_by_size(spark, scan(chunk, row_index=True), chunk, words)
+            _filter_by_case(spark, scan(chunk), chunk, words)
             if any(file.path in words for file in chunk)
             else scan(chunk)
             for group in groups
@@ -86,9 +72,20 @@ def scan_live_rows(
         ]
     else:
         clean = [file for file in files if file.path not in words]
+        groups = split_by_size([file for file in files if file.path in words])
+        by_path = [file for group in groups[_SIZE_SCANS:] for file in group]
         parts = [scan(clean)] if clean else []
-        parts += [_filter_by_path(spark, scan(part, row_index=True), part, words) for part in _chunks(dirty, words)]
-    return functools.reduce(DataFrame.unionAll, (part.select(*columns) for part in parts))
+        parts += [
+            _filter_by_join(spark, scan(chunk), chunk, words, by_path=False)
+            for group in groups[:_SIZE_SCANS]
+            for chunk in _chunks(group, words)
+        ]
+        parts += [
+            _filter_by_join(spark, scan(chunk), chunk, words, by_path=True)
+            for chunk in _chunks(by_path, words)
+            if chunk
+        ]
+    return functools.reduce(DataFrame.unionAll, parts)
 
 
 def split_by_size(files: Sequence[LiveFile]) -> list[list[LiveFile]]:
@@ -118,14 +115,9 @@ def _chunks(files: Sequence[LiveFile], words: Mapping[str, Words]) -> Iterator[l
     yield chunk
 
 
-def _scan(
-    spark: SparkSession, schema: TableSchema, location: str, files: Sequence[LiveFile], *, row_index: bool = False
-) -> DataFrame:
-    columns = to_spark_schema(schema.arrow, nullable=True)
-    if row_index:
-        columns = columns.add(st.StructField(ROW_INDEX_COLUMN, st.LongType()))
+def _scan(spark: SparkSession, schema: TableSchema, location: str, files: Sequence[LiveFile]) -> DataFrame:
     reader = (
-        spark.read.schema(columns)
+        spark.read.schema(to_spark_schema(schema.arrow, nullable=True))
         # A folder named a=b above the table would otherwise become a column.
         .option("recursiveFileLookup", "true")
         # Missing or damaged files are errors, whatever the session says.
@@ -166,61 +158,62 @@ def _listing_by_driver(spark: SparkSession, count: int) -> Iterator[None]:
                 spark.conf.set(_LISTING_CONF, before)
 
 
-def _filter_by_size(
+def _filter_by_case(
     spark: SparkSession, rows: DataFrame, files: Sequence[LiveFile], words: Mapping[str, Words]
 ) -> DataFrame:
-    branches: list[str] = []
-    flat: list[Words] = []
-    start = 0
-    for file in files:
-        bits = words.get(file.path)
-        if bits is not None:
-            branches.append(f"WHEN {file.size_bytes}L THEN {start}")
-            flat.append(bits)
-            start += len(bits)
+    dirty = [file for file in files if file.path in words]
+    branches = [
+        f"WHEN {file.size_bytes}L THEN {first}" for file, first in zip(dirty, _first_words(dirty, words), strict=True)
+    ]
     clean = ", ".join(f"{file.size_bytes}L" for file in files if file.path not in words)
-    is_clean = f"`{_FILE}` IN ({clean})" if clean else "false"
-    marked = rows.withColumn(_FILE, rows.metadataColumn("_metadata")["file_size"])
-    first = sf.expr(f"CASE `{_FILE}` {' '.join(branches)} END")
-    return marked.where(_is_kept(_one_list(spark, np.concatenate(flat)), first, is_clean))
+    metadata = rows.metadataColumn("_metadata")
+    marked = rows.withColumns({_FILE: metadata["file_size"], _ROW: metadata["row_index"]})
+    first_word = sf.expr(f"CASE `{_FILE}` {' '.join(branches)} END")
+    kept = _is_kept(_one_list(spark, dirty, words), first_word, f"`{_FILE}` IN ({clean})" if clean else "false")
+    return marked.where(kept).drop(_FILE, _ROW)
 
 
-def _filter_by_path(
-    spark: SparkSession, rows: DataFrame, files: Sequence[LiveFile], words: Mapping[str, Words]
+def _filter_by_join(
+    spark: SparkSession, rows: DataFrame, files: Sequence[LiveFile], words: Mapping[str, Words], *, by_path: bool
 ) -> DataFrame:
-    bits = [words[file.path] for file in files]
-    starts = np.cumsum([0] + [len(each) for each in bits])[:-1].astype(np.int32)
-    known = spark.createDataFrame(pa.table({_FILE: pa.array([file.path for file in files]), _START: pa.array(starts)}))
-    # data/<attempt>/<name>: these parts alone tell a table's files apart, however Spark writes those before them.
-    depth = files[0].path.count("/") + 1
-    path = rows.metadataColumn("_metadata")["file_path"]
-    marked = rows.withColumn(_FILE, sf.substring_index(path, "/", -depth))
+    names = pa.array([file.path if by_path else file.size_bytes for file in files])
+    known = spark.createDataFrame(pa.table({_FILE: names, _START: pa.array(_first_words(files, words))}))
+    metadata = rows.metadataColumn("_metadata")
+    name = metadata["file_size"]
+    if by_path:
+        # data/<attempt>/<name>: these parts alone tell a table's files apart, however Spark writes those before them.
+        name = sf.substring_index(metadata["file_path"], "/", -(files[0].path.count("/") + 1))
+    marked = rows.withColumns({_FILE: name, _ROW: metadata["row_index"]})
     joined = marked.join(sf.broadcast(known), _FILE, "left")
-    return joined.where(_is_kept(_one_list(spark, np.concatenate(bits)), sf.col(_START), "false"))
+    kept = _is_kept(_one_list(spark, files, words), sf.col(_START), "false")
+    return joined.where(kept).drop(_FILE, _ROW, _START)
 
 
-def _is_kept(words: Column, first: Column, is_clean: str) -> Column:
-    """Whether a row's bit, counted from the word `first`, is clear; without a bit it must be of a clean file."""
-    row = sf.col(ROW_INDEX_COLUMN)
-    word = sf.get(words, (first + sf.shiftright(row, 6)).cast("int"))
+def _is_kept(words: Column, first_word: Column, is_clean: str) -> Column:
+    """Whether a row's bit, counted from the word `first_word`, is clear; without a bit it must be of a clean file."""
+    row = sf.col(_ROW)
+    word = sf.get(words, (first_word + sf.shiftright(row, 6)).cast("int"))
     # sf.shiftright takes no column as its second argument.
     bit = sf.call_function("shiftright", word, row.bitwiseAND(sf.lit(63)).cast("int")).bitwiseAND(sf.lit(1))
     error = f"raise_error(concat('{_NO_BIT}', coalesce(CAST(`{_FILE}` AS STRING), '-'), '{_NO_BIT_END}'))"
-    without_bit = sf.expr(f"CASE WHEN {is_clean} THEN true ELSE CAST({error} AS BOOLEAN) END")
+    without_bit = sf.expr(f"CASE WHEN {is_clean} AND `{_ROW}` >= 0 THEN true ELSE CAST({error} AS BOOLEAN) END")
     return sf.coalesce(bit == 0, without_bit)
 
 
-def _one_list(spark: SparkSession, words: Words) -> Column:
-    """All words as one array in a scalar subquery, which is sent to each task once."""
-    offsets = pa.array([0, len(words)], pa.int32())
-    return spark.createDataFrame(pa.table({"words": pa.ListArray.from_arrays(offsets, pa.array(words))})).scalar()
+def _first_words(files: Sequence[LiveFile], words: Mapping[str, Words]) -> list[int]:
+    """Where each file's words begin in `_one_list`."""
+    return [0, *np.cumsum([len(words[file.path]) for file in files]).tolist()][: len(files)]
 
 
-def _quoted(name: str) -> Column:
-    return sf.col("`" + name.replace("`", "``") + "`")
+def _one_list(spark: SparkSession, files: Sequence[LiveFile], words: Mapping[str, Words]) -> Column:
+    """The words of all files as one array in a scalar subquery, which is sent to each task once."""
+    flat = np.concatenate([words[file.path] for file in files])
+    offsets = pa.array([0, len(flat)], pa.int32())
+    return spark.createDataFrame(pa.table({"words": pa.ListArray.from_arrays(offsets, pa.array(flat))})).scalar()
 
 
 _FILE: Final = "\x01file"
+_ROW: Final = "\x01row"
 _START: Final = "\x01start"
 _NO_BIT: Final = (
     "lakelog: it cannot be told whether a row is superseded, so that the query ends. The file it comes from ("

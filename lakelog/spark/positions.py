@@ -60,6 +60,12 @@ class PositionsCache:
             while self._held_bytes > self._max_bytes and self._found:
                 self._held_bytes -= _size_bytes(self._found.popitem(last=False)[1])
 
+    def clear(self) -> None:
+        """Forgets all."""
+        with self._lock:
+            self._found.clear()
+            self._held_bytes = 0
+
 
 def plan_sections(plan: Plan, files: Sequence[LiveFile]) -> list[Section]:
     """The sections that hold superseded rows or deletes; none for tables without a key. Pure."""

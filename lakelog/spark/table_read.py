@@ -11,8 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.arguments import parse_table_name, to_option_texts
 from lakelog.errors import DataCorrupted, InvalidArgument
+from lakelog.format.plan import Plan
 from lakelog.options.values import ScanOptions
-from lakelog.spark.installation import installation_of
+from lakelog.spark.installation import Installation, installation_of
 from lakelog.spark.live_rows import scan_live_rows
 from lakelog.spark.planning import check_columns, plan_read, settle_state
 from lakelog.spark.positions import find_superseded, plan_sections
@@ -58,16 +59,28 @@ def read_table(
     info = installation.metastore.get_table(parse_table_name(name))
     plan, _ = plan_read(installation.metastore, info, state, filter, time_zone=_time_zone(spark))
     chosen = check_columns(columns, plan.schema, name)
-    files = to_live_files(plan.files)
-    words = find_superseded(spark, plan_sections(plan, files), installation.positions)
     try:
         with lakelog_errors():
-            rows = scan_live_rows(spark, plan.schema, plan.table.location, files, words)
+            rows = _live_rows(spark, installation, plan)
             if filter is not None:
                 rows = rows.where(filter)
     except AnalysisException as error:
         raise _translate(error, filter, name) from error
-    return rows.select(*["`" + each.replace("`", "``") + "`" for each in chosen])
+    return rows if columns is None else rows.select(*["`" + each.replace("`", "``") + "`" for each in chosen])
+
+
+def _live_rows(spark: SparkSession, installation: Installation, plan: Plan) -> DataFrame:
+    """All columns of a plan's live rows; the same plan gives the same DataFrame again, which saves Spark's analysis."""
+    paths = tuple(plan.files.column("path").to_pylist())
+    key = (spark, plan.table.location, plan.schema.schema_id, paths)
+    known = installation.frames.get(key)
+    if known is not None:
+        return known
+    files = to_live_files(plan.files)
+    words = find_superseded(spark, plan_sections(plan, files), installation.positions)
+    rows = scan_live_rows(spark, plan.schema, plan.table.location, files, words)
+    installation.frames.put(key, rows)
+    return rows
 
 
 def _time_zone(spark: SparkSession) -> str:

@@ -1,0 +1,136 @@
+"""What of the Spark room needs no Spark: types, bits, groups of files, errors as text, conditions and time zones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as st
+
+from lakelog.errors import DataCorrupted, InvalidArgument, LakelogError
+from lakelog.format.filter import parse_filter
+from lakelog.format.schema import TableSchema, assign_field_ids
+from lakelog.spark.live_rows import _chunks, spark_location, split_by_size
+from lakelog.spark.planning import _depends_on_zone, _parse
+from lakelog.spark.stream_identity import read_query_id
+from lakelog.spark.task_errors import find_lakelog_error, told_to_driver
+from lakelog.spark.tasks import pack_positions
+from lakelog.spark.types import is_widening, same_values, to_spark_schema
+from lakelog.storage.live_file import LiveFile
+
+
+def file_of(name: str, size_bytes: int, rows: int = 100) -> LiveFile:
+    return LiveFile(1, f"data/a/{name}", b"", 0, 0, rows, 0, size_bytes, None, None, 0, 1, 1, 0, 0)
+
+
+def test_types_keep_ids_and_nullability() -> None:
+    schema = assign_field_ids(
+        pa.schema([pa.field("k", pa.int8(), nullable=False), ("s", pa.struct([("x", pa.timestamp("us"))]))])
+    )
+    spark = to_spark_schema(schema)
+    assert spark["k"].dataType == st.ByteType()
+    assert not spark["k"].nullable
+    assert spark["k"].metadata == {"parquet.field.id": 1}
+    inner = spark["s"].dataType
+    assert isinstance(inner, st.StructType)
+    assert (inner["x"].dataType, inner["x"].metadata) == (st.TimestampNTZType(), {"parquet.field.id": 3})
+    assert to_spark_schema(schema, nullable=True)["k"].nullable
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "is_safe"),
+    [
+        (st.IntegerType(), st.LongType(), True),
+        (st.LongType(), st.IntegerType(), False),
+        (st.LongType(), st.DecimalType(20, 0), True),
+        (st.LongType(), st.DecimalType(20, 2), False),
+        (st.IntegerType(), st.DoubleType(), False),
+        (st.DecimalType(5, 2), st.DecimalType(7, 3), True),
+        (st.DecimalType(5, 2), st.DecimalType(5, 3), False),
+        (st.FloatType(), st.DoubleType(), True),
+        (st.DoubleType(), st.FloatType(), False),
+        (st.StringType(), st.DateType(), False),
+        (st.DateType(), st.TimestampType(), False),
+    ],
+)
+def test_what_spark_may_cast_by_itself(given: st.DataType, wanted: st.DataType, is_safe: bool) -> None:
+    assert is_widening(given, wanted) is is_safe
+
+
+def test_nullability_does_not_make_another_type() -> None:
+    one, other = st.ArrayType(st.LongType(), True), st.ArrayType(st.LongType(), False)
+    assert same_values(one, other)
+    assert not same_values(one, st.ArrayType(st.IntegerType(), True))
+
+
+def test_packed_positions() -> None:
+    positions = np.array([0, 63, 64, 129])
+    words = pack_positions(positions, 130)
+    assert len(words) == 3
+    assert [p for p in range(192) if (int(words[p // 64]) >> (p % 64)) & 1] == positions.tolist()
+
+
+def test_files_of_one_size_never_share_a_scan() -> None:
+    files = [file_of(str(place), size) for place, size in enumerate([5, 6, 5, 7, 5])]
+    groups = split_by_size(files)
+    assert [[file.size_bytes for file in group] for group in groups] == [[5, 6, 7], [5], [5]]
+    assert sorted(file.path for group in groups for file in group) == [file.path for file in files]
+
+
+def test_chunks_hold_bounded_words_and_all_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakelog.spark.live_rows._SCAN_WORDS", 4)
+    files = [file_of(str(place), place) for place in range(5)]
+    words = {file.path: np.zeros(3, np.int64) for file in files[1:]}
+    chunks = list(_chunks(files, words))
+    assert [len(chunk) for chunk in chunks] == [2, 1, 1, 1]
+    assert [file for chunk in chunks for file in chunk] == files
+
+
+def test_an_error_survives_as_text() -> None:
+    with pytest.raises(Exception, match="file x is damaged") as raised, told_to_driver():
+        raise DataCorrupted("The file x is damaged: {}\n[odd].", reason="FILE_SIZE", metadata={"path": "x"})
+    found = find_lakelog_error(RuntimeError(f"PythonException: Traceback ...\n{raised.value}\n\tat org.apache..."))
+    assert isinstance(found, DataCorrupted)
+    assert (found.reason, found.metadata) == ("FILE_SIZE", {"path": "x"})
+    assert found.message == "The file x is damaged: {}\n[odd]."
+    assert find_lakelog_error(RuntimeError("out of memory")) is None
+    assert issubclass(DataCorrupted, LakelogError)
+
+
+@pytest.mark.parametrize(
+    ("location", "expected"),
+    [
+        ("file:///w/a%20b/t/", "file:///w/a b/t/"),
+        ("file:///w/%5Bx%5D/t/", "file:///w/\\[x\\]/t/"),
+        ("s3://bucket/t/?endpoint=x", "s3a://bucket/t/"),
+    ],
+)
+def test_locations(location: str, expected: str) -> None:
+    assert spark_location(location) == expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "depends"),
+    [("n = 1", False), ("at > '2024-01-01'", True), ("day < timestamp '2024-01-01 00:00'", True), ("s = 'x'", False)],
+)
+def test_conditions_that_a_time_zone_changes(condition: str, depends: bool) -> None:
+    schema = pa.schema(
+        [("n", pa.int64()), ("s", pa.string()), ("day", pa.date32()), ("at", pa.timestamp("us", tz="UTC"))]
+    )
+    assert _depends_on_zone(condition, parse_filter(condition, schema)) is depends
+    table = TableSchema(0, assign_field_ids(schema))
+    assert (_parse(condition, table, "Europe/Berlin", False) is None) is depends
+    assert _parse(condition, table, "UTC", False) is not None
+
+
+def test_the_id_in_a_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="commit-user"):
+        read_query_id(str(tmp_path))
+    (tmp_path / "metadata").write_text(json.dumps({"id": "a-b"}))
+    assert read_query_id(str(tmp_path)) == "a-b"
+    assert read_query_id(tmp_path.as_uri()) == "a-b"
+    with pytest.raises(InvalidArgument, match="cannot be read from Python"):
+        read_query_id("hdfs://host/checkpoint")
