@@ -6,18 +6,22 @@ import datetime as dt
 import random
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lakelog.arguments import parse_table_name, to_option_texts, to_schema
 from lakelog.client.metastore import Metastore
 from lakelog.clock import Clock, SystemClock
+from lakelog.commit_note import CommitIdentity, make_note
 from lakelog.errors import InvalidArgument
 from lakelog.format.table import TableInfo
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.stores import Stores
 from lakelog.storage.superseded import SupersededCache
 from lakelog.table import Table
-from lakelog.transaction import CommitIdentity, Transaction, make_note
+from lakelog.transaction import Transaction
+
+if TYPE_CHECKING:
+    from lakelog.sql import SqlResult
 
 _POSITIONS_CACHE_BYTES: Final = 128 << 20
 """Positions of some 16 million superseded rows; beyond it they are found again from the key columns."""
@@ -104,7 +108,7 @@ class Catalog:
         *,
         primary_key: Sequence[str] = (),
         partition_by: Sequence[str] = (),
-        options: Mapping[str, str] | None = None,
+        options: Mapping[str, Any] | None = None,
         if_not_exists: bool = False,
         comment: str = "",
     ) -> Table:
@@ -199,6 +203,27 @@ class Catalog:
             CommitIdentity(writer, identifier, previous_identifier),
             make_note(watermark, properties, allow_empty),
         )
+
+    # SQL
+
+    def sql(self, statement: str, *, database: str | None = None) -> SqlResult:
+        """Runs one SQL statement; `lakelog.sql.SqlSession` runs several with a current database.
+
+        Args:
+            statement: CREATE, DROP, SHOW, DESCRIBE, ALTER TABLE ... SET or RESET, INSERT, or a SELECT, which DuckDB
+                runs over scans (extra `lakelog[sql]`).
+            database: Of tables that are named without theirs; None: all must be named with it.
+
+        Returns:
+            `.rows`, a pyarrow table, for what returns rows; else `.message`.
+
+        Raises:
+            InvalidArgument: It cannot be read or does not fit; shows the place, or names table and column.
+            NotFound: A database, table or snapshot does not exist.
+        """
+        from lakelog.sql import SqlSession
+
+        return SqlSession(self, database).execute(statement)
 
     def open_store(self, info: TableInfo) -> ObjectStore:
         """Where a table's files are."""

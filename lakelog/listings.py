@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import pyarrow as pa
 
+from lakelog.client.metastore import Metastore
 from lakelog.errors import DataCorrupted
 from lakelog.format.keys import decode_key, decode_partition
 from lakelog.format.plan import Plan
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
 
-SNAPSHOT_COLUMNS = pa.schema(
+SNAPSHOT_COLUMNS: Final = pa.schema(
     [
         pa.field("id", pa.int64(), nullable=False),
         pa.field("kind", pa.string(), nullable=False),
@@ -26,6 +28,25 @@ SNAPSHOT_COLUMNS = pa.schema(
         pa.field("properties", pa.map_(pa.string(), pa.string()), nullable=False),
     ]
 )
+
+
+_PAGE: Final = 10_000
+"""Snapshots that the metastore gives at once, at most."""
+
+
+def list_snapshots(metastore: Metastore, table_uuid: str, limit: int | None) -> list[Snapshot]:
+    """Asks for a table's snapshots, oldest first; with a limit only the newest so many."""
+    if limit is not None and limit <= _PAGE:
+        newest = metastore.list_snapshots(table_uuid, limit=max(limit, 1), newest=True)
+        return list(newest.snapshots[len(newest.snapshots) - limit :]) if limit else []
+    found: list[Snapshot] = []
+    after = 0
+    while True:
+        page = metastore.list_snapshots(table_uuid, after=after, limit=_PAGE)
+        found.extend(page.snapshots)
+        if not page.snapshots or page.snapshots[-1].snapshot_id >= page.latest_snapshot_id:
+            return found if limit is None else found[-limit:]
+        after = page.snapshots[-1].snapshot_id
 
 
 def to_snapshots_table(snapshots: Sequence[Snapshot]) -> pa.Table:

@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakelog.arguments import to_option_texts
+from lakelog.commit_note import CommitIdentity, make_note
 from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.plan import AtSnapshot, PlanRequest
-from lakelog.format.schema import TableSchema
 from lakelog.format.table import TableInfo
-from lakelog.listings import to_files_table, to_snapshots_table
+from lakelog.listings import list_snapshots, to_files_table, to_snapshots_table
 from lakelog.results import WriteResult
 from lakelog.scan import Scan, check_limit, plan_changes, plan_scan
-from lakelog.transaction import CommitIdentity, Transaction, TransactionTable, make_note
+from lakelog.transaction import Transaction, TransactionTable
 
 if TYPE_CHECKING:
     from lakelog.catalog import Catalog
-
-_SNAPSHOT_PAGE = 10_000
 
 
 class Table:
@@ -341,21 +339,7 @@ class Table:
             files, those that merging hides included), added_rows, writer, identifier, properties.
         """
         check_limit(limit)
-        if limit is not None and limit <= _SNAPSHOT_PAGE:
-            page = self._ask(
-                lambda: self._catalog.metastore.list_snapshots(self.uuid, limit=max(limit, 1), newest=True)
-            )
-            return to_snapshots_table(page.snapshots[len(page.snapshots) - limit :] if limit else ())
-        found = []
-        after = 0
-        while True:
-            page = self._ask(
-                lambda: self._catalog.metastore.list_snapshots(self.uuid, after=after, limit=_SNAPSHOT_PAGE)  # noqa: B023
-            )
-            found.extend(page.snapshots)
-            if not page.snapshots or page.snapshots[-1].snapshot_id >= page.latest_snapshot_id:
-                return to_snapshots_table(found if limit is None else found[-limit:])
-            after = page.snapshots[-1].snapshot_id
+        return to_snapshots_table(self._ask(lambda: list_snapshots(self._catalog.metastore, self.uuid, limit)))
 
     def files(self, snapshot_id: int | None = None) -> pa.Table:
         """Lists the files that are live at a snapshot.
@@ -406,8 +390,3 @@ class Table:
                 reason=error.reason,
                 metadata=error.metadata,
             ) from error
-
-
-def schema_of(table: Table) -> TableSchema:
-    """The table's schema with field ids, for code that reads and writes files itself."""
-    return table._info.schema

@@ -10,7 +10,7 @@ lost while committing. `TransactionAborted`, a kind of `Unavailable`, asks for a
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
@@ -418,7 +418,7 @@ class Store(Protocol):
         """Tells other metastores on the same store that heads have moved. A lost one costs latency only."""
         ...
 
-    def listen(self) -> AsyncIterator[frozenset[str]]:
+    def listen(self) -> AsyncGenerator[frozenset[str]]:
         """What other metastores announce, until closed; an empty set means that some may have been missed."""
         ...
 

@@ -16,6 +16,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -161,11 +162,12 @@ class WatchHub:
 
     async def run_listen(self) -> None:
         """Follows what other metastores announce, until the store is closed."""
-        async for announced in self._store.listen():
-            try:
-                await self._look([table for table in announced or self._tables if table in self._tables])
-            except LakelogError as error:
-                log.warning("could not look at announced tables: %s", error)
+        async with aclosing(self._store.listen()) as announcements:
+            async for announced in announcements:
+                try:
+                    await self._look([table for table in announced or self._tables if table in self._tables])
+                except LakelogError as error:
+                    log.warning("could not look at announced tables: %s", error)
 
     def close(self) -> None:
         """Ends all watches."""

@@ -12,6 +12,7 @@ import click
 
 import lakelog
 from lakelog.cli.database import database
+from lakelog.cli.demo import demo
 from lakelog.cli.failures import ExitCode, describe_error, exit_code_of
 from lakelog.cli.files import files
 from lakelog.cli.insert import insert
@@ -52,7 +53,7 @@ def app() -> None:
     """Tables of plain Parquet files behind one commit gate. Begin with: lakelog up."""
 
 
-for _command in (up, status, database, table, insert, scan, tail, snapshots, files, pipelines, sql):
+for _command in (up, demo, status, database, table, insert, scan, tail, snapshots, files, pipelines, sql):
     app.add_command(_command)
 
 

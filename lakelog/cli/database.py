@@ -10,9 +10,9 @@ from lakelog.cli.printer import Column
 from lakelog.cli.text import format_count
 
 _COLUMNS = (
-    Column("name", "DATABASE"),
+    Column("name", "DATABASE", may_cut=True),
     Column("tables", "TABLES", format_count, right=True),
-    Column("comment", "COMMENT"),
+    Column("comment", "COMMENT", may_cut=True),
 )
 
 

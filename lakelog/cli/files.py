@@ -28,15 +28,15 @@ def _format_value(value: Any) -> str:
 
 
 _COLUMNS: Final = (
-    Column("partition", "PARTITION", _format_values),
+    Column("partition", "PARTITION", _format_values, may_cut=True),
     Column("bucket", "BUCKET", right=True),
     Column("level", "LEVEL", right=True),
     Column("rows", "ROWS", format_count, right=True),
     Column("bytes", "SIZE", format_bytes, right=True),
     Column("added_snapshot", "SNAPSHOT", right=True),
-    Column("min_key", "FIRST KEY", _format_values),
-    Column("max_key", "LAST KEY", _format_values),
-    Column("path", "PATH"),
+    Column("min_key", "FIRST KEY", _format_values, may_cut=True),
+    Column("max_key", "LAST KEY", _format_values, may_cut=True),
+    Column("path", "PATH", may_cut=True),
 )
 
 

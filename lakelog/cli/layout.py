@@ -1,19 +1,21 @@
-"""Tables of text: which columns fit, how wide they are, what is cut. Pure but for the printing at the end."""
+"""Tables of text: which columns fit, how wide they are, what is cut. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from rich.cells import cell_len
-from rich.text import Text
+
+Paint: TypeAlias = Callable[[str, str], str]
+"""Gives a text a style of rich; what it returns takes as many terminal cells."""
 
 GAP: Final = "  "
 """Between two columns."""
 
-MIN_WIDTH: Final = 8
-"""A column is cut to no less; narrower ones say nothing, so that rather whole columns are left out."""
+LEAST_WIDTH: Final = 12
+"""Values that may be cut are cut to no less: narrower ones say nothing, so that rather whole columns are left out."""
 
 
 @dataclass(frozen=True)
@@ -50,30 +52,31 @@ class Layout:
         """Titles of the columns that did not fit."""
         return self.titles[len(self.widths) :]
 
-    def header(self) -> Text:
+    def header(self, paint: Paint) -> str:
         """The line of titles."""
-        return self.line([Cell(title, "bold") for title in self.titles])
+        return self.line([Cell(title, "bold") for title in self.titles], paint)
 
-    def line(self, cells: Sequence[Cell]) -> Text:
-        """One row; `cells` are those of all columns."""
-        line = Text(no_wrap=True, end="")
-        last = len(self.widths) - 1
-        for i, (cell, width, right) in enumerate(zip(cells, self.widths, self.right, strict=False)):
+    def line(self, cells: Sequence[Cell], paint: Paint) -> str:
+        """One row; `cells` are those of all columns. `paint` gives a text its style."""
+        parts = []
+        for cell, width, right in zip(cells, self.widths, self.right, strict=False):
             text = cut_text(cell.text, width) if self.cut else cell.text
-            space = " " * max(width - cell_len(text), 0)
-            if right:
-                line.append(space)
-            line.append(text, cell.style or None)
-            if i < last:
-                line.append(GAP if right else space + GAP)
-        return line
+            space = " " * (width - text_width(text))
+            text = paint(text, cell.style) if cell.style else text
+            parts.append(space + text if right else text + space)
+        return GAP.join(parts).rstrip()
+
+
+def text_width(text: str) -> int:
+    """How many terminal cells a text without control characters takes."""
+    return len(text) if text.isascii() else cell_len(text)
 
 
 def cut_text(text: str, width: int) -> str:
     """The text, or its beginning with … where it is longer than `width` terminal cells."""
-    if cell_len(text) <= width:
+    if text_width(text) <= width:
         return text
-    while text and cell_len(text) > width - 1:
+    while text and text_width(text) > width - 1:
         # Wide characters take two cells, so one cut by length may not be enough.
         text = text[: min(len(text) - 1, width - 1)]
     return text + "…"
@@ -81,11 +84,11 @@ def cut_text(text: str, width: int) -> str:
 
 def measure(titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[int]:
     """How many terminal cells each column's widest text takes, its title included."""
-    return [max([cell_len(title), *(cell_len(row[i].text) for row in rows)]) for i, title in enumerate(titles)]
+    return [max([text_width(title), *(text_width(row[i].text) for row in rows)]) for i, title in enumerate(titles)]
 
 
 def plan_layout(
-    titles: Sequence[str], right: Sequence[bool], natural: Sequence[int], width: int | None, *, may_hide: bool = False
+    titles: Sequence[str], right: Sequence[bool], natural: Sequence[int], least: Sequence[int], width: int | None
 ) -> Layout:
     """Decides what is shown of a table.
 
@@ -93,36 +96,37 @@ def plan_layout(
         titles: Of the columns.
         right: Whether a column's values stand to the right.
         natural: Width of each column if there were no bound, from `measure`.
+        least: To how many terminal cells each column may be cut.
         width: Of the terminal in cells; None: nothing is cut.
-        may_hide: Whether the last columns are left out rather than cut to nothing.
 
     Returns:
-        The layout. The widest columns are cut first, none under `MIN_WIDTH`.
+        The layout. The widest columns are cut first; when they may be cut no further, the last ones are left out, but
+        never the first.
     """
     if width is None:
         return Layout(tuple(titles), tuple(right), tuple(natural), cut=False)
+    least = [min(pair) for pair in zip(natural, least, strict=True)]
     shown = len(natural)
-    if may_hide:
-        while shown > 1 and sum(min(w, MIN_WIDTH * 2) for w in natural[:shown]) + len(GAP) * (shown - 1) > width:
-            shown -= 1
-    widths = _shrink(list(natural[:shown]), width - len(GAP) * (shown - 1))
+    while shown > 1 and sum(least[:shown]) + len(GAP) * (shown - 1) > width:
+        shown -= 1
+    widths = _shrink(natural[:shown], least[:shown], width - len(GAP) * (shown - 1))
     return Layout(tuple(titles), tuple(right), tuple(widths), cut=True)
 
 
-def _shrink(natural: list[int], available: int) -> list[int]:
+def _shrink(natural: Sequence[int], least: Sequence[int], available: int) -> list[int]:
     """Lowers one limit for all until they fit: short columns stay whole, the widest lose most."""
-    if sum(natural) <= available:
-        return natural
+
+    def widths_at(limit: int) -> list[int]:
+        return [max(min(w, limit), bound) for w, bound in zip(natural, least, strict=True)]
+
     limit = max(natural)
-    while limit > MIN_WIDTH and sum(min(w, limit) for w in natural) > available:
+    while limit > 1 and sum(widths_at(limit)) > available:
         limit -= 1
-    widths = [min(w, limit) for w in natural]
+    widths = widths_at(limit)
     # Cells that a whole step of the limit would not use go to the columns that were cut, from the left.
     spare = available - sum(widths)
     for i, w in enumerate(natural):
-        if spare <= 0:
-            break
-        if w > widths[i]:
+        if spare > 0 and w > widths[i]:
             widths[i] += 1
             spare -= 1
     return widths

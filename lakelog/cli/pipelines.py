@@ -14,15 +14,15 @@ from lakelog.format.work import Pipeline
 
 _STATE_STYLES: Final = {"running": "green", "starting": "yellow", "stopped": "dim", "failed": "bold red"}
 COLUMNS: Final = (
-    Column("name", "PIPELINE"),
-    Column("table", "TABLE"),
+    Column("name", "PIPELINE", may_cut=True),
+    Column("table", "TABLE", may_cut=True),
     Column("state", "STATE", style=lambda state: _STATE_STYLES.get(state, "")),
-    Column("position", "POSITION"),
+    Column("position", "POSITION", may_cut=True),
     Column("lag", "LAG", format_count, right=True),
     Column("total_rows", "ROWS", format_count, right=True),
     Column("dead_letter_rows", "DEAD LETTERS", format_count, right=True, style=lambda rows: "red" if rows else ""),
     Column("age_ms", "REPORTED", lambda age: f"{format_age(age)} ago"),
-    Column("holder", "HELD BY"),
+    Column("holder", "HELD BY", may_cut=True),
 )
 
 

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
+from rich.color import ColorSystem
 from rich.console import Console
-from rich.text import Text
+from rich.style import Style
 
-from lakelog.cli.layout import Cell, Layout, measure, plan_layout
+from lakelog.cli.layout import LEAST_WIDTH, Cell, Layout, measure, plan_layout
 from lakelog.cli.text import clean_text
 
 
@@ -35,6 +36,7 @@ class Column:
         format: Makes the text of a value; by default its `str`, empty for None.
         right: Whether values stand to the right, as numbers do.
         style: A style of rich for the values, or a function that gives one.
+        may_cut: Whether values may be cut with … where the terminal is narrow; others are shown whole or not at all.
     """
 
     key: str
@@ -42,6 +44,7 @@ class Column:
     format: Callable[[Any], str] = lambda value: "" if value is None else str(value)
     right: bool = False
     style: str | Callable[[Any], str] = ""
+    may_cut: bool = False
 
     def cell(self, record: Mapping[str, Any]) -> Cell:
         """The column's cell of a record."""
@@ -74,6 +77,8 @@ class Printer:
         self.output = output
         self._out = out or sys.stdout
         self._console = _Console(file=self._out, highlight=False, markup=False, emoji=False, width=width)
+        plain = self._console.color_system is None or self._console.no_color
+        self._color_system = None if plain else ColorSystem.STANDARD
         self._notes = _Console(file=err or sys.stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
         self.width = width or (self._console.width if self._console.is_terminal or "COLUMNS" in os.environ else None)
 
@@ -91,7 +96,7 @@ class Printer:
         """Prints a listing: a table, or a JSON array of the records with all their keys.
 
         Args:
-            columns: Of the table.
+            columns: Of the table, the most important ones first.
             records: Values that JSON knows, by key.
             empty: The sentence printed instead of a table without rows.
         """
@@ -103,8 +108,12 @@ class Printer:
             return
         rows = [[column.cell(record) for column in columns] for record in records]
         titles = [column.title for column in columns]
-        layout = plan_layout(titles, [column.right for column in columns], measure(titles, rows), self.width)
+        natural = measure(titles, rows)
+        least = [LEAST_WIDTH if column.may_cut else w for column, w in zip(columns, natural, strict=True)]
+        layout = plan_layout(titles, [column.right for column in columns], natural, least, self.width)
         self.rows(layout, rows, header=True)
+        if layout.hidden:
+            self.note(f"Not shown on a terminal this narrow: {', '.join(layout.hidden)}. All is in --output json.")
 
     def facts(self, columns: Sequence[Column], record: Mapping[str, Any]) -> None:
         """Prints one record to a person: a line for each column, its title first; what is empty is left out."""
@@ -112,19 +121,16 @@ class Printer:
         for column in columns:
             cell = column.cell(record)
             if cell.text:
-                self.line(Text.assemble((f"{column.title:<{width}}  ", "bold"), (cell.text, cell.style)))
+                self.raw(f"{self._paint(f'{column.title:<{width}}', 'bold')}  {self._paint(cell.text, cell.style)}\n")
 
     def rows(self, layout: Layout, rows: Sequence[Sequence[Cell]], *, header: bool) -> None:
         """Prints rows of a table, behind their titles if so wished."""
-        if header:
-            self.line(layout.header())
-        for row in rows:
-            self.line(layout.line(row))
+        lines = [layout.header(self._paint)] if header else []
+        lines += [layout.line(row, self._paint) for row in rows]
+        self.raw("".join(f"{line}\n" for line in lines))
 
-    def line(self, text: Text) -> None:
-        """Prints one line of styled text, whatever its length."""
-        text.rstrip()
-        self._console.print(text, soft_wrap=True)
+    def _paint(self, text: str, style: str) -> str:
+        return Style.parse(style).render(text, color_system=self._color_system) if style else text
 
     def say(self, sentence: str) -> None:
         """Prints a sentence for people; nothing where programs read the output."""

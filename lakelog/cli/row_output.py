@@ -22,7 +22,7 @@ def print_json(invocation: Invocation, batch: pa.RecordBatch) -> None:
         invocation.printer.raw(to_json_lines(batch.slice(start, MAX_PRINTED_ROWS)))
 
 
-def print_table(invocation: Invocation, batches: Iterable[pa.RecordBatch], limit: int, *, empty: str) -> None:
+def print_table(invocation: Invocation, batches: Iterable[pa.RecordBatch], limit: int, *, empty: str) -> int:
     """Prints batches as one table, and says so when rows or columns are left out.
 
     Args:
@@ -30,6 +30,9 @@ def print_table(invocation: Invocation, batches: Iterable[pa.RecordBatch], limit
         batches: With at most one row more than `limit`.
         limit: At most so many rows; 0: all.
         empty: Printed when there is no row.
+
+    Returns:
+        How many rows were printed.
     """
     printer = invocation.printer
     table = RowTable(printer)
@@ -42,10 +45,11 @@ def print_table(invocation: Invocation, batches: Iterable[pa.RecordBatch], limit
     table.flush()
     if table.row_count == 0:
         printer.say(empty)
-        return
+        return 0
     if more:
         printer.note(f"The first {plural(table.row_count, 'row')}; there are more: --limit N, or --limit 0 for all.")
     note_hidden(invocation, table)
+    return table.row_count
 
 
 def note_hidden(invocation: Invocation, table: RowTable) -> None:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lakelog.cli.json_rows import to_json_value
-from lakelog.cli.layout import Cell, Layout, measure, plan_layout
+from lakelog.cli.layout import LEAST_WIDTH, Cell, Layout, measure, plan_layout
 from lakelog.cli.printer import Printer
 from lakelog.cli.text import clean_text
 
@@ -80,7 +80,7 @@ class RowTable:
     def _plan(self, titles: list[str], right: list[bool], rows: Sequence[Sequence[Cell]]) -> Layout:
         widths = measure(titles, rows)
         self._natural = [max(pair) for pair in zip(widths, self._natural or widths, strict=True)]
-        return plan_layout(titles, right, self._natural, self._printer.width, may_hide=True)
+        return plan_layout(titles, right, self._natural, [LEAST_WIDTH] * len(titles), self._printer.width)
 
     def _rows(self, batch: pa.RecordBatch) -> list[tuple[Cell, ...]]:
         columns = [_cells(batch.column(i), self._styles.get(field.name)) for i, field in enumerate(batch.schema)]

@@ -18,14 +18,14 @@ _COLUMNS = (
     Column("kind", "KIND"),
     Column("committed_at", "COMMITTED AT"),
     Column("added_rows", "ADDED ROWS", format_count, right=True),
-    Column("added_files", "+FILES", format_count, right=True),
-    Column("removed_files", "-FILES", format_count, right=True),
     Column("total_rows", "STORED ROWS", format_count, right=True),
-    Column("total_files", "FILES", format_count, right=True),
     Column("total_bytes", "SIZE", format_bytes, right=True),
-    Column("writer", "WRITER"),
+    Column("writer", "WRITER", may_cut=True),
     Column("identifier", "IDENTIFIER", right=True),
     Column("watermark", "WATERMARK"),
+    Column("total_files", "FILES", format_count, right=True),
+    Column("added_files", "+FILES", format_count, right=True),
+    Column("removed_files", "-FILES", format_count, right=True),
 )
 _FEW = 20
 

@@ -15,6 +15,7 @@ from lakelog.cli.arguments import Whole
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.row_output import print_json, print_table
 from lakelog.cli.statements import split_statements
+from lakelog.cli.text import plural
 from lakelog.errors import DataCorrupted, InvalidArgument, NotFound
 
 if TYPE_CHECKING:
@@ -95,23 +96,28 @@ class StatementRunner:
         began_s = time.monotonic()
         statement = parse_statement(text)
         printer = self._invocation.printer
+        row_count: int | None = None
         if isinstance(statement, Query):
-            self._print(run_query(self._session, statement.sql))
+            row_count = self._print(run_query(self._session, statement.sql))
         else:
             result = self._session.run(statement)
             if result.rows is not None:
-                self._print(result.rows.to_batches())
+                row_count = self._print(result.rows.to_batches())
             else:
                 printer.say(result.message)
         if printer.is_terminal:
-            printer.note(f"{time.monotonic() - began_s:.2f} s")
+            rows = "" if row_count is None else f"{plural(row_count, 'row')}, "
+            printer.note(f"{rows}{time.monotonic() - began_s:.2f} s")
 
-    def _print(self, batches: Iterable[pa.RecordBatch]) -> None:
+    def _print(self, batches: Iterable[pa.RecordBatch]) -> int:
+        """Prints rows and counts those that were printed."""
         if not self._invocation.printer.is_json:
-            print_table(self._invocation, batches, self._limit, empty="No rows.")
-            return
+            return print_table(self._invocation, batches, self._limit, empty="No rows.")
+        row_count = 0
         for batch in _first_rows(batches, self._limit):
             print_json(self._invocation, batch)
+            row_count += batch.num_rows
+        return row_count
 
 
 def _first_rows(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:

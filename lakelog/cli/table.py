@@ -19,12 +19,12 @@ from lakelog.errors import InvalidArgument
 from lakelog.format.table import TableInfo, TableName
 
 _LIST = (
-    Column("name", "TABLE"),
-    Column("primary_key", "PRIMARY KEY", ", ".join),
-    Column("partition_by", "PARTITIONED BY", ", ".join),
+    Column("name", "TABLE", may_cut=True),
+    Column("primary_key", "PRIMARY KEY", ", ".join, may_cut=True),
+    Column("partition_by", "PARTITIONED BY", ", ".join, may_cut=True),
     Column("snapshot_id", "SNAPSHOT", right=True),
     Column("created_at", "CREATED AT"),
-    Column("comment", "COMMENT"),
+    Column("comment", "COMMENT", may_cut=True),
 )
 
 
@@ -33,12 +33,12 @@ def _format_place(place: int | None) -> str:
 
 
 _COLUMNS = (
-    Column("name", "COLUMN"),
-    Column("type", "TYPE"),
+    Column("name", "COLUMN", may_cut=True),
+    Column("type", "TYPE", may_cut=True),
     Column("nullable", "NULL", lambda nullable: "" if nullable else "NOT NULL"),
     Column("primary_key", "KEY", _format_place, right=True),
     Column("partition", "PARTITION", _format_place, right=True),
-    Column("comment", "COMMENT"),
+    Column("comment", "COMMENT", may_cut=True),
 )
 _FACTS = (
     Column("name", "Table"),

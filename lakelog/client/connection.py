@@ -21,7 +21,7 @@ from typing import Final
 
 import grpc
 
-from lakelog.client.retry import NOT_CONNECTED, Deadlines
+from lakelog.client.retry import CLOSED, NOT_CONNECTED, Deadlines
 from lakelog.client.target import Target, TlsFiles, check_token
 from lakelog.clock import Clock
 from lakelog.errors import InvalidArgument, Unavailable
@@ -109,7 +109,7 @@ class Connection:
             return session
         with self._locks.setdefault(os.getpid(), threading.Lock()):
             if self._closed:
-                raise InvalidArgument(f"The client of {self.target} is closed. Connect again.", reason="CLOSED")
+                raise self.closed_error()
             session = self._open()
         self._check_answers(session)
         return session
@@ -125,6 +125,15 @@ class Connection:
     def failed(self, session: Session) -> None:
         """Notes that the connection may be broken, so that the next call asks first."""
         session.answered_at_s = None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    def closed_error(self) -> InvalidArgument:
+        """What whoever goes on using a closed connection is told."""
+        return InvalidArgument(f"The client of {self.target} is closed. Connect again.", reason=CLOSED)
 
     def close(self) -> None:
         """Closes the channel, which cancels all calls; idempotent."""
@@ -164,13 +173,17 @@ class Connection:
             except grpc.RpcError as error:
                 code = error.code()
                 if code is grpc.StatusCode.CANCELLED and self._closed:
-                    raise InvalidArgument(f"The client of {self.target} is closed.", reason="CLOSED") from None
+                    raise self.closed_error() from None
                 # Any other status is an answer; whether the server is of the right kind, the call itself will show.
                 if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
                     if self._clock.monotonic_s() + _PROBE_PAUSE_S < give_up_s:
                         self._clock.sleep(_PROBE_PAUSE_S)
                         continue
                     raise self._unreachable(error.details() or code.name) from None
+            except ValueError:
+                if self._closed:
+                    raise self.closed_error() from None
+                raise
             self.answered(session)
             return
 

@@ -1,24 +1,23 @@
 """The metastore over gRPC: `lakelog.client.metastore.Metastore` for a target.
 
-Which calls are repeated after a failure, and why that is safe, is said at each of them; `lakelog.client.retry` does it.
+Which calls are repeated after a failure, and why that is safe, is said at each of them; `lakelog.client.calls` does it.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
-import grpc
 import pyarrow as pa
 
-from lakelog.client.connection import Connection, Session
+from lakelog.client.calls import Calls, Rpc
+from lakelog.client.connection import Connection
 from lakelog.client.grpc_pipeline import GrpcCommitPipeline
 from lakelog.client.grpc_watch import GrpcWatch
 from lakelog.client.metastore import SnapshotPage, WatchPosition
 from lakelog.client.plan_assembly import assemble_files
-from lakelog.client.retry import Deadlines, RetryPolicy, call_repeatedly
-from lakelog.client.status import CallKind, from_rpc_error
+from lakelog.client.retry import Deadlines, RetryPolicy
 from lakelog.client.target import TlsFiles, parse_target
 from lakelog.clock import Clock, SystemClock
 from lakelog.errors import AlreadyExists, InternalError, InvalidArgument, LakelogError, NotFound, OutcomeUnknown
@@ -35,15 +34,6 @@ from lakelog.rpc.snapshot import from_proto_snapshot
 from lakelog.rpc.table import from_proto_database, from_proto_table, to_proto_table_name
 from lakelog.rpc.v1 import catalog_pb2, jobs_pb2, snapshots_pb2
 from lakelog.rpc.work import from_proto_lease_grant, from_proto_pipeline, to_proto_pipeline
-
-Req = TypeVar("Req", contravariant=True)
-Res = TypeVar("Res", covariant=True)
-Request = TypeVar("Request")
-Response = TypeVar("Response")
-
-
-class _Rpc(Protocol[Req, Res]):
-    def __call__(self, request: Req, /, timeout: float | None = None, metadata: Any = None) -> Res: ...
 
 
 class GrpcMetastore:
@@ -82,6 +72,9 @@ class GrpcMetastore:
         self._connection = Connection(
             parse_target(target), tls=tls, token=token, deadlines=self._deadlines, clock=self._clock
         )
+        self._calls = Calls(
+            self._connection, deadlines=self._deadlines, retries=self._retries, clock=self._clock, draw=self._draw
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_connect_again, self._parameters)
@@ -96,13 +89,15 @@ class GrpcMetastore:
         """Makes a database; False when it existed and that was no error, or an earlier try of this call had made it."""
         request = build(catalog_pb2.CreateDatabaseRequest, name=name, if_not_exists=if_not_exists, comment=comment)
         # Repeating destroys nothing; that the name is taken then may be our own doing, so it proves nothing.
-        return self._mutate(
+        return self._calls.mutate(
             "CreateDatabase", lambda on: on.catalog.CreateDatabase, request, no_proof=(AlreadyExists,)
         ).created
 
     def list_databases(self) -> list[DatabaseInfo]:
         """All databases by name."""
-        response = self._read("ListDatabases", lambda on: on.catalog.ListDatabases, catalog_pb2.ListDatabasesRequest())
+        response = self._calls.read(
+            "ListDatabases", lambda on: on.catalog.ListDatabases, catalog_pb2.ListDatabasesRequest()
+        )
         return [from_proto_database(database) for database in response.databases]
 
     def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> bool:
@@ -110,7 +105,7 @@ class GrpcMetastore:
         request = build(catalog_pb2.DropDatabaseRequest, name=name, if_exists=if_exists, cascade=cascade)
         try:
             # Not repeated: another may have made the name anew meanwhile, and lose it.
-            return self._mutate(
+            return self._calls.mutate(
                 "DropDatabase", lambda on: on.catalog.DropDatabase, request, repeat_unknown=False
             ).dropped
         except OutcomeUnknown as error:
@@ -142,7 +137,9 @@ class GrpcMetastore:
             comment=comment,
         )
         # As with databases.
-        response = self._mutate("CreateTable", lambda on: on.catalog.CreateTable, request, no_proof=(AlreadyExists,))
+        response = self._calls.mutate(
+            "CreateTable", lambda on: on.catalog.CreateTable, request, no_proof=(AlreadyExists,)
+        )
         return from_proto_table(response.table), response.created
 
     def get_table(self, name: TableName) -> TableInfo:
@@ -154,12 +151,12 @@ class GrpcMetastore:
         return self._get_table(build(catalog_pb2.GetTableRequest, table_uuid=table_uuid))
 
     def _get_table(self, request: catalog_pb2.GetTableRequest) -> TableInfo:
-        return from_proto_table(self._read("GetTable", lambda on: on.catalog.GetTable, request).table)
+        return from_proto_table(self._calls.read("GetTable", lambda on: on.catalog.GetTable, request).table)
 
     def list_tables(self, database: str) -> list[str]:
         """Names of a database's tables, sorted."""
         request = build(catalog_pb2.ListTablesRequest, database=database)
-        return list(self._read("ListTables", lambda on: on.catalog.ListTables, request).names)
+        return list(self._calls.read("ListTables", lambda on: on.catalog.ListTables, request).names)
 
     def alter_table(
         self, table_uuid: str, *, set_options: Mapping[str, str], unset_options: Sequence[str]
@@ -173,7 +170,7 @@ class GrpcMetastore:
         )
         try:
             # Not repeated: another may have altered the table meanwhile.
-            response = self._mutate("AlterTable", lambda on: on.catalog.AlterTable, request, repeat_unknown=False)
+            response = self._calls.mutate("AlterTable", lambda on: on.catalog.AlterTable, request, repeat_unknown=False)
         except OutcomeUnknown:
             table = self.get_table_by_uuid(table_uuid)
             as_set = all(table.options.get(key) == value for key, value in set_options.items())
@@ -187,14 +184,16 @@ class GrpcMetastore:
         request = build(catalog_pb2.DropTableRequest, database=name.database, name=name.name, if_exists=if_exists)
         try:
             # Not repeated, as with databases.
-            return self._mutate("DropTable", lambda on: on.catalog.DropTable, request, repeat_unknown=False).dropped
+            return self._calls.mutate(
+                "DropTable", lambda on: on.catalog.DropTable, request, repeat_unknown=False
+            ).dropped
         except OutcomeUnknown as error:
             raise self._with_finding(error, f"Table {name}", lambda: self._exists(name)) from error
 
     def list_schemas(self, table_uuid: str) -> list[TableSchema]:
         """All versions of a table's schema by id."""
         request = build(catalog_pb2.ListSchemasRequest, table_uuid=table_uuid)
-        response = self._read("ListSchemas", lambda on: on.catalog.ListSchemas, request)
+        response = self._calls.read("ListSchemas", lambda on: on.catalog.ListSchemas, request)
         return [from_proto_schema(schema, "schemas") for schema in response.schemas]
 
     # Commits
@@ -202,27 +201,27 @@ class GrpcMetastore:
     def stage_attempt(self, table_uuids: Sequence[str], writer: str) -> str:
         """Opens an attempt. Repeated: one that nobody knows of costs nothing but a later clean-up."""
         request = build(snapshots_pb2.StageAttemptRequest, table_uuids=table_uuids, writer=writer)
-        return self._mutate("StageAttempt", lambda on: on.snapshots.StageAttempt, request).attempt_id
+        return self._calls.mutate("StageAttempt", lambda on: on.snapshots.StageAttempt, request).attempt_id
 
     def abandon_attempt(self, attempt_id: str) -> None:
         """Gives up an open attempt for good. Repeated: idempotent."""
         request = build(snapshots_pb2.AbandonAttemptRequest, attempt_id=attempt_id)
-        self._mutate("AbandonAttempt", lambda on: on.snapshots.AbandonAttempt, request)
+        self._calls.mutate("AbandonAttempt", lambda on: on.snapshots.AbandonAttempt, request)
 
     def register_writer(self, writer: str) -> int:
         """Takes a writer's identity. Repeated: the caller asks to be the newest, and is so with the last answer."""
         request = build(snapshots_pb2.RegisterWriterRequest, writer=writer)
-        return self._mutate("RegisterWriter", lambda on: on.snapshots.RegisterWriter, request).epoch
+        return self._calls.mutate("RegisterWriter", lambda on: on.snapshots.RegisterWriter, request).epoch
 
     def get_writer_progress(self, writer: str, table_uuid: str) -> WriterProgress:
         """What a writer has committed last to a table."""
         request = build(snapshots_pb2.GetWriterProgressRequest, writer=writer, table_uuid=table_uuid)
-        response = self._read("GetWriterProgress", lambda on: on.snapshots.GetWriterProgress, request)
+        response = self._calls.read("GetWriterProgress", lambda on: on.snapshots.GetWriterProgress, request)
         return from_proto_writer_progress(response)
 
     def commit(self, request: CommitRequest) -> CommitResult:
         """Commits. Repeated until `RetryPolicy.commit_total_s`: idempotent by (table, writer, identifier)."""
-        response = self._mutate(
+        response = self._calls.mutate(
             "Commit",
             lambda on: on.snapshots.Commit,
             to_proto_commit_request(request),
@@ -250,7 +249,7 @@ class GrpcMetastore:
             limit=limit,
             newest=newest,
         )
-        response = self._read("ListSnapshots", lambda on: on.snapshots.ListSnapshots, request)
+        response = self._calls.read("ListSnapshots", lambda on: on.snapshots.ListSnapshots, request)
         return SnapshotPage(
             tuple([from_proto_snapshot(snapshot) for snapshot in response.snapshots]),
             response.latest_snapshot_id,
@@ -260,14 +259,12 @@ class GrpcMetastore:
     def plan(self, request: PlanRequest) -> Plan:
         """The files a read must look at. A stream that breaks is asked for again from its beginning."""
         message = to_proto_plan_request(request)
-        deadline_s = self._deadlines.plan_s
-        parts = self._call(
+        parts = self._calls.read(
             "Plan",
             lambda on: _whole_stream(on.snapshots.Plan),
             message,
-            kind=CallKind.READ,
-            deadline_s=deadline_s,
-            total_s=deadline_s,
+            deadline_s=self._deadlines.plan_s,
+            total_s=self._deadlines.plan_s,
         )
         if not parts or parts[0].WhichOneof("part") != "header":
             raise InternalError(f"The plan of table {request.table_uuid} does not begin with a header.")
@@ -279,7 +276,7 @@ class GrpcMetastore:
         """Tells of each new snapshot; connects when iterated."""
         if not positions:
             raise InvalidArgument(
-                "A watch needs at least one table to watch: positions is empty.", metadata={"field": "positions"}
+                "positions is empty. Name 1 to 1000 tables to watch.", metadata={"field": "positions"}
             )
         return GrpcWatch(self._connection, positions, policy=self._retries, clock=self._clock, draw=self._draw)
 
@@ -288,102 +285,32 @@ class GrpcMetastore:
     def acquire_lease(self, name: str, holder: str, duration_ms: int) -> LeaseGrant:
         """Takes a lease. Repeated: when an unanswered try took it, it only has to run out before the next."""
         request = build(jobs_pb2.AcquireLeaseRequest, name=name, holder=holder, duration_ms=duration_ms)
-        return from_proto_lease_grant(self._mutate("AcquireLease", lambda on: on.jobs.AcquireLease, request))
+        return from_proto_lease_grant(self._calls.mutate("AcquireLease", lambda on: on.jobs.AcquireLease, request))
 
     def renew_lease(self, name: str, epoch: int, duration_ms: int) -> int:
         """Keeps a lease. Repeated, but not for longer than the lease would last: idempotent."""
         request = build(jobs_pb2.RenewLeaseRequest, name=name, epoch=epoch, duration_ms=duration_ms)
         total_s = min(self._retries.total_s, max(duration_ms, 1) / 1000)
-        return self._mutate("RenewLease", lambda on: on.jobs.RenewLease, request, total_s=total_s).remaining_ms
+        return self._calls.mutate("RenewLease", lambda on: on.jobs.RenewLease, request, total_s=total_s).remaining_ms
 
     def release_lease(self, name: str, epoch: int) -> None:
         """Gives a lease back. Repeated: idempotent."""
         request = build(jobs_pb2.ReleaseLeaseRequest, name=name, epoch=epoch)
-        self._mutate("ReleaseLease", lambda on: on.jobs.ReleaseLease, request)
+        self._calls.mutate("ReleaseLease", lambda on: on.jobs.ReleaseLease, request)
 
     def report_pipeline(self, pipeline: Pipeline, epoch: int) -> None:
         """Writes down where a pipeline is. Repeated: idempotent."""
         request = build(jobs_pb2.ReportPipelineRequest, pipeline=to_proto_pipeline(pipeline), epoch=epoch)
-        self._mutate("ReportPipeline", lambda on: on.jobs.ReportPipeline, request)
+        self._calls.mutate("ReportPipeline", lambda on: on.jobs.ReportPipeline, request)
 
     def list_pipelines(self) -> list[Pipeline]:
         """All pipelines that ever reported, by name."""
-        response = self._read("ListPipelines", lambda on: on.jobs.ListPipelines, jobs_pb2.ListPipelinesRequest())
+        response = self._calls.read("ListPipelines", lambda on: on.jobs.ListPipelines, jobs_pb2.ListPipelinesRequest())
         return [from_proto_pipeline(pipeline) for pipeline in response.pipelines]
 
     def close(self) -> None:
         """Ends all connections; idempotent."""
         self._connection.close()
-
-    # Calling
-
-    def _read(self, method: str, rpc: Callable[[Session], _Rpc[Request, Response]], request: Request) -> Response:
-        return self._call(
-            method,
-            rpc,
-            request,
-            kind=CallKind.READ,
-            deadline_s=self._deadlines.call_s,
-            total_s=self._retries.total_s,
-        )
-
-    def _mutate(
-        self,
-        method: str,
-        rpc: Callable[[Session], _Rpc[Request, Response]],
-        request: Request,
-        *,
-        total_s: float | None = None,
-        repeat_unknown: bool = True,
-        no_proof: tuple[type[LakelogError], ...] = (),
-    ) -> Response:
-        return self._call(
-            method,
-            rpc,
-            request,
-            kind=CallKind.MUTATION,
-            deadline_s=self._deadlines.call_s,
-            total_s=self._retries.total_s if total_s is None else total_s,
-            repeat_unknown=repeat_unknown,
-            no_proof=no_proof,
-        )
-
-    def _call(
-        self,
-        method: str,
-        rpc: Callable[[Session], _Rpc[Request, Response]],
-        request: Request,
-        *,
-        kind: CallKind,
-        deadline_s: float,
-        total_s: float,
-        repeat_unknown: bool = True,
-        no_proof: tuple[type[LakelogError], ...] = (),
-    ) -> Response:
-        connection = self._connection
-
-        def attempt(left_s: float) -> Response:
-            session = connection.session(fresh=kind is CallKind.MUTATION)
-            timeout_s = min(deadline_s, left_s)
-            try:
-                response = rpc(session)(request, timeout=timeout_s, metadata=connection.call_metadata)
-            except grpc.RpcError as error:
-                connection.failed(session)
-                raise from_rpc_error(
-                    error, kind=kind, method=method, target=str(connection.target), deadline_s=timeout_s
-                ) from error
-            connection.answered(session)
-            return response
-
-        return call_repeatedly(
-            attempt,
-            policy=self._retries,
-            total_s=total_s,
-            clock=self._clock,
-            draw=self._draw,
-            repeat_unknown=repeat_unknown,
-            no_proof=no_proof,
-        )
 
     def _exists(self, name: TableName) -> bool:
         try:
@@ -402,7 +329,7 @@ class GrpcMetastore:
 
 def _whole_stream(
     rpc: Callable[..., Any],
-) -> _Rpc[snapshots_pb2.PlanRequest, list[snapshots_pb2.PlanResponse]]:
+) -> Rpc[snapshots_pb2.PlanRequest, list[snapshots_pb2.PlanResponse]]:
     def call(
         request: snapshots_pb2.PlanRequest, /, timeout: float | None = None, metadata: Any = None
     ) -> list[snapshots_pb2.PlanResponse]:

@@ -24,6 +24,9 @@ T = TypeVar("T")
 NOT_CONNECTED: Final = "NOT_CONNECTED"
 """The reason of an Unavailable for a server that did not answer at all, before anything was sent."""
 
+CLOSED: Final = "CLOSED"
+"""The reason of an InvalidArgument for using a client after it was closed."""
+
 
 @dataclass(frozen=True)
 class Deadlines:
@@ -98,8 +101,8 @@ def call_repeatedly(
     `Unavailable` is certain to have had no effect, so it is always repeated, but for a server that never answered:
     reaching it has been tried for `connect_s` already. `OutcomeUnknown` is repeated only when the caller says that the
     request is idempotent. Once a try has ended unknown, errors that a *repetition* got before the server looked at the
-    earlier one (a refused token, a limit, a defect, a table dropped meanwhile) prove nothing about it, so they become
-    `OutcomeUnknown` too; what the commit gate decides under its lock (conflict, fenced) settles both.
+    earlier one (a refused token, a limit, a defect, a table dropped or the client closed meanwhile) prove nothing about
+    it, so they become `OutcomeUnknown` too; what the gate decides under its lock (conflict, fenced) settles both.
 
     Args:
         attempt: Makes one try; is given the seconds that are left.
@@ -149,4 +152,4 @@ def call_repeatedly(
 
 def _proves_nothing(error: LakelogError, no_proof: tuple[type[LakelogError], ...]) -> bool:
     kinds = (PermissionDenied, ResourceExhausted, InternalError, NotFound)
-    return isinstance(error, (kinds, no_proof)) or error.reason == "WRONG_TARGET"
+    return isinstance(error, (kinds, no_proof)) or error.reason in ("WRONG_TARGET", CLOSED)

@@ -42,7 +42,8 @@ _COMPARE: Final[dict[str, Any]] = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
-_NULL_TRUTH: Final = pa.scalar(None, pa.bool_())
+# Not by pa.scalar, which imports pandas where it is installed; importing lakelog must not wait for that.
+_NULL_TRUTH: Final = pa.nulls(1, pa.bool_())[0]
 
 
 def to_expression(node: Node) -> pc.Expression:

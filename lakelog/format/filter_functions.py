@@ -43,6 +43,8 @@ def bind_call(name: str, arguments: Sequence[Node]) -> Node | None:
         raise ValueError(
             f"{name} takes {first if first == last else f'{first} or more'} arguments, not {len(arguments)}"
         )
+    if pt.is_null(arguments[0].type) and function not in ("coalesce", "isnull", "isnotnull"):
+        return Constant(None, pa.null())
     return bind(function, arguments)
 
 
@@ -84,6 +86,8 @@ def bind_negation(operand: Node) -> Node:
     Raises:
         ValueError: No number.
     """
+    if pt.is_null(operand.type):
+        return operand
     if family(operand.type) != "number":
         raise ValueError(f"- takes a number, and here stands a value of type {type_name(operand.type)}")
     return _widened("negate", operand)

@@ -6,8 +6,9 @@ A translation is called `to_proto_*` or `from_proto_*`, is pure, and loses nothi
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
 from lakelog.errors import InvalidArgument
@@ -15,6 +16,8 @@ from lakelog.errors import InvalidArgument
 M = TypeVar("M", bound=Message)
 
 _SHOWN_CHARACTERS = 100
+# All integers of our messages are signed.
+_BITS: Final = {FieldDescriptor.CPPTYPE_INT32: 32, FieldDescriptor.CPPTYPE_INT64: 64}
 
 
 def build(message_type: type[M], **fields: Any) -> M:
@@ -36,11 +39,19 @@ def _refuse_fields(message_type: type[Message], fields: dict[str, Any], error: E
             message_type(**{name: value})
         except (TypeError, ValueError) as cause:
             shown = ascii(value)[:_SHOWN_CHARACTERS]
-            raise InvalidArgument(
-                f"{message_type.DESCRIPTOR.name}.{name} cannot be {shown}: {cause}.",
-                metadata={"field": f"{message_type.DESCRIPTOR.name}.{name}"},
-            ) from error
+            problem = _what_fits(message_type.DESCRIPTOR.fields_by_name[name], value) or str(cause)
+            raise InvalidArgument(f"{name} cannot be {shown}. {problem}.", metadata={"field": name}) from error
     raise InvalidArgument(f"{message_type.DESCRIPTOR.name} cannot be made: {error}.") from error
+
+
+def _what_fits(field: Any, value: Any) -> str | None:
+    """What a field takes, where that explains why it does not take the value."""
+    if isinstance(value, str):
+        return "Leave out surrogates without their partner: they are no characters"
+    bits = _BITS.get(field.cpp_type)
+    if bits is not None:
+        return f"Use whole numbers from {-(2 ** (bits - 1))} to {2 ** (bits - 1) - 1}"
+    return None
 
 
 def parse(message_type: type[M], data: bytes) -> M:

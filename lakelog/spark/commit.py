@@ -4,8 +4,8 @@
 2. Only files of task attempts whose result reached the driver are committed, ordered by the number of the task's
    partition, then as the task wrote them, never by who finished first (SEMANTICS.md 1.3).
 3. The commit is repeated until its outcome is known; it is applied once for (table, writer, identifier).
-4. Files are deleted only when it is certain that no commit has them or ever will: those of an attempt that was given up,
-   of one that lost against an earlier commit of the same identifier, and those that no committed task wrote. On an
+4. Files are deleted only when it is certain that no commit has them or ever will: those of an attempt that was given
+   up, of one that lost against an earlier commit of the same identifier, and those that no committed task wrote. On an
    unknown outcome nothing is deleted.
 """
 
@@ -139,8 +139,8 @@ def commit_attempt(
 
     Raises:
         CommitConflict: Another commit changed what this one assumed; nothing happened, and the files are deleted.
-        OutcomeUnknown: The answer was lost; nothing is deleted. Repeating the write under the same writer and identifier
-            is safe.
+        OutcomeUnknown: The answer was lost; nothing is deleted. Repeating the write under the same writer and
+            identifier is safe.
     """
     ordered = sorted(written, key=lambda each: each.partition_id)
     files = tuple(file for each in ordered for file in each.files)

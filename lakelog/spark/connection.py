@@ -98,9 +98,9 @@ def _read_settings(connection: SparkConnection) -> ConnectSettings:
             token = Path(connection.token_file).read_text()
         except OSError as error:
             raise InvalidArgument(
-                f"The token of {connection.target} cannot be read from {connection.token_file}: {error.strerror}. It goes "
-                "with the program that called lakelog.spark.install: call it again, or set LAKELOG_TOKEN before the "
-                "session is made.",
+                f"The token of {connection.target} cannot be read from {connection.token_file}: {error.strerror}. It "
+                "goes with the program that called lakelog.spark.install: call it again, or set LAKELOG_TOKEN before "
+                "the session is made.",
                 metadata={"field": "token"},
             ) from error
     return read_connect_settings(

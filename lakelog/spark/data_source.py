@@ -2,8 +2,8 @@
 
 Spark makes objects of these classes in short-lived processes on the driver's machine: one to find the schema, one to
 plan, one to commit; tasks get what planning pickled. Such a source can ask for no columns or conditions of a query, so
-they are options here; rows are written as they lie, each task a run for each bucket it meets. `lakelog.spark.read_table`
-and `write` are the fast way.
+they are options here; rows are written as they lie, each task a run for each bucket it meets.
+`lakelog.spark.read_table` and `write` are the fast way.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from lakelog.options.values import ScanOptions, TableOptions, WriteOptions
 from lakelog.spark.commit import Attempt, CommitTerms, Overwrite, abandon_attempt, commit_attempt, open_attempt
 from lakelog.spark.connection import SparkConnection, open_metastore, open_table_store
 from lakelog.spark.planning import check_columns, plan_read, settle_state
-from lakelog.spark.streaming import QUERY_ID_PROPERTY, check_progress, read_query_id, to_writer_name
+from lakelog.spark.stream_identity import read_query_id, to_writer_name
 from lakelog.spark.task_errors import told_to_driver
 from lakelog.spark.tasks import WriteTask, WrittenFiles, write_rows
 from lakelog.spark.types import to_spark_schema
-from lakelog.spark.write_terms import find_applied, kind_source, settle_overwrite
+from lakelog.spark.write_terms import QUERY_ID_PROPERTY, check_progress, find_applied, kind_source, settle_overwrite
 from lakelog.storage.file_scan import FileScan, ScanColumns
 from lakelog.storage.intake import KindSource
 from lakelog.storage.live_file import LiveFile, to_live_files
@@ -225,16 +225,24 @@ class LakelogReader(DataSourceReader):
         # Partitions name their files; the whole list would travel with each task.
         return self.__dict__ | {"_files": []}
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Reads a partition's rows. Runs on executors."""
         files = cast(FilesToRead, partition).files
         used = set(self._names) | set(self._filter.columns if self._filter is not None else ())
-        columns = ScanColumns(
-            tuple(field for field in self._schema.arrow if field.name in used),
-            self._names,
-            None if self._filter is None else self._filter.to_arrow(),
-            None if self._filter is None else self._filter.to_predicate(self._schema.field_ids),
-        )
+        schema = self._schema
+        fields = tuple(field for field in schema.arrow if field.name in used)
+        columns = ScanColumns(fields, self._names)
+        if self._filter is not None:
+            predicate = self._filter.to_predicate(schema.field_ids)
+            keys = {name: schema.field_ids[name] for name in schema.trimmed_key}
+            columns = ScanColumns(
+                fields,
+                self._names,
+                self._filter.to_arrow(),
+                self._filter.columns,
+                predicate,
+                self._filter.to_predicate(keys) if keys else None,
+            )
         store = open_table_store(self._location)
         with told_to_driver():
             scan = FileScan(store, files, self._schema, columns, self._policy, threads=1)
@@ -334,17 +342,17 @@ class LakelogWriter(DataSourceArrowWriter):
         self._target = target
         self._attempt = attempt
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Writes the rows of a task. Runs on executors."""
         with told_to_driver():
             return Written(self._attempt, write_rows(self._target.to_task(self._attempt), iterator))
 
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:  # type: ignore[override]
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commits what the tasks wrote."""
         written = [cast(Written, message).files for message in messages if message is not None]
         commit_attempt(self._target.metastore, self._attempt, written, CommitTerms(), self._target.overwrite)
 
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # type: ignore[override]
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Gives all up."""
         abandon_attempt(self._target.metastore, self._attempt)
 
@@ -396,7 +404,7 @@ class LakelogStreamWriter(DataSourceStreamArrowWriter):
         with told_to_driver():
             return Written(self._attempt, write_rows(self._target.to_task(self._attempt), iterator))
 
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # type: ignore[override]  # noqa: N803
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Commits a batch, or finds that it was committed before and deletes the files of this run of it."""
         written = [cast(Written, message) for message in messages if message is not None]
         metastore, info = self._target.metastore, self._target.info
@@ -408,7 +416,7 @@ class LakelogStreamWriter(DataSourceStreamArrowWriter):
             return
         commit_attempt(metastore, attempt, [each.files for each in written], terms, self._target.overwrite)
 
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # type: ignore[override]  # noqa: N803
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Gives a batch up; where no task told of its attempt, the collector finds it."""
         for message in messages:
             if message is not None:

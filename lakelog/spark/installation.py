@@ -74,7 +74,8 @@ def install(
         tls_key: See `token`.
 
     Raises:
-        InvalidArgument: The session cannot serve: its kind, version or Python; or the connection's arguments do not fit.
+        InvalidArgument: The session cannot serve: its kind, version or Python; or the connection's arguments do not
+            fit.
     """
     _check_session(spark)
     connection = make_connection(target, tls=tls, tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key, token=token)
@@ -123,7 +124,7 @@ def _check_session(spark: SparkSession) -> None:
 def _check_workers(spark: SparkSession) -> None:
     """Finds out early what otherwise is a ModuleNotFoundError deep inside a failed job."""
     context = spark.sparkContext
-    if not context.master.startswith("local"):
+    if not (context.master or "").startswith("local"):
         return  # What other machines have is found out there.
     program = shutil.which(context.pythonExec) or context.pythonExec
     if os.path.dirname(os.path.abspath(program)) == os.path.dirname(os.path.abspath(sys.executable)):
@@ -135,8 +136,8 @@ def _check_workers(spark: SparkSession) -> None:
         problem = [str(error)]
     if problem:
         raise InvalidArgument(
-            f"Spark starts its Python workers with {program}, in which lakelog cannot be used ({problem[0][:200]}). Set "
-            f"the environment variable PYSPARK_PYTHON={sys.executable} before the session is made, or make it with "
+            f"Spark starts its Python workers with {program}, in which lakelog cannot be used ({problem[0][:200]}). "
+            f"Set the environment variable PYSPARK_PYTHON={sys.executable} before the session is made, or make it with "
             "lakelog.spark.build_session.",
             metadata={"field": "PYSPARK_PYTHON", "program": program},
         )

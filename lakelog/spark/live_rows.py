@@ -36,8 +36,8 @@ from lakelog.spark.types import to_spark_schema
 from lakelog.storage.live_file import LiveFile
 
 ROW_INDEX_COLUMN: Final = "_tmp_metadata_row_index"
-"""What Spark's Parquet reader itself fills with a row's position in its file; `_metadata.row_index` is made of it, by way
-of a struct for each row, which costs a fifth of a narrow scan."""
+"""What Spark's Parquet reader itself fills with a row's position in its file; `_metadata.row_index` is made of it, by
+way of a struct for each row, which costs a fifth of a narrow scan."""
 
 _CASE_FILES: Final = 48
 """Above it the CASE, which is read from its beginning for each row, costs more than a join."""
@@ -66,29 +66,28 @@ def scan_live_rows(
         return spark.createDataFrame([], to_spark_schema(schema.arrow, nullable=True))
     if ROW_INDEX_COLUMN in schema.arrow.names:
         raise InvalidArgument(
-            f"Spark cannot read a table with a column '{ROW_INDEX_COLUMN}', a name that its Parquet reader uses for itself.",
+            f"Spark cannot read a table with a column '{ROW_INDEX_COLUMN}', a name that its Parquet reader uses for "
+            "itself. Copy the rows to a table in which it has another name.",
             metadata={"column": ROW_INDEX_COLUMN},
         )
     scan = functools.partial(_scan, spark, schema, location)
     dirty = [file for file in files if file.path in words]
     if not dirty:
         return scan(files)
-    parts: list[DataFrame] = []
-    # A clean file in the same scan costs a comparison a row, a scan of its own costs planning and tasks.
-    filtered = list(files) if len(files) <= _CASE_FILES else dirty
-    if len(filtered) < len(files):
-        parts.append(scan([file for file in files if file.path not in words]))
-    groups = split_by_size(filtered)
-    if len(filtered) <= _CASE_FILES and len(groups) <= _CASE_SCANS:
-        for group in groups:
-            if any(file.path in words for file in group):
-                parts.extend(
-                    _filter_by_size(spark, scan(part, row_index=True), part, words) for part in _chunks(group, words)
-                )
-            else:
-                parts.append(scan(group))
+    groups = split_by_size(files) if len(files) <= _CASE_FILES else []
+    if 0 < len(groups) <= _CASE_SCANS:
+        # A clean file in the same scan costs a comparison a row; in a scan of its own, planning and tasks.
+        parts = [
+            _filter_by_size(spark, scan(chunk, row_index=True), chunk, words)
+            if any(file.path in words for file in chunk)
+            else scan(chunk)
+            for group in groups
+            for chunk in _chunks(group, words)
+        ]
     else:
-        parts.extend(_filter_by_path(spark, scan(part, row_index=True), part, words) for part in _chunks(dirty, words))
+        clean = [file for file in files if file.path not in words]
+        parts = [scan(clean)] if clean else []
+        parts += [_filter_by_path(spark, scan(part, row_index=True), part, words) for part in _chunks(dirty, words)]
     return functools.reduce(DataFrame.unionAll, (part.select(*columns) for part in parts))
 
 

@@ -17,7 +17,8 @@ from lakelog.format.plan import AtSnapshot, AtTime, Plan, PlanRequest
 from lakelog.format.schema import TableSchema
 from lakelog.format.table import TableInfo
 from lakelog.options.call_options import INCREMENTAL_BETWEEN, SCAN_SNAPSHOT_ID, SCAN_TIMESTAMP_MILLIS
-from lakelog.options.values import ScanOptions
+from lakelog.options.values import ScanOptions, TableOptions
+from lakelog.storage.routing import find_buckets, to_routing
 
 State = AtSnapshot | AtTime | None
 
@@ -80,7 +81,7 @@ def plan_read(
     schema = info.schema
     while True:
         parsed = _parse(condition, schema, time_zone, strict)
-        plan = metastore.plan(_to_request(info.table_uuid, state, parsed, schema))
+        plan = metastore.plan(_to_request(info, state, parsed, schema))
         # Asked again in the rare case that the state has another schema than the table has now.
         if plan.schema.schema_id == schema.schema_id:
             return plan, parsed
@@ -136,14 +137,17 @@ def _holds_instant(data_type: pa.DataType) -> bool:
     return any(_holds_instant(data_type.field(place).type) for place in range(data_type.num_fields))
 
 
-def _to_request(table_uuid: str, at: State, parsed: Filter | None, schema: TableSchema) -> PlanRequest:
+def _to_request(info: TableInfo, at: State, parsed: Filter | None, schema: TableSchema) -> PlanRequest:
     if parsed is None:
-        return PlanRequest(table_uuid, at)
+        return PlanRequest(info.table_uuid, at)
     ids = schema.field_ids
+    predicate = parsed.to_predicate(ids)
+    # Buckets and bucket keys never change, so those of the table as it is now are right.
+    buckets = find_buckets(predicate, to_routing(schema, TableOptions(info.options)))
     if not schema.primary_key:
-        return PlanRequest(table_uuid, at, parsed.to_predicate(ids))
+        return PlanRequest(info.table_uuid, at, predicate, buckets)
     # SUBTLE: a file may be left out for its key only. Left out for another column, its rows would no longer hide the
     # older ones of their keys, which then would come back.
-    key_ids = {name: ids[name] for name in schema.primary_key}
+    predicate = parsed.to_predicate({name: ids[name] for name in schema.primary_key})
     first_key, last_key = parsed.key_bounds(schema.trimmed_key)
-    return PlanRequest(table_uuid, at, parsed.to_predicate(key_ids), first_key=first_key, last_key=last_key)
+    return PlanRequest(info.table_uuid, at, predicate, buckets, first_key=first_key, last_key=last_key)

@@ -89,8 +89,9 @@ def find_superseded(spark: SparkSession, sections: Sequence[Section], cache: Pos
     size_bytes = sum(file.row_count for section in sections for file in section.files) // 8
     if size_bytes > MAX_BITMAP_BYTES:
         raise ResourceExhausted(
-            f"Reading this at once needs {size_bytes >> 20} MiB in the driver program to tell which rows are superseded, "
-            f"more than {MAX_BITMAP_BYTES >> 20}. Read it in parts, by a filter on partition or key columns."
+            f"Reading this at once needs {size_bytes >> 20} MiB in the driver program to tell which rows are "
+            f"superseded, more than {MAX_BITMAP_BYTES >> 20}. Read it in parts, by a filter on partition or key "
+            "columns."
         )
     found = [cache.get(section) for section in sections]
     unknown = [section for section, known in zip(sections, found, strict=True) if known is None]

@@ -1,11 +1,12 @@
 """Bringing the rows of a DataFrame to their table: types first, then buckets, then order, all but odd casts in the JVM.
 
-Why no row is lost or doubled where Spark computes a stage again: a row's task is a function of its bucket key alone, so a
-map task that runs twice sends each row to the same task again, whatever order it reads its input in; and a task that
-writes without a shuffle writes the rows of its own partition. The number of arrival only decides between rows of one key.
-It is given before the shuffle, from the row's source partition and its place in it, and all rows of a key meet in one
-task, which reads each map task's output from one run of it: so every run gives one order of all rows of a key. That order
-is that of the DataFrame's partitions as long as these come in an order of their own, as with all of Spark's sources.
+Why no row is lost or doubled where Spark computes a stage again: a row's task is a function of its bucket key alone, so
+a map task that runs twice sends each row to the same task again, whatever order it reads its input in; and a task that
+writes without a shuffle writes the rows of its own partition. The number of arrival only decides between rows of one
+key. It is given before the shuffle, from the row's source partition and its place in it, and all rows of a key meet in
+one task, which reads each map task's output from one run of it: so every run gives one order of all rows of a key. That
+order is that of the DataFrame's partitions as long as these come in an order of their own, as with all of Spark's
+sources.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from lakelog.spark.tasks import RowConversion, converter
 from lakelog.spark.types import is_widening, same_values, to_spark_schema, to_spark_type
 from lakelog.storage.routing import Routing
 
-_ARRIVAL: Final = "\x01arrival"
+_ARRIVAL: Final = "arrival"
 
 
 def bring_to_types(df: DataFrame, schema: pa.Schema, static: StaticPartition | None) -> DataFrame:
-    """Returns the rows with the table's columns in their order and types; a `_row_kind` column stays, as the last one.
+    """Returns the rows with the table's columns in their order and types, under the names of `plain_name`.
 
     Where Spark's own cast keeps every value it is used; other casts go through Python tasks, which refuse a value that
     would change. It must be done before rows are hashed: an int and a bigint of the same value have different hashes.
@@ -42,6 +43,9 @@ def bring_to_types(df: DataFrame, schema: pa.Schema, static: StaticPartition | N
         schema: The table's columns, those that may be missing nullable.
         static: A partition in which all rows must lie; its columns may be missing.
 
+    Returns:
+        The table's columns, and where `df` has a column `_row_kind`, that one as the last.
+
     Raises:
         InvalidArgument: Columns or types do not fit: a line for each.
     """
@@ -49,36 +53,51 @@ def bring_to_types(df: DataFrame, schema: pa.Schema, static: StaticPartition | N
     given = to_arrow(df.drop(ROW_KIND_COLUMN) if has_kinds else df)
     missing_static = [] if static is None else [name for name in static.values if name not in given.names]
     check_schema(given, pa.schema([field for field in schema if field.name not in missing_static]))
-    kinds = [quoted(ROW_KIND_COLUMN)] if has_kinds else []
+    kinds = [_quoted(ROW_KIND_COLUMN)] if has_kinds else []
     columns = [] if missing_static else [_native(df, field) for field in schema]
     natives = [column for column in columns if column is not None]
     if len(natives) == len(schema):
-        return df.select(*natives, *kinds)
-    output = to_spark_schema(pa.schema([field.remove_metadata() for field in schema]), nullable=True)
+        return _with_plain_names(df.select(*natives, *kinds))
+    fields = [field.remove_metadata().with_name(plain_name(place)) for place, field in enumerate(schema)]
+    output = to_spark_schema(pa.schema(fields), nullable=True)
     if has_kinds:
-        output = output.add(st.StructField(ROW_KIND_COLUMN, df.schema[ROW_KIND_COLUMN].dataType))
-    return df.mapInArrow(converter(RowConversion(schema, static)), output)
+        output = output.add(st.StructField(plain_name(len(schema)), df.schema[ROW_KIND_COLUMN].dataType))
+    conversion = RowConversion(schema, static, tuple(df.columns))
+    return _with_plain_names(df.select(*[_quoted(name) for name in df.columns])).mapInArrow(
+        converter(conversion), output
+    )
 
 
 def bring_to_buckets(df: DataFrame, schema: TableSchema, routing: Routing) -> DataFrame:
     """Shuffles rows so that the number of a partition is the bucket of its rows, sorted as its run will be.
 
     Args:
-        df: Rows with the table's columns and types.
+        df: Rows as of `bring_to_types`.
         schema: The table's columns.
         routing: With buckets.
 
     Returns:
         Partitions by bucket; in each the rows by partition columns, primary key, and arrival.
     """
-    sort = [quoted(name) for name in (*schema.partition_by, *schema.trimmed_key)]
+    names = schema.arrow.names
+    sort = [plain_name(names.index(name)) for name in (*schema.partition_by, *schema.trimmed_key)]
+    bucket_key = [plain_name(names.index(name)) for name in routing.bucket_key]
     # SUBTLE: repartition with a number is left alone by adaptive execution; it neither merges nor splits partitions.
     return (
         df.withColumn(_ARRIVAL, sf.monotonically_increasing_id())
-        .repartition(routing.bucket_count, *[quoted(name) for name in routing.bucket_key])
-        .sortWithinPartitions(*sort, quoted(_ARRIVAL))
+        .repartition(routing.bucket_count, *bucket_key)
+        .sortWithinPartitions(*sort, _ARRIVAL)
         .drop(_ARRIVAL)
     )
+
+
+def plain_name(place: int) -> str:
+    """A column's name on its way to Python: mapInArrow fails for names with dots or back-quotes."""
+    return f"c{place}"
+
+
+def _with_plain_names(df: DataFrame) -> DataFrame:
+    return df.toDF(*[plain_name(place) for place in range(len(df.columns))])
 
 
 def to_arrow(df: DataFrame) -> pa.Schema:
@@ -96,7 +115,7 @@ def to_arrow(df: DataFrame) -> pa.Schema:
         ) from error
 
 
-def quoted(name: str) -> Column:
+def _quoted(name: str) -> Column:
     """A column by its exact name, whatever characters are in it."""
     return sf.col("`" + name.replace("`", "``") + "`")
 
@@ -108,5 +127,5 @@ def _native(df: DataFrame, field: pa.Field) -> Column | None:
         return sf.lit(None).cast(wanted).alias(field.name)
     given = df.schema[field.name].dataType
     if same_values(given, wanted):
-        return quoted(field.name)
-    return quoted(field.name).cast(wanted).alias(field.name) if is_widening(given, wanted) else None
+        return _quoted(field.name)
+    return _quoted(field.name).cast(wanted).alias(field.name) if is_widening(given, wanted) else None

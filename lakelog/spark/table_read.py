@@ -40,8 +40,8 @@ def read_table(
         spark: A session in which lakelog is installed.
         name: `database.table`.
         columns: Names of the columns to return, in this order; None: all.
-        filter: Spark SQL's condition on the table's columns, by which also partitions, files and row groups are left out
-            where its meaning is clear; the rows are those of `.where(filter)`.
+        filter: Spark SQL's condition on the table's columns, by which also partitions, files and row groups are left
+            out where its meaning is clear; the rows are those of `.where(filter)`.
         snapshot_id: Read the state at this snapshot.
         timestamp: Read the state at the newest snapshot committed at or before this time: a datetime with a time zone,
             or milliseconds since the epoch.
@@ -79,8 +79,8 @@ def _translate(error: AnalysisException, condition: str | None, name: str) -> Ex
     text = str(error)
     if error.getCondition() == "PATH_NOT_FOUND":
         return DataCorrupted(
-            f"A data file of {name} is missing, though the table refers to it: it was deleted by hand, or Spark does not "
-            f"see the folder where it is. {text[:300]}",
+            f"A data file of {name} is missing, though the table refers to it: it was deleted by hand, or Spark does "
+            f"not see the folder where it is. {text[:300]}",
             reason="FILE_MISSING",
         )
     if condition is None:

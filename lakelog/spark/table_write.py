@@ -23,7 +23,7 @@ from lakelog.spark.installation import installation_of
 from lakelog.spark.row_layout import bring_to_buckets, bring_to_types
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.spark.tasks import WRITTEN_SCHEMA, WriteTask, WrittenFiles, row_writer
-from lakelog.spark.write_terms import Mode, Partition, find_applied, kind_source, settle_overwrite
+from lakelog.spark.write_terms import Mode, Partition, check_progress, find_applied, kind_source, settle_overwrite
 from lakelog.storage.intake import KindSource
 from lakelog.storage.parquet_writer import plan_file_schema
 from lakelog.storage.routing import to_routing
@@ -61,8 +61,9 @@ def write(
         name: `database.table`.
         mode: "append" adds rows, or replaces those of the same key; "delete" deletes by key, and only the key's columns
             need to be there; "overwrite" replaces the table or partitions of it.
-        partition: Of an overwrite. None: the whole table. A dict of values by partition column, some columns are enough:
-            these partitions; the rows may leave the columns out. "dynamic": the partitions that the rows lie in.
+        partition: Of an overwrite. None: the whole table. A dict of values by partition column, some columns are
+            enough: these partitions; the rows may leave the columns out. "dynamic": the partitions that the rows lie
+            in.
         writer: With `identifier`: the commit is applied once for them, whoever repeats it (SEMANTICS.md 7.1).
         identifier: See `writer`.
         previous_identifier: Refuse the commit where the writer's last one was another; -1: where it was not its first.
@@ -97,6 +98,7 @@ def write(
     info = metastore.get_table(parse_table_name(name))
     overwrite = settle_overwrite(mode, partition, info, given)
     _check_streaming(df)
+    check_progress(metastore, info, terms)
     applied = find_applied(metastore, info, terms)
     if applied is not None:
         return applied
@@ -125,7 +127,18 @@ def _run(
     static = None if overwrite is None else overwrite.static
     columns = info.schema.arrow if source is KindSource.INSERTS else plan_file_schema(info.schema, with_row_kind=False)
     by_bucket = routing.bucket_count > 0
-    task = WriteTask(str(info.name), info.location, info.schema, options, attempt.attempt_id, source, by_bucket, static)
+    names = (*info.schema.arrow.names, *([ROW_KIND_COLUMN] if ROW_KIND_COLUMN in df.columns else []))
+    task = WriteTask(
+        str(info.name),
+        info.location,
+        info.schema,
+        options,
+        attempt.attempt_id,
+        source,
+        by_bucket,
+        static,
+        names,
+    )
     with lakelog_errors(), _large_batches(spark):
         rows = bring_to_types(df, columns, static)
         if by_bucket:

@@ -1,7 +1,7 @@
 """Errors on their way from a task to the driver program: through text, since Spark hands on nothing else.
 
-A task raises `TaskFailed`, whose text is what the user needs to read, followed by one line from which `find_lakelog_error`
-makes the same error again, of the same kind, in the driver program.
+A task raises `TaskFailed`, whose text is what the user needs to read, followed by one line from which
+`find_lakelog_error` makes the same error again, of the same kind, in the driver program.
 """
 
 from __future__ import annotations

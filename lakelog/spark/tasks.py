@@ -1,7 +1,7 @@
 """What runs in Spark's Python workers on executors: finding superseded positions, casting rows, writing files.
 
-Tasks touch files only, never the metastore. They may run twice, at once, or after their driver died: so file names carry
-the task attempt, what a task returns names its files, and a task that fails deletes its own.
+Tasks touch files only, never the metastore. They may run twice, at once, or after their driver died: so file names
+carry the task attempt, what a task returns names its files, and a task that fails deletes its own.
 """
 
 from __future__ import annotations
@@ -80,24 +80,28 @@ class RowConversion:
     Args:
         schema: The columns to make, with canonical types.
         static: A partition that all rows must lie in; columns that the rows lack are filled in. None: any.
+        names: The rows' columns, which come under other names.
     """
 
     schema: pa.Schema
     static: StaticPartition | None
+    names: tuple[str, ...]
 
 
 def converter(conversion: RowConversion) -> BatchFunction:
-    """A function for `mapInArrow` that brings rows to the table's columns; a `_row_kind` column passes through."""
+    """A function for `mapInArrow` that brings rows to the table's columns; a `_row_kind` column becomes the last."""
 
     def convert(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with told_to_driver():
             for batch in batches:
+                batch = batch.rename_columns(list(conversion.names))
                 kinds = batch.column(ROW_KIND_COLUMN) if ROW_KIND_COLUMN in batch.schema.names else None
                 rows = batch if kinds is None else batch.drop_columns([ROW_KIND_COLUMN])
                 if conversion.static is not None:
                     rows = conversion.static.fill_in(rows)
-                rows = cast_batch(rows, conversion.schema)
-                yield rows if kinds is None else rows.append_column(ROW_KIND_COLUMN, kinds)
+                columns = list(cast_batch(rows, conversion.schema).columns)
+                columns += [] if kinds is None else [kinds]
+                yield pa.RecordBatch.from_arrays(columns, names=[f"c{place}" for place in range(len(columns))])
 
     return convert
 
@@ -115,6 +119,7 @@ class WriteTask:
         source: Where the rows' kinds come from.
         by_bucket: Whether the number of a task's partition is the bucket of all of its rows.
         static: A partition that all rows must lie in; None: any.
+        names: The rows' columns, where they come under other names; None: under their own.
     """
 
     table_name: str
@@ -125,6 +130,7 @@ class WriteTask:
     source: KindSource
     by_bucket: bool
     static: StaticPartition | None = None
+    names: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -164,7 +170,8 @@ def write_rows(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> WrittenFil
     )
     try:
         for batch in batches:
-            rows = batch if task.static is None else task.static.fill_in(batch)
+            rows = batch if task.names is None else batch.rename_columns(list(task.names))
+            rows = rows if task.static is None else task.static.fill_in(rows)
             table, kinds = intake.take(rows, task.source)
             if table.num_rows:
                 writer.write(table, kinds)

@@ -62,7 +62,7 @@ def to_spark_type(data_type: pa.DataType, *, nullable: bool = False) -> st.DataT
 
 
 def is_widening(given: st.DataType, wanted: st.DataType) -> bool:
-    """Whether Spark's own cast between two single-valued types keeps every value, so that nothing need be checked. Pure."""
+    """Whether Spark's own cast between two single-valued types keeps every value, so that nothing need be checked."""
     if isinstance(given, _WHOLE):
         if isinstance(wanted, _WHOLE):
             return _WHOLE.index(type(given)) < _WHOLE.index(type(wanted))
@@ -77,7 +77,7 @@ def is_widening(given: st.DataType, wanted: st.DataType) -> bool:
 
 def same_values(given: st.DataType, wanted: st.DataType) -> bool:
     """Whether two types hold the same values in the same form, whatever they say of NULL. Pure."""
-    return _without_nullability(given.jsonValue()) == _without_nullability(wanted.jsonValue())
+    return bool(_without_nullability(given.jsonValue()) == _without_nullability(wanted.jsonValue()))
 
 
 def _to_field(field: pa.Field, nullable: bool) -> st.StructField:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from lakelog.client.metastore import Metastore
-from lakelog.errors import InvalidArgument
+from lakelog.errors import CommitConflict, InvalidArgument
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.table import TableInfo
 from lakelog.options.call_options import DYNAMIC_PARTITION_OVERWRITE
@@ -16,6 +16,9 @@ from lakelog.overwrite import to_static_partition
 from lakelog.results import WriteResult
 from lakelog.spark.commit import CommitTerms, Overwrite
 from lakelog.storage.intake import KindSource
+
+QUERY_ID_PROPERTY: Final = "spark.query-id"
+"""A property of each snapshot that a stream makes: the id in its checkpoint."""
 
 Mode = Literal["append", "delete", "overwrite"]
 Partition = Mapping[str, Any] | Literal["dynamic"] | None
@@ -36,8 +39,8 @@ def settle_overwrite(mode: str, partition: Partition, info: TableInfo, options: 
             )
         if mode == "delete" and not info.schema.primary_key:
             raise InvalidArgument(
-                f"Table {info.name} is an append table without a primary key, so the rows to delete cannot be found. Use "
-                "mode='overwrite' to replace partitions.",
+                f"Table {info.name} is an append table without a primary key, so the rows to delete cannot be found. "
+                "Use mode='overwrite' to replace partitions.",
                 metadata={"table": str(info.name)},
             )
         return None
@@ -53,8 +56,8 @@ def settle_overwrite(mode: str, partition: Partition, info: TableInfo, options: 
             )
         if not info.schema.partition_by:
             raise InvalidArgument(
-                f"Table {info.name} has no partitions, so 'dynamic' would replace nothing or everything. Leave partition "
-                "out to replace the whole table.",
+                f"Table {info.name} has no partitions, so 'dynamic' would replace nothing or everything. Leave "
+                "partition out to replace the whole table.",
                 metadata={"field": "partition"},
             )
         return Overwrite(dynamic=True)
@@ -72,6 +75,28 @@ def find_applied(metastore: Metastore, info: TableInfo, terms: CommitTerms) -> W
     if progress.last_identifier is None or progress.last_identifier != terms.identifier:
         return None
     return WriteResult(progress.snapshot_id, True)
+
+
+def check_progress(metastore: Metastore, info: TableInfo, terms: CommitTerms) -> None:
+    """Refuses a batch whose number was committed under the same name by a stream with another checkpoint.
+
+    Raises:
+        CommitConflict: It was; the rows of the batch would be taken for committed ones and be lost.
+    """
+    own = terms.properties.get(QUERY_ID_PROPERTY)
+    if own is None or terms.writer is None or terms.identifier is None:
+        return
+    progress = metastore.get_writer_progress(terms.writer, info.table_uuid)
+    other = progress.properties.get(QUERY_ID_PROPERTY)
+    if progress.last_identifier is None or other is None or other == own or progress.last_identifier < terms.identifier:
+        return
+    raise CommitConflict(
+        f"Batch {terms.identifier} of writer '{terms.writer}' comes from another checkpoint than the batches up to "
+        f"{progress.last_identifier} that this writer has committed to {info.name}: it would be taken for a "
+        "repetition, and its rows would be lost. Use the old checkpoint, or another commit-user.",
+        reason="OTHER_CHECKPOINT",
+        metadata={"table": str(info.name), "writer": terms.writer, "retry": "never"},
+    )
 
 
 def kind_source(mode: str, info: TableInfo, columns: Sequence[str]) -> KindSource:

@@ -116,6 +116,7 @@ class DataFileWriter:
                 compression=encoding.compression,
                 compression_level=_COMPRESSION_LEVELS.get(encoding.compression),
                 use_dictionary=list(encoding.dictionary_columns),
+                write_statistics=_paths_with_statistics(schema),
                 version="2.6",
                 data_page_version="1.0",
                 # Pages are cut by size; a row limit of 20,000, the default, costs a fifth of the speed.
@@ -150,6 +151,21 @@ class DataFileWriter:
         # SUBTLE: pyarrow's writer writes a footer when it is collected, into a sink that is closed by then.
         self._parquet.is_open = False
         self._object.abort()
+
+
+def _paths_with_statistics(schema: pa.Schema) -> list[str]:
+    """Every column but those of floats, whose statistics in Parquet say nothing of NaN.
+
+    A reader that prunes by them, as Arrow's and Spark's do, would leave out a row group of {5.0, NaN} for `x > 6`,
+    though NaN is above all numbers here. The metastore's own statistics know NaN.
+    """
+    empty = schema.empty_table()
+    return [
+        path
+        for field, column in zip(schema, empty.columns, strict=True)
+        for path, leaf in _leaves(field.name, column.combine_chunks())
+        if not pt.is_floating(leaf.type)
+    ]
 
 
 def _leaves(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:

@@ -94,6 +94,12 @@ class SupersededCache:
                 self._found.move_to_end(key)
             return found
 
+    def clear(self) -> None:
+        """Forgets everything."""
+        with self._lock:
+            self._found.clear()
+            self._held_bytes = 0
+
     def put(self, key: object, found: tuple[Positions | None, ...]) -> None:
         """Keeps what was found, unless it is larger than the whole cache."""
         size_bytes = _size_bytes(found)

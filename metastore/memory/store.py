@@ -7,7 +7,7 @@ holds here; what only happens when transactions overlap is Postgres's to show. N
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 from lakelog.clock import Clock
@@ -53,7 +53,7 @@ class MemoryStore:
         for queue in self._listeners:
             queue.put_nowait(frozenset(table_uuids))
 
-    async def listen(self) -> AsyncIterator[frozenset[str]]:
+    async def listen(self) -> AsyncGenerator[frozenset[str]]:
         """What metastores on this store announce, until closed."""
         queue: asyncio.Queue[frozenset[str] | None] = asyncio.Queue()
         self._listeners.add(queue)

@@ -145,10 +145,12 @@ class ConnectionPool:
     def discard(self, connection: Connection, *, lost: bool) -> None:
         """Takes a connection back that is of no use; one that was lost tells that the idle ones are as well."""
         # SUBTLE: finish() ends it at once; close() of a connection in pipeline mode would wait for the server.
-        connection.pgconn.finish()
+        given_up = [connection]
         if lost:
-            while self._idle:
-                self._idle.pop().pgconn.finish()
+            given_up += self._idle
+            self._idle.clear()
+        for connection in given_up:
+            connection.pgconn.finish()
         self._free.release()
 
     async def close(self) -> None:

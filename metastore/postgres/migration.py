@@ -14,6 +14,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
 from lakelog.errors import InvalidArgument, Unavailable
@@ -72,11 +73,7 @@ def check_current(url: str) -> None:
 def _connect(url: str) -> Iterator[Connection]:
     try:
         # libpq reads the URL, so that it means the same here as for the service.
-        engine = create_engine(
-            "postgresql+psycopg://", creator=lambda: psycopg.connect(libpq_url(url)), poolclass=NullPool
-        )
-        with engine.connect() as connection:
-            yield connection
+        opened = psycopg.connect(libpq_url(url))
     except psycopg.OperationalError as error:
         raise Unavailable(
             f"The database cannot be reached: {' '.join(str(error).split())}", reason="DATABASE_UNREACHABLE"
@@ -86,6 +83,15 @@ def _connect(url: str) -> Iterator[Connection]:
             f"The database URL is not one: {error}. Give one like postgresql://user@host:5432/name.",
             metadata={"field": "database_url"},
         ) from error
+    with opened:
+        engine = create_engine("postgresql+psycopg://", creator=lambda: opened, poolclass=NullPool)
+        try:
+            with engine.connect() as connection:
+                yield connection
+        except OperationalError as error:
+            raise Unavailable(
+                f"The database was lost: {' '.join(str(error.orig).split())}", reason="DATABASE_UNREACHABLE"
+            ) from error
 
 
 def differences(url: str) -> list[str]:

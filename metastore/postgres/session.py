@@ -20,10 +20,12 @@ class Statement:
 
     sql: str
     parameters: Sequence[Any] = ()
+    prepare: bool = True
 
 
-_BEGIN: Final = Statement("BEGIN")
-_COMMIT: Final = Statement("COMMIT")
+# Nothing is gained by preparing these.
+_BEGIN: Final = Statement("BEGIN", prepare=False)
+_COMMIT: Final = Statement("COMMIT", prepare=False)
 
 
 class Session:
@@ -83,6 +85,6 @@ class Session:
         async with self._connection.pipeline():
             for statement in statements:
                 cursor = self._connection.cursor()
-                await cursor.execute(statement.sql, statement.parameters or None)
+                await cursor.execute(statement.sql, statement.parameters or None, prepare=statement.prepare)
                 cursors.append(cursor)
         return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]

@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 import uuid
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Final, Literal
 
@@ -113,7 +113,7 @@ class PostgresStore:
                 payload = json.dumps([self._name, *tables[first : first + _MAX_ANNOUNCED]])
                 await transaction.notify(CHANNEL, payload)
 
-    async def listen(self) -> AsyncIterator[frozenset[str]]:
+    async def listen(self) -> AsyncGenerator[frozenset[str]]:
         """What other metastores announce, until closed; an empty set after each new connection."""
         while not self._closing.is_set():
             connection = await connect(self._url)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -55,32 +55,39 @@ class CommitStream:
             Unavailable: The server ends; all commits that were read are answered.
         """
         reading = asyncio.create_task(self._read(context), name="commit stream reader")
+        ending = asyncio.create_task(self._end_when_drained(reading), name="commit stream end")
         try:
             while (answer := await self._answers.get()) is not None:
                 await context.write(await asyncio.shield(answer))
-            await reading
+            await asyncio.gather(reading, return_exceptions=True)
         finally:
             # The commits themselves go on: only whoever would have been told is gone.
+            ending.cancel()
             reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
+            await asyncio.gather(ending, reading, return_exceptions=True)
         if self._draining.is_set():
             raise draining()
+        reading.result()
+
+    async def _end_when_drained(self, reading: asyncio.Task[None]) -> None:
+        await self._draining.wait()
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        await self._answers.put(None)
 
     async def _read(self, context: Context) -> None:
-        drained = asyncio.ensure_future(self._draining.wait())
-        failure: Exception | None = None
         try:
-            async for request in _until(drained, context):
+            while (request := await context.read()) is not grpc.aio.EOF:
+                if isinstance(request, InvalidArgument):
+                    # Bytes that were no message; nothing behind them can be trusted.
+                    raise request
                 answer = asyncio.create_task(self._commit(request), name="commit")
                 await self._answers.put(answer)
-        except Exception as error:
-            failure = error
-        finally:
-            drained.cancel()
-        # Also when reading failed, so that what was read is still answered; not when cancelled: no one takes it then.
+        except Exception:
+            # What was read is still answered.
+            await self._answers.put(None)
+            raise
         await self._answers.put(None)
-        if failure is not None:
-            raise failure
 
     async def _commit(self, request: snapshots_pb2.CommitStreamRequest) -> snapshots_pb2.CommitStreamResponse:
         began_s = time.perf_counter()
@@ -113,21 +120,3 @@ class CommitStream:
         if isinstance(error, InternalError):
             return InternalError(message, metadata={"error_id": error_id})
         return OutcomeUnknown(message, reason="INTERNAL", metadata={"error_id": error_id})
-
-
-async def _until(ended: asyncio.Future[Any], context: Context) -> AsyncIterator[snapshots_pb2.CommitStreamRequest]:
-    """The client's messages, until it ends or `ended` is done."""
-    while True:
-        reading = asyncio.ensure_future(context.read())
-        try:
-            await asyncio.wait({reading, ended}, return_when=asyncio.FIRST_COMPLETED)
-            if not reading.done() or reading.cancelled():
-                return
-            message = reading.result()
-        finally:
-            reading.cancel()
-        if message is grpc.aio.EOF:
-            return
-        if isinstance(message, InvalidArgument):  # Bytes that were no message; nothing behind them can be trusted.
-            raise message
-        yield message

@@ -63,7 +63,7 @@ class SparkDriver(SdkDriver):
         arguments: dict[str, Any] = dict(step.arguments)
         if step.call == "overwrite":
             arguments["partition"] = step.partition
-        mode = {"append": "append", "upsert": "append", "write": "append"}.get(step.call, step.call)
+        mode: Any = {"append": "append", "upsert": "append", "write": "append"}.get(step.call, step.call)
         result = lakelog.spark.write(frame, name, mode=mode, **arguments)
         return Outcome(result.snapshot_id, result.already_applied)
 

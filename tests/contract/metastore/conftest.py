@@ -14,6 +14,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from lakelog.client.grpc_metastore import GrpcMetastore
 from lakelog.client.metastore import Metastore
 from lakelog.clock import SystemClock
 from lakelog.embedded.postgres import EmbeddedPostgres
@@ -22,6 +23,7 @@ from metastore.memory import MemoryStore
 from metastore.postgres import PostgresStore, migrate
 from metastore.service import MetastoreService
 from metastore.store import Store
+from tests.contract.metastore.serving import serving
 
 WAREHOUSE = "file:///warehouse"
 
@@ -91,9 +93,23 @@ def open_postgres(request: pytest.FixtureRequest) -> Iterator[Metastore]:
         metastore.close()
 
 
+@contextmanager
+def open_grpc(request: pytest.FixtureRequest) -> Iterator[Metastore]:
+    """A client over the wire to a server over Postgres: all of the product but its process."""
+    url = request.getfixturevalue("postgres_url")
+    migrate(url)
+    with serving(url) as target:
+        metastore = GrpcMetastore(target)
+        try:
+            yield metastore
+        finally:
+            metastore.close()
+
+
 FACTORIES: dict[str, Callable[[pytest.FixtureRequest], AbstractContextManager[Metastore]]] = {
     "memory": open_memory,
     "postgres": open_postgres,
+    "grpc": open_grpc,
 }
 
 

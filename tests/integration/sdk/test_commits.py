@@ -81,7 +81,7 @@ def gate(metastore: InProcessMetastore) -> FaultyMetastore:
 
 @pytest.fixture
 def catalog(gate: FaultyMetastore, stores: FaultyStores) -> Catalog:
-    catalog = Catalog(gate, stores)  # type: ignore[arg-type]
+    catalog = Catalog(gate, stores)
     catalog.create_database("shop")
     return catalog
 
@@ -373,52 +373,3 @@ def test_many_threads_share_a_table(table: Table) -> None:
     assert failures == []
     assert table.scan().count() == 20
     assert table.snapshots().column("id").to_pylist() == list(range(1, 21))
-
-
-# Memory
-
-
-def test_writing_and_reading_need_memory_that_does_not_follow_the_data(catalog: Catalog) -> None:
-    options = {"write-buffer-size": "8 mb"}
-    keyed = catalog.create_table("shop.keyed", KEYED, primary_key=["id"], options=options | {"bucket": "2"})
-    plain = catalog.create_table("shop.plain", KEYED, options=options)
-    batches, length = 120, 10_000
-
-    def source() -> Iterator[pa.RecordBatch]:
-        random = np.random.default_rng(0)
-        for number in range(batches):
-            ids = random.permutation(length) + number * length
-            yield pa.record_batch({"id": ids, "v": pa.array([f"some text of row {n}, to be stored" for n in ids])})
-
-    total = 48 * batches * length
-    for write in (keyed.upsert, plain.append):
-        peak = _peak_during(lambda write=write: write(source()))  # type: ignore[misc]
-        assert peak < total, f"{peak} bytes for {total}"
-    for table in (keyed, plain):
-        before = pa.total_allocated_bytes()
-        seen, peak = 0, 0
-        for batch in table.scan().to_batches():
-            seen += batch.num_rows
-            peak = max(peak, pa.total_allocated_bytes() - before)
-        assert seen == batches * length
-        assert peak < total, f"{peak} bytes for {total}"
-
-
-def _peak_during(work: Callable[[], Any]) -> int:
-    """The most Arrow memory that was held at once while `work` ran, sampled every millisecond."""
-    before = pa.total_allocated_bytes()
-    done = threading.Event()
-    peak = [0]
-
-    def watch() -> None:
-        while not done.wait(0.001):
-            peak[0] = max(peak[0], pa.total_allocated_bytes() - before)
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        work()
-    finally:
-        done.set()
-        watcher.join()
-    return peak[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
 import pickle
@@ -17,7 +18,7 @@ import pytest
 from lakelog.client.grpc_metastore import GrpcMetastore
 from lakelog.client.metastore import WatchPosition
 from lakelog.client.retry import NOT_CONNECTED, Deadlines, RetryPolicy
-from lakelog.errors import Effect, InvalidArgument, Unavailable
+from lakelog.errors import Effect, InvalidArgument, LakelogError, OutcomeUnknown, Unavailable
 from lakelog.format.commit import Change, CommitRequest
 from lakelog.format.snapshot import SnapshotKind
 from lakelog.format.table import TableName
@@ -114,6 +115,29 @@ def test_a_closed_client_says_so(start_server: Start, connect: Connect) -> None:
     client.close()
     with pytest.raises(InvalidArgument, match="is closed"):
         client.list_databases()
+
+
+def test_closing_while_a_mutation_runs_leaves_it_unknown(start_server: Start, connect: Connect) -> None:
+    async def sleep() -> None:
+        await asyncio.sleep(0.5)
+
+    use_cases = ScriptedUseCases(before={"create_database": sleep})
+    client = connect(start_server(use_cases).target)
+    caught: list[Exception] = []
+
+    def create() -> None:
+        try:
+            client.create_database("x")
+        except LakelogError as error:
+            caught.append(error)
+
+    caller = threading.Thread(target=create)
+    caller.start()
+    while "create_database" not in use_cases.calls:
+        time.sleep(0.01)
+    client.close()
+    caller.join(5)
+    assert [type(error) for error in caught] == [OutcomeUnknown]
 
 
 def test_threads_share_a_client(start_server: Start, connect: Connect) -> None:

@@ -353,7 +353,7 @@ def test_a_slow_watcher_comes_back_but_not_for_ever(start_server: Start, connect
 
 
 def test_a_watch_needs_a_table(start_server: Start, connect: Connect) -> None:
-    with pytest.raises(InvalidArgument, match="positions is empty"):
+    with pytest.raises(InvalidArgument, match=r"positions is empty\. Name 1 to 1000"):
         connect(start_server().target).watch([])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from lakelog import errors
-from lakelog.client.retry import NOT_CONNECTED, Deadlines, RetryPolicy, call_repeatedly
+from lakelog.client.retry import CLOSED, NOT_CONNECTED, Deadlines, RetryPolicy, call_repeatedly
 
 
 class VirtualClock:
@@ -132,6 +132,14 @@ def test_a_name_that_is_taken_may_be_our_own_doing() -> None:
         repeat(Script(errors.OutcomeUnknown("lost."), errors.AlreadyExists("taken")), no_proof=(errors.AlreadyExists,))
     with pytest.raises(errors.AlreadyExists):
         repeat(Script(errors.AlreadyExists("taken")), no_proof=(errors.AlreadyExists,))
+
+
+def test_closing_the_client_meanwhile_settles_nothing() -> None:
+    closed = errors.InvalidArgument("closed", reason=CLOSED)
+    with pytest.raises(errors.OutcomeUnknown, match="closed"):
+        repeat(Script(errors.OutcomeUnknown("lost."), closed))
+    with pytest.raises(errors.InvalidArgument):
+        repeat(Script(closed))
 
 
 def test_a_defect_is_not_met_again() -> None:

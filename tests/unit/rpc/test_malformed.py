@@ -48,19 +48,19 @@ def test_a_change_that_says_too_little(change: dict[str, object], words: list[st
 @pytest.mark.parametrize(
     ("request_", "field"),
     [
-        (CommitRequest("w", 2**63, (CHANGE,)), "CommitRequest.identifier"),
-        (CommitRequest("w\ud800", 1, (CHANGE,)), "CommitRequest.writer"),
-        (CommitRequest("w", 1, (dataclasses.replace(CHANGE, schema_id=2**31),)), "Change.schema_id"),
+        (CommitRequest("w", 2**63, (CHANGE,)), "identifier"),
+        (CommitRequest("w\ud800", 1, (CHANGE,)), "writer"),
+        (CommitRequest("w", 1, (dataclasses.replace(CHANGE, schema_id=2**31),)), "schema_id"),
         (CommitRequest("w", 1, (dataclasses.replace(CHANGE, add_files=(dataclasses.replace(FILE, bucket=2**40),)),)),
-         "DataFile.bucket"),
+         "bucket"),
         (CommitRequest("w", 1, (dataclasses.replace(CHANGE, add_files=(
             dataclasses.replace(FILE, statistics=(ColumnStatistics(1, 2**70, None, None),)),)),)),
-         "ColumnStatistics.null_count"),
-        (CommitRequest("w", 1, (dataclasses.replace(CHANGE, remove=RemoveFiles((-(2**64),))),)), "FileIds.file_ids"),
+         "null_count"),
+        (CommitRequest("w", 1, (dataclasses.replace(CHANGE, remove=RemoveFiles((-(2**64),))),)), "file_ids"),
     ],
 )  # fmt: skip
 def test_a_value_that_does_not_fit_its_wire_type_is_named(request_: CommitRequest, field: str) -> None:
-    with pytest.raises(InvalidArgument, match=field) as caught:
+    with pytest.raises(InvalidArgument, match=rf"^{field} cannot be .*(whole numbers from -|surrogates)") as caught:
         to_proto_commit_request(request_)
     assert caught.value.metadata["field"] == field
 

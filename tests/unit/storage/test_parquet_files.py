@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
@@ -106,6 +107,25 @@ def test_files_hold_no_encoding_that_other_readers_lack() -> None:
     assert {encoding for c in columns for encoding in c.encodings} <= {"PLAIN", "RLE", "RLE_DICTIONARY"}
     assert {c.compression for c in columns} == {"ZSTD"}
     assert metadata.schema.column(6).physical_type == "INT32"
+
+
+def test_files_tell_no_bounds_of_floats_since_they_would_leave_out_nan() -> None:
+    schema = table_schema(ALL_TYPES)
+    store = MemoryStore()
+    write_data_file(store, PATH, schema, pa.table(ROWS, schema=schema.arrow))
+    metadata = pq.ParquetFile(store.open_input(PATH)).metadata
+    columns = [metadata.row_group(0).column(place) for place in range(metadata.num_columns)]
+    bare = {c.path_in_schema for c in columns if c.statistics is None or not c.statistics.has_min_max}
+    assert bare == {"f32", "f64", "map.key_value.value.list.element"}
+
+
+def test_other_readers_do_not_lose_nan() -> None:
+    schema = table_schema(pa.schema([("x", pa.float64())]))
+    store = MemoryStore()
+    write_data_file(store, PATH, schema, pa.table({"x": [5.0, math.nan]}, schema=schema.arrow))
+    greater_or_nan = (ds.field("x") > 6) | ds.field("x").is_nan()
+    rows = pq.read_table(pa.BufferReader(read_bytes(store, PATH)), filters=greater_or_nan)
+    assert rows.num_rows == 1
 
 
 def test_only_columns_that_repeat_get_a_dictionary() -> None:

@@ -21,6 +21,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from lakelog.format import prune
 from lakelog.format.filter import parse_filter
 from lakelog.format.keys import encode_rows, encode_values
 from lakelog.format.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
@@ -324,6 +325,15 @@ ROWS = many_rows(7, 100)
 TABLE = pa.Table.from_pylist(ROWS, SCHEMA)
 FILES = [many_rows(seed, 1 + seed % 4) for seed in range(60)]
 BOUNDS = [bounds_of(file_rows) for file_rows in FILES]
+ROW_COUNTS = pa.array([len(file_rows) for file_rows in FILES], pa.int64())
+COLUMN_BOUNDS = {
+    field_id: prune.ColumnBounds(
+        pa.array([bounds[field_id][1] for bounds in BOUNDS], pa.binary()),
+        pa.array([bounds[field_id][2] for bounds in BOUNDS], pa.binary()),
+        pa.array([bounds[field_id][0] for bounds in BOUNDS], pa.int64()),
+    )
+    for field_id in FIELD_IDS.values()
+}
 KEY_ROWS = [
     {**dict.fromkeys(SCHEMA.names), "k": k, "s": s, "d": d}
     for k in (-4, 0, 1, 2, 3)
@@ -361,9 +371,11 @@ def test_pruning_loses_no_row(condition: Condition) -> None:
     predicate = parse_filter(condition.sql, SCHEMA).to_predicate(FIELD_IDS)
     assume(predicate is not None)
     assert predicate is not None
-    for file_rows, bounds in zip(FILES, BOUNDS, strict=True):
-        if not may_match(predicate, bounds, len(file_rows)):
-            assert not any(condition.says(row) for row in file_rows), file_rows
+    kept = prune.may_match(predicate, COLUMN_BOUNDS, ROW_COUNTS)
+    for file_rows, bounds, may in zip(FILES, BOUNDS, kept, strict=True):
+        if any(condition.says(row) for row in file_rows):
+            assert may, file_rows
+            assert may_match(predicate, bounds, len(file_rows)), file_rows
 
 
 @settings(max_examples=200, deadline=None)

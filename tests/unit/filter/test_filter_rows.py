@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import pickle
+import subprocess
+import sys
 from decimal import Decimal
 
 import pyarrow as pa
@@ -104,6 +106,8 @@ def ids(sql: str) -> list[int]:
         ("id = 2L OR id = 3S OR id = 4Y", [2, 3, 4]),
         # Three-valued logic.
         ("i = NULL", []),
+        ("abs(NULL) = i OR -NULL = i OR i = 1", [1]),
+        ("lower(NULL) IS NULL AND i = 1", [1]),
         ("NOT (i = NULL)", []),
         ("i <=> NULL", [3]),
         ("NULL <=> NULL AND id = 1", [1]),
@@ -300,3 +304,9 @@ def test_deep_nesting_within_the_limit_is_evaluated() -> None:
     assert ids("id = 1" + " OR (i = 5 AND (flag" * 45 + "))" * 45) == [1]
     # What a program makes that joins conditions one by one.
     assert ids("(" * 150 + "id = 1" + " AND i < 100)" * 150) == [1]
+
+
+def test_importing_filters_brings_in_no_large_library() -> None:
+    code = "import sys, lakelog.format.filter; print([m for m in ('pandas', 'sqlglot', 'duckdb') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.filter import parse_filter
@@ -130,3 +132,82 @@ def test_what_is_too_large_is_refused(sql: str, part: str) -> None:
 def test_a_filter_is_a_text() -> None:
     with pytest.raises(InvalidArgument, match=r"given as text.*not a int"):
         parse_filter(5, SCHEMA)  # type: ignore[arg-type]
+
+
+_WORDS = st.sampled_from(
+    [
+        "id",
+        "name",
+        "x",
+        "d",
+        "flag",
+        "price",
+        "inner",
+        "items",
+        ".",
+        "(",
+        ")",
+        ",",
+        "=",
+        "<>",
+        "<",
+        "<=>",
+        "+",
+        "-",
+        "*",
+        "/",
+        "%",
+        "DIV",
+        "AND",
+        "OR",
+        "NOT",
+        "IN",
+        "IS",
+        "NULL",
+        "LIKE",
+        "BETWEEN",
+        "ESCAPE",
+        "DISTINCT",
+        "FROM",
+        "TRUE",
+        "1",
+        "-2.5",
+        "1e3",
+        "7L",
+        "'a'",
+        "'2020-01-01'",
+        "X'00'",
+        "DATE",
+        "CAST",
+        "(",
+        "AS",
+        "INT",
+        ")",
+        "lower",
+        "(",
+        "abs",
+        "(",
+        "coalesce",
+        "(",
+        "`",
+        ";",
+        "$",
+        ":",
+        "\\",
+        "'",
+        "--",
+        "/*",
+    ]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(_WORDS, max_size=14).map(" ".join) | st.text(max_size=30))
+def test_whatever_is_written_is_a_filter_or_an_invalid_argument(sql: str) -> None:
+    try:
+        condition = parse_filter(sql, SCHEMA)
+    except InvalidArgument as error:
+        assert error.message.endswith(".")  # noqa: PT017
+    else:
+        condition.to_predicate({"id": 1, "name": 2})
+        assert SCHEMA.empty_table().filter(condition.to_arrow()).num_rows == 0

@@ -1,0 +1,96 @@
+"""A year of flights as it would have come in: day by day, each flight first scheduled, then departed, then done.
+
+The file of a day holds the schedule of the next day, and what happened to the flights of the day itself. So most
+flights are in two files and three rows, and what counts is the last of them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+KEY: Final = ("flight_date", "carrier", "flight", "origin")
+SCHEMA: Final = pa.schema(
+    [
+        pa.field("flight_date", pa.date32(), nullable=False),
+        pa.field("carrier", pa.string(), nullable=False),
+        pa.field("flight", pa.int32(), nullable=False),
+        pa.field("origin", pa.string(), nullable=False),
+        pa.field("dest", pa.string()),
+        pa.field("tailnum", pa.string()),
+        pa.field("distance", pa.int32()),
+        pa.field("sched_dep_time", pa.int32()),
+        pa.field("status", pa.string()),
+        pa.field("stage", pa.int8()),
+        pa.field("dep_delay", pa.int32()),
+        pa.field("arr_delay", pa.int32()),
+        pa.field("air_time", pa.int32()),
+    ]
+)
+"""`stage` is the sequence field: 0 scheduled, 1 departed, 2 done. `status` says the same in words."""
+
+_KNOWN_AFTER: Final = {"dep_delay": 1, "arr_delay": 2, "air_time": 2}
+_STATUS: Final = ("scheduled", "departed", "arrived")
+
+
+def write_event_files(flights: pa.Table, folder: Path) -> list[Path]:
+    """Writes one Parquet file a day, named by the day, and returns them in order."""
+    folder.mkdir(parents=True)
+    files = []
+    for day, events in make_events(flights):
+        file = folder / f"{day.isoformat()}.parquet"
+        pq.write_table(events, file, compression="zstd")
+        files.append(file)
+    return files
+
+
+def make_events(flights: pa.Table) -> Iterator[tuple[dt.date, pa.Table]]:
+    """The events of each day, from the day before the first to the last; columns of `SCHEMA`."""
+    flights = flights.sort_by("flight_date")
+    days = flights.column("flight_date").cast(pa.int32()).to_numpy()
+    distinct, starts = np.unique(days, return_index=True)
+    ends = np.append(starts[1:], len(days))
+    slices = {int(day): flights.slice(s, e - s) for day, s, e in zip(distinct, starts, ends, strict=True)}
+    for day in range(int(distinct[0]) - 1, int(distinct[-1]) + 1):
+        parts = []
+        if day in slices:
+            parts += [_at_stage(_departed(slices[day]), 1), _at_stage(slices[day], 2)]
+        if day + 1 in slices:
+            parts.append(_at_stage(slices[day + 1], 0))
+        yield dt.date(1970, 1, 1) + dt.timedelta(days=day), pa.concat_tables(parts)
+
+
+def _departed(flights: pa.Table) -> pa.Table:
+    return flights.filter(pc.is_valid(flights.column("dep_time")))
+
+
+def _at_stage(flights: pa.Table, stage: int) -> pa.Table:
+    """The flights with what is known of them at a stage."""
+    count = flights.num_rows
+    status: pa.Array | pa.ChunkedArray = pa.repeat(_STATUS[stage], count)
+    if stage == 2:
+        # Without an arrival time a flight that departed was diverted; one that did not was cancelled.
+        status = pc.case_when(
+            pc.make_struct(pc.is_valid(flights.column("arr_delay")), pc.is_valid(flights.column("dep_time"))),
+            "arrived",
+            "diverted",
+            "cancelled",
+        )
+    columns: dict[str, object] = {}
+    for field in SCHEMA:
+        if field.name == "status":
+            columns[field.name] = status
+        elif field.name == "stage":
+            columns[field.name] = pa.repeat(pa.scalar(stage, pa.int8()), count)
+        elif _KNOWN_AFTER.get(field.name, 0) > stage:
+            columns[field.name] = pa.nulls(count, field.type)
+        else:
+            columns[field.name] = flights.column(field.name).cast(field.type)
+    return pa.table(columns, schema=SCHEMA)

@@ -1,0 +1,205 @@
+"""What the demo does, step by step, each with what it shows. Ends with a comparison that fails loudly."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+import lakelog
+from lakelog.demo import events, package_data
+from lakelog.demo.expected import Totals, expected_totals, totals_of
+from lakelog.errors import DataCorrupted, Unavailable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from lakelog.catalog import Catalog
+    from lakelog.embedded.stack import EmbeddedStack
+    from lakelog.table import Table
+
+FILES_PER_BATCH: Final = 14
+TRAVEL_BATCH: Final = 13
+"""After so many batches of `FILES_PER_BATCH` daily files, the first being of 2012-12-31, it is the end of June."""
+
+_PIPELINE: Final = """\
+name: flights
+table: nyc.flights
+source:
+  type: files
+  path: ./incoming
+  format: parquet
+  max_files_per_batch: {files}
+mode: upsert
+trigger:
+  available_now: true
+checkpoint: ./checkpoint
+bad_records: stop
+"""
+_PIPELINE_TIMEOUT_S: Final = 300.0
+
+
+class Story:
+    """One run of the demo.
+
+    Args:
+        folder: The demo's own, fresh.
+        stack: Serving, in that folder.
+        console: Where it is told.
+    """
+
+    def __init__(self, folder: Path, stack: EmbeddedStack, console: Console) -> None:
+        self._folder = folder
+        self._stack = stack
+        self._console = console
+        self._catalog: Catalog = lakelog.connect(stack.target)
+        self._flights = package_data.read_flights()
+
+    def tell(self) -> None:
+        """Runs all of it.
+
+        Raises:
+            DataCorrupted: What lakelog holds differs from the package's data.
+            Unavailable: The pipeline did not come to its end.
+        """
+        with self._step("Tables: flights by key, weather as a log; airlines and airports in one transaction"):
+            flights = self._make_tables()
+        with self._step("A year of flights, as 366 daily files of schedules, departures and arrivals"):
+            files = events.write_event_files(self._flights, self._folder / "incoming")
+            count = sum(table.num_rows for _, table in events.make_events(self._flights))
+            self._say(f"{count:,} events of {self._flights.num_rows:,} flights in {len(files)} files")
+        with self._step("The writer service reads them, 14 days a commit, most rows updated twice"):
+            self._run_pipeline(flights)
+        with self._step("Reading with the SDK: merged, pruned, filtered"):
+            self._read_with_sdk(flights)
+        with self._step("Time travel: the state at the end of June"):
+            self._travel(flights)
+        with self._step("Snapshots and files"):
+            self._show_history(flights)
+        with self._step("Reading with Spark"):
+            by_carrier = self._read_with_spark()
+        with self._step("Comparing with the package's own data"):
+            self._compare(flights, by_carrier)
+
+    # Steps
+
+    def _make_tables(self) -> Table:
+        catalog = self._catalog
+        catalog.create_database("nyc", comment="Flights out of New York in 2013")
+        airlines, airports = package_data.read_small("airlines"), package_data.read_small("airports")
+        catalog.create_table("nyc.airlines", airlines.schema, primary_key=["carrier"])
+        catalog.create_table("nyc.airports", airports.schema, primary_key=["faa"])
+        with catalog.transaction() as tx:
+            tx.table("nyc.airlines").upsert(airlines)
+            tx.table("nyc.airports").upsert(airports)
+        assert tx.result is not None
+        self._say(f"one commit over two tables: snapshots {dict(tx.result.snapshot_ids)}")
+        planes = package_data.read_small("planes")
+        catalog.create_table("nyc.planes", planes.schema, primary_key=["tailnum"]).upsert(planes)
+        weather = package_data.read_small("weather")
+        log = catalog.create_table("nyc.weather", weather.schema)
+        for month in range(1, 13):
+            log.append(weather.filter(pa.compute.equal(weather.column("month"), month)))
+        self._say(f"{log.scan().count():,} hours of weather in {len(log.snapshots())} commits of an append table")
+        return catalog.create_table(
+            "nyc.flights",
+            events.SCHEMA,
+            primary_key=list(events.KEY),
+            options={"bucket": "2", "sequence.field": "stage"},
+            comment="One row a flight, as last heard of",
+        )
+
+    def _run_pipeline(self, flights: Table) -> None:
+        file = self._folder / "flights.yaml"
+        file.write_text(_PIPELINE.format(files=FILES_PER_BATCH), encoding="utf-8")
+        import os
+
+        from lakelog.embedded.java import java_home
+
+        environment = {"LAKELOG_TARGET": self._stack.target, "JAVA_HOME": str(java_home(os.environ))}
+        self._stack.add_service("writer", ["run", str(file)], name="writer-flights", environment=environment)
+        batches = -(-366 // FILES_PER_BATCH)
+        deadline_s = time.monotonic() + _PIPELINE_TIMEOUT_S
+        with self._console.status("starting Spark ...") as status:
+            while True:
+                time.sleep(0.5)
+                found = {p.name: p for p in self._catalog.metastore.list_pipelines()}.get("flights")
+                if found is not None:
+                    status.update(f"{found.state}: {found.position}, {found.total_rows:,} rows")
+                    if found.state == "failed":
+                        raise Unavailable(f"The pipeline failed: {found.last_error}")
+                    if found.state == "stopped" and (found.last_batch_id or 0) >= batches - 1:
+                        break
+                if time.monotonic() > deadline_s:
+                    words = "\n".join(self._stack.last_log_lines("writer-flights"))
+                    raise Unavailable(
+                        f"The pipeline did not end within {_PIPELINE_TIMEOUT_S:.0f} s. It said last:\n{words}"
+                    )
+        self._say(f"{found.total_rows:,} rows in {len(flights.snapshots())} commits, {found.position}")
+
+    def _read_with_sdk(self, flights: Table) -> None:
+        scan = flights.scan(columns=["carrier", "arr_delay"], filter="origin = 'JFK' AND arr_delay > 600")
+        worst = scan.to_pandas().sort_values("arr_delay", ascending=False).head(3)
+        for carrier, delay in worst.itertuples(index=False):
+            self._say(f"from JFK, {carrier}: {delay} minutes late")
+        one = flights.scan(filter="flight_date = DATE '2013-07-04' AND carrier = 'HA' AND flight = 51").to_pandas()
+        self._say(f"one row by its key: {one.iloc[0].to_dict() if len(one) else 'none'}")
+
+    def _travel(self, flights: Table) -> None:
+        day = dt.date(2012, 12, 31) + dt.timedelta(days=TRAVEL_BATCH * FILES_PER_BATCH - 1)
+        then = totals_of(flights.scan(snapshot_id=TRAVEL_BATCH).to_arrow())
+        self._say(f"snapshot {TRAVEL_BATCH}, {day}: {then.by_status}")
+        _check(f"the state of {day}", then, expected_totals(self._flights, day))
+
+    def _show_history(self, flights: Table) -> None:
+        last = flights.snapshots().slice(len(flights.snapshots()) - 1).to_pylist()[0]
+        files = flights.files()
+        stored = pa.compute.sum(files.column("rows")).as_py()
+        size = pa.compute.sum(files.column("bytes")).as_py()
+        self._say(f"snapshot {last['id']} by {last['writer']}, its batch {last['identifier']}")
+        self._say(
+            f"{len(files)} files, {size / 2**20:.1f} MiB, {stored:,} stored rows for {self._flights.num_rows:,} flights"
+        )
+
+    def _read_with_spark(self) -> dict[str, int]:
+        import lakelog.spark
+
+        with self._console.status("starting Spark ..."):
+            spark = lakelog.spark.build_session("lakelog demo")
+            lakelog.spark.install(spark, self._stack.target)
+            frame = lakelog.spark.read_table(spark, "nyc.flights", filter="status = 'arrived'")
+            rows = frame.groupBy("carrier").sum("arr_delay").collect()
+            hottest = lakelog.spark.read_table(spark, "nyc.weather").selectExpr("max(temp)").first()
+            spark.stop()
+        self._say(f"sums of delays of {len(rows)} carriers; the hottest hour had {hottest[0] if hottest else '?'} °F")
+        return {row[0]: row[1] for row in rows}
+
+    def _compare(self, flights: Table, by_carrier: dict[str, int]) -> None:
+        expected = expected_totals(self._flights)
+        found = totals_of(flights.scan().to_arrow())
+        _check("the whole year, read by the SDK", found, expected)
+        _check("delays by carrier, read by Spark", dict(sorted(by_carrier.items())), expected.arr_delay_by_carrier)
+        self._say(f"{found.flights:,} flights: {found.by_status}")
+        self._say(f"{found.distance_miles:,} miles, {found.arr_delay_minutes:,} minutes late in all: equal everywhere")
+
+    # Telling
+
+    @contextmanager
+    def _step(self, title: str) -> Iterator[None]:
+        self._console.print(f"[bold]{title}[/]")
+        began_s = time.monotonic()
+        yield
+        self._console.print(f"  [dim]{time.monotonic() - began_s:.1f} s[/]")
+
+    def _say(self, line: str) -> None:
+        self._console.print(f"  {line}", highlight=False, markup=False)
+
+
+def _check(what: str, found: Totals | dict[str, int], expected: Totals | dict[str, int]) -> None:
+    if found != expected:
+        raise DataCorrupted(f"The demo found a difference in {what}.\n  lakelog: {found}\n  package: {expected}")

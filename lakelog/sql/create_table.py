@@ -1,0 +1,207 @@
+"""CREATE TABLE, read and written: what `to_create_sql` writes, `parse_create_table` reads back to the same table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import pyarrow as pa
+
+from lakelog.errors import InvalidArgument
+from lakelog.format.schema import TableSchema
+from lakelog.format.sql_types import from_sql_type, to_sql_type
+from lakelog.format.table import TableName
+from lakelog.sql.statements import CreateTable
+from lakelog.sql.word_reader import WordReader
+
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_NOT_COLUMNS: Final = frozenset({"PRIMARY", "CONSTRAINT", "UNIQUE", "WATERMARK", "FOREIGN", "CHECK"})
+_NO_CONSTRAINTS: Final = (
+    "Columns have NOT NULL and COMMENT, and a table a PRIMARY KEY; no other constraints are possible."
+)
+
+
+def parse_create_table(reader: WordReader) -> CreateTable:
+    """Read what follows CREATE TABLE. Pure.
+
+    Raises:
+        InvalidArgument: Shows the place.
+    """
+    if_not_exists = reader.accept("IF", "NOT", "EXISTS")
+    name = reader.take_name()
+    if reader.peek().word in ("AS", "LIKE"):
+        reader.fail("Columns are expected. Create the table with its columns, then fill it by INSERT INTO.")
+    reader.expect("(", then="The columns stand in parentheses.")
+    fields: list[pa.Field] = []
+    primary_key: tuple[str, ...] = ()
+    while True:
+        start = reader.peek()
+        if start.word == "PRIMARY" and reader.peek_words(3)[1:] == ("KEY", "("):
+            reader.take()
+            reader.take()
+            key = reader.take_identifiers("the key's columns")
+            reader.accept("NOT", "ENFORCED")
+        else:
+            field, is_key = _take_column(reader)
+            fields.append(field)
+            key = (field.name,) if is_key else ()
+        if key and primary_key:
+            reader.fail("There is a primary key already. Name all of its columns in one PRIMARY KEY (...).", start)
+        primary_key = primary_key or key
+        if not reader.accept(","):
+            break
+    reader.expect(")", then="Columns are separated by commas.")
+    if not fields:
+        reader.fail("A table needs at least one column.")
+    declared = {field.name.casefold(): field.name for field in fields}
+    primary_key = tuple(declared.get(column.casefold(), column) for column in primary_key)
+    # The key's columns are NOT NULL whether that is written or not.
+    fields = [field.with_nullable(field.nullable and field.name not in primary_key) for field in fields]
+    partition_by, options, comment = _take_clauses(reader)
+    partition_by = tuple(declared.get(column.casefold(), column) for column in partition_by)
+    reader.expect_end("CREATE TABLE")
+    return CreateTable(name, pa.schema(fields), primary_key, partition_by, options, comment, if_not_exists)
+
+
+def take_options(reader: WordReader) -> dict[str, str]:
+    """Read `('key' = 'value', ...)`. Pure.
+
+    Raises:
+        InvalidArgument: Shows the place; also for a key that is there twice.
+    """
+    reader.expect("(", then="Options are written ('key' = 'value', ...).")
+    options: dict[str, str] = {}
+    while True:
+        token = reader.peek()
+        key = reader.take_text("The key of an option")
+        if key in options:
+            reader.fail(f"Option '{key}' is given twice. Give it once.", token)
+        reader.expect("=", then="Options are written ('key' = 'value', ...).")
+        options[key] = reader.take_text("The value of an option")
+        if not reader.accept(","):
+            break
+    reader.expect(")", then="Options are separated by commas.")
+    return options
+
+
+def to_create_sql(
+    name: TableName, schema: TableSchema, *, options: Mapping[str, str] | None = None, comment: str = ""
+) -> str:
+    """Write the statement that makes a table like this one. Pure.
+
+    Args:
+        name: The table's name.
+        schema: Its columns and keys; comments of columns under `comment` in their metadata.
+        options: By key; written in their order by key.
+        comment: The table's.
+
+    Returns:
+        Several lines without a semicolon. Reading it gives the same columns, keys, options and comments.
+    """
+    lines = [_column_text(field) for field in schema.arrow]
+    if schema.primary_key:
+        lines.append(f"PRIMARY KEY ({_names_text(schema.primary_key)}) NOT ENFORCED")
+    parts = [f"CREATE TABLE {quote_name(name.database)}.{quote_name(name.name)} (\n  " + ",\n  ".join(lines) + "\n)"]
+    if comment:
+        parts.append(f"COMMENT {quote_text(comment)}")
+    if schema.partition_by:
+        parts.append(f"PARTITIONED BY ({_names_text(schema.partition_by)})")
+    if options:
+        pairs = [f"{quote_text(key)} = {quote_text(options[key])}" for key in sorted(options)]
+        parts.append("WITH (\n  " + ",\n  ".join(pairs) + "\n)")
+    return "\n".join(parts)
+
+
+def quote_name(name: str) -> str:
+    """A name as it is written in SQL: in back-quotes unless it is a plain word."""
+    if _PLAIN_NAME.fullmatch(name) and name.upper() not in _NOT_COLUMNS:
+        return name
+    return "`" + name.replace("`", "``") + "`"
+
+
+def quote_text(text: str) -> str:
+    """A text as it is written in SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _take_column(reader: WordReader) -> tuple[pa.Field, bool]:
+    words = reader.peek_words(3)
+    if words[0] == "CONSTRAINT" and words[2] in _NOT_COLUMNS:
+        reader.fail("Constraints have no names. Leave CONSTRAINT and the name out.")
+    if words[0] in _NOT_COLUMNS and words[1] in ("KEY", "(", "FOR"):
+        reader.fail(f"{_NO_CONSTRAINTS} Put a column of this name in `back-quotes`.")
+    name = reader.take_identifier("a column")
+    text, start = reader.take_type()
+    if not text:
+        reader.fail(f"The type of column '{name}' is expected.")
+    try:
+        data_type = from_sql_type(text)
+    except InvalidArgument as error:
+        reader.source.fail(start, f"Column '{name}': {error.message}")
+    nullable, comment, is_key = True, "", False
+    while True:
+        if reader.accept("NOT", "NULL"):
+            nullable = False
+        elif reader.accept("COMMENT"):
+            comment = reader.take_text("A comment")
+        elif reader.accept("PRIMARY", "KEY"):
+            is_key = True
+            reader.accept("NOT", "ENFORCED")
+        elif not reader.accept("NULL"):
+            break
+    if reader.peek().word not in (",", ")"):
+        reader.fail(f"The column ends here. {_NO_CONSTRAINTS}")
+    metadata = {b"comment": comment.encode()} if comment else None
+    return pa.field(name, data_type, nullable, metadata), is_key
+
+
+def _take_clauses(reader: WordReader) -> tuple[tuple[str, ...], dict[str, str], str]:
+    partition_by: tuple[str, ...] = ()
+    options: dict[str, str] = {}
+    comment = ""
+    seen: set[str] = set()
+    while True:
+        word = reader.peek().word
+        if word in seen:
+            reader.fail(f"{word} is there already. Write it once.")
+        seen.add(word)
+        if reader.accept("COMMENT"):
+            comment = reader.take_text("A comment")
+        elif reader.accept("PARTITIONED"):
+            reader.expect("BY", then="Partition columns are written PARTITIONED BY (a, b).")
+            partition_by = _take_partition_columns(reader)
+        elif reader.accept("WITH") or reader.accept("TBLPROPERTIES") or reader.accept("OPTIONS"):
+            options = take_options(reader)
+        elif word in _REFUSED_CLAUSES:
+            reader.fail(_REFUSED_CLAUSES[word])
+        else:
+            return partition_by, options, comment
+
+
+def _take_partition_columns(reader: WordReader) -> tuple[str, ...]:
+    if reader.peek().word == "(" and reader.peek_words(3)[2] not in (",", ")"):
+        reader.take()
+        reader.take()
+        reader.fail("PARTITIONED BY takes names of columns that are declared above, without types or functions.")
+    return reader.take_identifiers("partition columns")
+
+
+_REFUSED_CLAUSES: Final = {
+    "USING": "Every table is a lakelog table. Leave USING out.",
+    "LOCATION": "The metastore chooses where a table's files are. Leave LOCATION out.",
+    "AS": "Create the table with its columns, then fill it by INSERT INTO.",
+    "CLUSTERED": "Buckets are options: WITH ('bucket' = '4', 'bucket-key' = 'a,b').",
+    "STORED": "Data files are always Parquet. Leave STORED out.",
+    "ENGINE": "Every table is a lakelog table. Leave ENGINE out.",
+}
+
+
+def _column_text(field: pa.Field) -> str:
+    text = f"{quote_name(field.name)} {to_sql_type(field.type)}" + ("" if field.nullable else " NOT NULL")
+    comment = (field.metadata or {}).get(b"comment")
+    return f"{text} COMMENT {quote_text(comment.decode())}" if comment else text
+
+
+def _names_text(names: tuple[str, ...]) -> str:
+    return ", ".join(quote_name(name) for name in names)

@@ -1,0 +1,117 @@
+"""A SELECT run by DuckDB over scans; needs the extra `sql`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakelog.errors import InvalidArgument, LakelogError
+from lakelog.sql.query import SelectPlan, TableUse, needed_columns, plan_select, pushed_filter
+from lakelog.sql.statements import Name
+from lakelog.sql.system_tables import read_system_table
+
+if TYPE_CHECKING:
+    from lakelog.sql.session import SqlSession
+    from lakelog.table import Table
+
+
+def run_query(session: SqlSession, sql: str) -> pa.RecordBatchReader:
+    """Runs a query and returns its rows as a stream, which keeps what it needs open until it is read or dropped.
+
+    All places that name one table see one snapshot of it.
+
+    Raises:
+        InvalidArgument: DuckDB is not installed, or the query cannot be run; says why.
+    """
+    plan = plan_select(sql)
+    try:
+        import duckdb
+    except ImportError as error:
+        raise InvalidArgument(
+            "SELECT needs DuckDB, which is not installed: pip install 'lakelog[sql]'.", reason="MISSING_EXTRA"
+        ) from error
+    connection = duckdb.connect(":memory:")
+    failures: list[BaseException] = []
+    try:
+        connection.execute("SET TimeZone = 'UTC'")
+        _register_tables(session, plan, connection, failures)
+        # Queries read lakelog's tables and nothing else: no files of this machine, no variables of this program.
+        connection.execute("SET python_enable_replacements = false")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        reader = connection.sql(plan.sql).to_arrow_reader()
+    except duckdb.Error as error:
+        raise _to_own_error(error, failures) from error
+    return pa.RecordBatchReader.from_batches(reader.schema, _read(connection, reader, failures))
+
+
+def _read(connection: Any, reader: pa.RecordBatchReader, failures: list[BaseException]) -> Iterator[pa.RecordBatch]:
+    """The rows, with errors as lakelog's; keeps the connection open until all is read."""
+    import duckdb
+
+    with connection:
+        try:
+            yield from reader
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            raise _to_own_error(error, failures) from error
+
+
+def _to_own_error(error: BaseException, failures: list[BaseException]) -> BaseException:
+    """What failed in a scan, which DuckDB hands on as a mere text, or else DuckDB's own complaint."""
+    if failures:
+        return failures[0]
+    first = str(error).strip().splitlines()[0]
+    return InvalidArgument(f"The query cannot be run: {first}", reason="QUERY_FAILED")
+
+
+def _register_tables(session: SqlSession, plan: SelectPlan, connection: Any, failures: list[BaseException]) -> None:
+    pinned: dict[str, int | None] = {}
+    for use in plan.tables:
+        relation = _relation(session, plan, use, pinned, failures)
+        if plan.reads_once or isinstance(relation, pa.Table):
+            connection.register(use.relation, relation)
+            continue
+        # A stream can be read only once; as a table of DuckDB its rows may be read again, and leave memory for disk.
+        connection.register(f"{use.relation}_stream", relation)
+        connection.execute(f"CREATE TEMP TABLE {use.relation} AS SELECT * FROM {use.relation}_stream")
+        connection.unregister(f"{use.relation}_stream")
+
+
+def _relation(
+    session: SqlSession, plan: SelectPlan, use: TableUse, pinned: dict[str, int | None], failures: list[BaseException]
+) -> pa.Table | pa.RecordBatchReader:
+    base, _, kind = use.name.table.partition("$")
+    table = session.table(Name(use.name.database, base))
+    if kind:
+        if use.timestamp_ms is not None:
+            raise InvalidArgument(f"'{use.name}' has no past by time. Use VERSION AS OF, or leave it out.")
+        return read_system_table(session.catalog, table, kind, use.snapshot_id)
+    return _scan(table, plan, use, pinned, failures)
+
+
+def _scan(
+    table: Table, plan: SelectPlan, use: TableUse, pinned: dict[str, int | None], failures: list[BaseException]
+) -> pa.RecordBatchReader:
+    schema = table.schema
+    snapshot_id, timestamp_ms = use.snapshot_id, use.timestamp_ms
+    if snapshot_id is None and timestamp_ms is None:
+        snapshot_id = pinned.get(table.uuid)
+    scan = table.scan(
+        needed_columns(plan, schema),
+        pushed_filter(plan, use, schema),
+        snapshot_id=snapshot_id,
+        timestamp=timestamp_ms,
+    )
+    if use.snapshot_id is None and timestamp_ms is None:
+        pinned.setdefault(table.uuid, scan.snapshot_id)
+    return pa.RecordBatchReader.from_batches(scan.schema, _noting_failure(scan.to_batches(), failures))
+
+
+def _noting_failure(batches: Iterator[pa.RecordBatch], failures: list[BaseException]) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from batches
+    except LakelogError as error:
+        failures.append(error)
+        raise

@@ -1,0 +1,202 @@
+"""The grammar of statements: one SQL text becomes a value of `statements`. Pure.
+
+Queries are told apart here and read by sqlglot later (`query`); all others are read here word by word, so that each
+error shows its place and nothing that was written is left aside in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from lakelog.format.filter_syntax import Syntax
+from lakelog.sql.create_table import parse_create_table, take_options
+from lakelog.sql.statements import (
+    AlterOptions,
+    CreateDatabase,
+    DescribeTable,
+    DropDatabase,
+    DropTable,
+    Insert,
+    Query,
+    ShowCreateTable,
+    ShowDatabases,
+    ShowTables,
+    Statement,
+    UseDatabase,
+    Values,
+)
+from lakelog.sql.word_reader import WordReader
+
+_SUPPORTED: Final = (
+    "CREATE DATABASE, DROP DATABASE, SHOW DATABASES, SHOW TABLES, USE, CREATE TABLE, DROP TABLE, ALTER TABLE ... SET, "
+    "ALTER TABLE ... RESET, DESCRIBE, SHOW CREATE TABLE, INSERT INTO, INSERT OVERWRITE and SELECT"
+)
+_OTHER_WAYS: Final = {
+    "DELETE": "Rows are deleted by their keys with the SDK: table.delete(keys).",
+    "UPDATE": "Rows are changed by writing them anew: INSERT INTO, or table.upsert(rows) of the SDK.",
+    "MERGE": "Rows of a table with a primary key are merged when they are written: INSERT INTO, or table.upsert(rows).",
+    "TRUNCATE": "A table is emptied with the SDK: table.overwrite(no_rows).",
+    "CALL": "There are no procedures in this version.",
+    "EXPLAIN": "There is no EXPLAIN; repr(table.scan(...)) of the SDK tells what is read.",
+}
+
+
+def parse_statement(sql: str) -> Statement:
+    """Read one statement; a semicolon may end it.
+
+    Raises:
+        InvalidArgument: It cannot be read; shows the place, and says what is expected or supported.
+    """
+    reader = WordReader(sql)
+    first = reader.peek()
+    if first.kind == "end":
+        reader.fail("It is empty. " + f"There are {_SUPPORTED}.")
+    if first.word in ("SELECT", "WITH", "(", "VALUES", "FROM"):
+        return Query(sql)
+    parse = _STATEMENTS.get(first.word)
+    if parse is None:
+        reader.fail(f"{_OTHER_WAYS.get(first.word, 'There is no such statement.')} Statements are {_SUPPORTED}.")
+    reader.take()
+    return parse(reader)
+
+
+def _parse_create(reader: WordReader) -> Statement:
+    if reader.accept("TABLE"):
+        return parse_create_table(reader)
+    if not (reader.accept("DATABASE") or reader.accept("SCHEMA")):
+        reader.fail("CREATE makes a DATABASE or a TABLE.")
+    if_not_exists = reader.accept("IF", "NOT", "EXISTS")
+    name = reader.take_identifier("a database")
+    comment = reader.take_text("A comment") if reader.accept("COMMENT") else ""
+    reader.expect_end("CREATE DATABASE")
+    return CreateDatabase(name, if_not_exists, comment)
+
+
+def _parse_drop(reader: WordReader) -> Statement:
+    if reader.accept("TABLE"):
+        if_exists = reader.accept("IF", "EXISTS")
+        name = reader.take_name()
+        reader.expect_end("DROP TABLE")
+        return DropTable(name, if_exists)
+    if not (reader.accept("DATABASE") or reader.accept("SCHEMA")):
+        reader.fail("DROP removes a DATABASE or a TABLE.")
+    if_exists = reader.accept("IF", "EXISTS")
+    database = reader.take_identifier("a database")
+    cascade = reader.accept("CASCADE")
+    if not cascade:
+        reader.accept("RESTRICT")
+    reader.expect_end("DROP DATABASE")
+    return DropDatabase(database, if_exists, cascade)
+
+
+def _parse_show(reader: WordReader) -> Statement:
+    if reader.accept("DATABASES") or reader.accept("SCHEMAS"):
+        reader.expect_end("SHOW DATABASES")
+        return ShowDatabases()
+    if reader.accept("CREATE", "TABLE"):
+        name = reader.take_name()
+        reader.expect_end("SHOW CREATE TABLE")
+        return ShowCreateTable(name)
+    if not reader.accept("TABLES"):
+        reader.fail("There are SHOW DATABASES, SHOW TABLES and SHOW CREATE TABLE.")
+    database = None
+    if reader.accept("IN") or reader.accept("FROM"):
+        database = reader.take_identifier("a database")
+    reader.expect_end("SHOW TABLES")
+    return ShowTables(database)
+
+
+def _parse_use(reader: WordReader) -> Statement:
+    if reader.peek_words(2)[0] in ("DATABASE", "SCHEMA") and reader.peek_words(2)[1] not in ("", ";"):
+        reader.take()
+    name = reader.take_identifier("a database")
+    reader.expect_end("USE")
+    return UseDatabase(name)
+
+
+def _parse_alter(reader: WordReader) -> Statement:
+    reader.expect("TABLE", then="Only tables can be altered.")
+    name = reader.take_name()
+    if reader.accept("SET"):
+        reader.accept("TBLPROPERTIES")
+        options = take_options(reader)
+        reader.expect_end("ALTER TABLE ... SET")
+        return AlterOptions(name, set=options)
+    if not (reader.accept("RESET") or reader.accept("UNSET", "TBLPROPERTIES")):
+        reader.fail("Only options can be altered in this version: SET ('key' = 'value') or RESET ('key').")
+    reader.expect("(", then="RESET takes keys in parentheses, as in RESET ('file.compression').")
+    keys = [reader.take_text("The key of an option")]
+    while reader.accept(","):
+        keys.append(reader.take_text("The key of an option"))
+    reader.expect(")", then="Keys are separated by commas.")
+    reader.expect_end("ALTER TABLE ... RESET")
+    return AlterOptions(name, unset=tuple(keys))
+
+
+def _parse_describe(reader: WordReader) -> Statement:
+    if reader.peek().word == "TABLE" and reader.peek_words(2)[1] not in ("", ";", "."):
+        reader.take()
+    if reader.peek().word in ("EXTENDED", "FORMATTED") and reader.peek_words(2)[1] not in ("", ";", "."):
+        reader.fail("DESCRIBE shows all there is; leave this word out.")
+    name = reader.take_name()
+    reader.expect_end("DESCRIBE")
+    return DescribeTable(name)
+
+
+def _parse_insert(reader: WordReader) -> Statement:
+    overwrite = reader.accept("OVERWRITE")
+    if not overwrite and not reader.accept("INTO"):
+        reader.fail("INSERT is followed by INTO or OVERWRITE.")
+    reader.accept("TABLE")
+    name = reader.take_name()
+    partition = _take_partition(reader)
+    if partition and not overwrite:
+        reader.fail("INSERT INTO takes no PARTITION: write the partition columns as all others.")
+    columns = reader.take_identifiers("columns") if reader.peek().word == "(" else ()
+    if reader.peek().word in ("SELECT", "WITH", "FROM", "("):
+        return Insert(name, Query(reader.rest()), columns, overwrite, partition, reader.source)
+    reader.expect("VALUES", then="INSERT takes VALUES (...), (...), or a SELECT.")
+    rows = [_take_row(reader)]
+    while reader.accept(","):
+        rows.append(_take_row(reader))
+    reader.expect_end("INSERT")
+    return Insert(name, Values(reader.source, tuple(rows)), columns, overwrite, partition, reader.source)
+
+
+def _take_partition(reader: WordReader) -> tuple[tuple[str, Syntax], ...]:
+    if not reader.accept("PARTITION"):
+        return ()
+    reader.expect("(", then="PARTITION is written PARTITION (column = value).")
+    values: list[tuple[str, Syntax]] = []
+    while True:
+        column = reader.take_identifier("a partition column")
+        reader.expect("=", then="Each column of PARTITION has a value. Leave out those that the rows decide.")
+        if column in dict(values):
+            reader.fail(f"Column '{column}' has a value already.")
+        values.append((column, reader.take_value()))
+        if not reader.accept(","):
+            break
+    reader.expect(")", then="PARTITION is written PARTITION (column = value).")
+    return tuple(values)
+
+
+def _take_row(reader: WordReader) -> tuple[Syntax, ...]:
+    reader.expect("(", then="Each row of VALUES stands in parentheses.")
+    values = [reader.take_value()]
+    while reader.accept(","):
+        values.append(reader.take_value())
+    reader.expect(")", then="Values of a row are separated by commas.")
+    return tuple(values)
+
+
+_STATEMENTS: Final[dict[str, Callable[[WordReader], Statement]]] = {
+    "CREATE": _parse_create,
+    "DROP": _parse_drop,
+    "SHOW": _parse_show,
+    "USE": _parse_use,
+    "ALTER": _parse_alter,
+    "DESCRIBE": _parse_describe,
+    "DESC": _parse_describe,
+    "INSERT": _parse_insert,
+}

@@ -1,0 +1,235 @@
+"""Carrying out statements: each becomes calls of the SDK; a SELECT is run by DuckDB over scans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from lakelog.errors import InvalidArgument
+from lakelog.options.call_options import DYNAMIC_PARTITION_OVERWRITE
+from lakelog.sql.create_table import to_create_sql
+from lakelog.sql.parser import parse_statement
+from lakelog.sql.statements import (
+    AlterOptions,
+    CreateDatabase,
+    CreateTable,
+    DescribeTable,
+    DropDatabase,
+    DropTable,
+    Insert,
+    Name,
+    Query,
+    ShowCreateTable,
+    ShowDatabases,
+    ShowTables,
+    Statement,
+    UseDatabase,
+    Values,
+)
+from lakelog.sql.system_tables import describe_columns
+from lakelog.sql.values import to_rows, to_value
+from lakelog.table import schema_of
+
+if TYPE_CHECKING:
+    from lakelog.catalog import Catalog
+    from lakelog.table import Table
+
+
+@dataclass(frozen=True)
+class SqlResult:
+    """What came of a statement.
+
+    Args:
+        message: What was done, one sentence; empty for what returns rows.
+        rows: The rows of a SELECT, SHOW or DESCRIBE; None for what returns none.
+    """
+
+    message: str = ""
+    rows: pa.Table | None = None
+
+
+class SqlSession:
+    """Statements one after the other, with a current database. For one thread.
+
+    Args:
+        catalog: Where databases and tables are.
+        database: The current database; None: names of tables must have theirs, until USE.
+    """
+
+    def __init__(self, catalog: Catalog, database: str | None = None) -> None:
+        self.catalog: Final = catalog
+        self.database = database
+
+    def execute(self, sql: str) -> SqlResult:
+        """Runs one statement.
+
+        Raises:
+            InvalidArgument: It cannot be read or does not fit; shows the place, or names table and column.
+            NotFound: A database, table or snapshot does not exist.
+            LakelogError: Whatever the SDK's call of the same meaning raises.
+        """
+        return self.run(parse_statement(sql))
+
+    def run(self, statement: Statement) -> SqlResult:
+        """Carries out a statement that has been read; errors as of `execute`."""
+        match statement:
+            case Query():
+                from lakelog.sql.duckdb_query import run_query
+
+                return SqlResult(rows=run_query(self, statement.sql).read_all())
+            case Insert():
+                return self._insert(statement)
+            case CreateTable():
+                return self._create_table(statement)
+            case DropTable():
+                return self._drop_table(statement)
+            case AlterOptions():
+                table = self.table(statement.name).alter(set=statement.set, unset=statement.unset)
+                return SqlResult(f"Options of {table.name} changed.")
+            case DescribeTable():
+                described = describe_columns(schema_of(self.table(statement.name)))
+                return SqlResult(rows=described.drop_columns(["schema_id", "field_id"]))
+            case ShowCreateTable():
+                table = self.table(statement.name)
+                return SqlResult(rows=pa.table({"statement": [create_sql_of(table)]}))
+            case ShowTables():
+                names = self.catalog.tables(statement.database or self._current_database("SHOW TABLES IN shop"))
+                return SqlResult(rows=pa.table({"table": pa.array(names, pa.string())}))
+            case ShowDatabases():
+                return SqlResult(rows=pa.table({"database": pa.array(self.catalog.databases(), pa.string())}))
+            case _:
+                return self._run_on_database(statement)
+
+    def table(self, name: Name) -> Table:
+        """A table by its name; without a database it is looked up in the current one."""
+        return self.catalog.table(self.full_name(name))
+
+    def full_name(self, name: Name) -> str:
+        """`database.table`.
+
+        Raises:
+            InvalidArgument: There is neither a database in the name nor a current one.
+        """
+        return f"{name.database or self._current_database(f'shop.{name.table}')}.{name.table}"
+
+    def _current_database(self, example: str) -> str:
+        if self.database is None:
+            raise InvalidArgument(
+                f"There is no current database. Name one, for instance {example}, or say USE shop first.",
+                reason="NO_DATABASE",
+            )
+        return self.database
+
+    def _run_on_database(self, statement: CreateDatabase | DropDatabase | UseDatabase) -> SqlResult:
+        name = statement.name
+        if isinstance(statement, CreateDatabase):
+            made = self.catalog.create_database(name, if_not_exists=statement.if_not_exists, comment=statement.comment)
+            return SqlResult(f"Database {name} created." if made else f"Database {name} exists already.")
+        if isinstance(statement, DropDatabase):
+            gone = self.catalog.drop_database(name, if_exists=statement.if_exists, cascade=statement.cascade)
+            if gone and self.database == name:
+                self.database = None
+            return SqlResult(f"Database {name} dropped." if gone else f"There is no database {name}.")
+        # Asks for its tables, so that a wrong name is told here and not by the next statement.
+        self.catalog.tables(name)
+        self.database = name
+        return SqlResult(f"The current database is {name}.")
+
+    def _create_table(self, statement: CreateTable) -> SqlResult:
+        name = self.full_name(statement.name)
+        table = self.catalog.create_table(
+            name,
+            statement.schema,
+            primary_key=statement.primary_key,
+            partition_by=statement.partition_by,
+            options=statement.options,
+            if_not_exists=statement.if_not_exists,
+            comment=statement.comment,
+        )
+        return SqlResult(f"Table {table.name} {'is there' if statement.if_not_exists else 'created'}.")
+
+    def _drop_table(self, statement: DropTable) -> SqlResult:
+        name = self.full_name(statement.name)
+        gone = self.catalog.drop_table(name, if_exists=statement.if_exists)
+        return SqlResult(f"Table {name} dropped." if gone else f"There is no table {name}.")
+
+    def _insert(self, statement: Insert) -> SqlResult:
+        table = self.table(statement.name)
+        partition = self._partition_values(table, statement)
+        fields = _target_fields(table, statement.columns, partition)
+        if isinstance(statement.rows, Values):
+            rows: Any = to_rows(statement.rows, fields)
+        else:
+            rows = self._query_rows(statement.rows, fields)
+        if statement.overwrite:
+            # As Spark's sink: without PARTITION only the partitions that the rows lie in are replaced.
+            dynamic = "dynamic" if table.partition_by and DYNAMIC_PARTITION_OVERWRITE.default else None
+            result = table.overwrite(rows, partition or dynamic)
+        else:
+            result = table.upsert(rows) if table.primary_key else table.append(rows)
+        if result.snapshot_id is None:
+            return SqlResult(f"Nothing was written to {table.name}: there were no rows.")
+        return SqlResult(f"Snapshot {result.snapshot_id} of {table.name} written.")
+
+    def _partition_values(self, table: Table, statement: Insert) -> dict[str, Any]:
+        if not statement.partition:
+            return {}
+        assert isinstance(statement.rows, Values | Query)
+        fields = {field.name.casefold(): field for field in schema_of(table).arrow}
+        values: dict[str, Any] = {}
+        for name, syntax in statement.partition:
+            field = fields.get(name.casefold())
+            if field is None or field.name not in table.partition_by:
+                known = f"these are {', '.join(table.partition_by)}" if table.partition_by else "it has none"
+                raise InvalidArgument(
+                    f"'{name}' is no partition column of {table.name}; {known}.", metadata={"column": name}
+                )
+            assert statement.source is not None
+            value = to_value(statement.source, syntax, field)
+            values[field.name] = pa.array([value], field.type)[0].as_py()
+        return values
+
+    def _query_rows(self, query: Query, fields: list[pa.Field]) -> pa.RecordBatchReader:
+        from lakelog.sql.duckdb_query import run_query
+
+        reader = run_query(self, query.sql)
+        if len(reader.schema) != len(fields):
+            names = ", ".join(field.name for field in fields)
+            raise InvalidArgument(
+                f"The query returns {len(reader.schema)} columns for {len(fields)} ({names}). Select one for each, or "
+                "name the columns behind the table."
+            )
+        named = pa.schema([given.with_name(field.name) for given, field in zip(reader.schema, fields, strict=True)])
+        batches = (pa.RecordBatch.from_arrays(batch.columns, schema=named) for batch in reader)
+        return pa.RecordBatchReader.from_batches(named, batches)
+
+
+def create_sql_of(table: Table) -> str:
+    """The statement that makes a table like this one; see `lakelog.sql.create_table.to_create_sql`."""
+    database, _, name = table.name.partition(".")
+    from lakelog.format.table import TableName
+
+    return to_create_sql(TableName(database, name), schema_of(table), options=table.options, comment=table.comment)
+
+
+def _target_fields(table: Table, columns: tuple[str, ...], partition: Mapping[str, Any]) -> list[pa.Field]:
+    schema = schema_of(table).arrow
+    if not columns:
+        return [field for field in schema if field.name not in partition]
+    by_name = {field.name.casefold(): field for field in schema}
+    fields = []
+    for name in columns:
+        field = by_name.get(name.casefold())
+        if field is None:
+            raise InvalidArgument(
+                f"Table {table.name} has no column '{name}'; its columns are {', '.join(schema.names[:50])}.",
+                reason="UNKNOWN_COLUMN",
+                metadata={"column": name},
+            )
+        if field in fields or field.name in partition:
+            raise InvalidArgument(f"Column '{field.name}' is written twice. Name each once.", metadata={"column": name})
+        fields.append(field)
+    return fields

@@ -1,0 +1,132 @@
+"""Reading the words of a statement one after the other, with errors that show their place."""
+
+from __future__ import annotations
+
+from typing import Final, NoReturn
+
+from lakelog.format.filter_syntax import ExpressionParser, Syntax
+from lakelog.format.filter_tokens import Source, Token, split_tokens
+from lakelog.sql.statements import Name
+
+MAX_STATEMENT_LENGTH: Final = 16 << 20
+"""Characters of one statement; INSERT ... VALUES is for small amounts of rows."""
+
+
+class WordReader:
+    """The words of one statement, and the place that reading has come to.
+
+    Args:
+        sql: One statement; a semicolon may end it.
+
+    Raises:
+        InvalidArgument: It is too long, or something in it is no word.
+    """
+
+    def __init__(self, sql: str) -> None:
+        self.source: Final = Source(
+            sql,
+            "The statement cannot be run",
+            "SQL_SYNTAX",
+            MAX_STATEMENT_LENGTH,
+            "Write rows by the SDK, as Arrow data.",
+        )
+        self._tokens = split_tokens(self.source)
+        self._next = 0
+
+    def peek(self) -> Token:
+        """The next word, which is not taken."""
+        return self._tokens[self._next]
+
+    def peek_words(self, count: int) -> tuple[str, ...]:
+        """The next words in upper case."""
+        return tuple(token.word for token in self._tokens[self._next : self._next + count])
+
+    def take(self) -> Token:
+        """Takes the next word."""
+        token = self._tokens[self._next]
+        if token.kind == "end":
+            self.fail("The statement ends too early.")
+        self._next += 1
+        return token
+
+    def accept(self, *words: str) -> bool:
+        """Takes these words if they come next."""
+        found = self.peek_words(len(words)) == words
+        self._next += len(words) if found else 0
+        return found
+
+    def expect(self, *words: str, then: str = "") -> None:
+        """Takes these words; `then` says what they are for."""
+        for word in words:
+            if not self.accept(word):
+                self.fail(f"'{word}' is expected. {then}".rstrip())
+
+    def expect_end(self, what: str) -> None:
+        """Takes a semicolon, if there is one; then the statement must end."""
+        self.accept(";")
+        if self.peek().kind != "end":
+            self.fail(f"{what} ends here. Run one statement at a time, and leave out what follows.")
+
+    def take_identifier(self, what: str) -> str:
+        """Takes a name, quoted or not."""
+        if self.peek().kind not in ("name", "quoted"):
+            self.fail(f"The name of {what} is expected.")
+        return self.take().text
+
+    def take_name(self) -> Name:
+        """Takes a table's name, with its database or without."""
+        first = self.take_identifier("a table")
+        if not self.accept("."):
+            return Name(None, first)
+        name = Name(first, self.take_identifier("a table"))
+        if self.peek().word == ".":
+            self.fail("A table's name has two parts: database.table.")
+        return name
+
+    def take_identifiers(self, what: str) -> tuple[str, ...]:
+        """Takes names in parentheses."""
+        self.expect("(", then=f"Names of {what} stand in parentheses.")
+        names = [self.take_identifier("a column")]
+        while self.accept(","):
+            names.append(self.take_identifier("a column"))
+        self.expect(")", then=f"Names of {what} are separated by commas.")
+        return tuple(names)
+
+    def take_text(self, what: str) -> str:
+        """Takes a text in quotes."""
+        if self.peek().kind != "text":
+            self.fail(f"{what} stands in single quotes.")
+        return self.take().text
+
+    def take_value(self) -> Syntax:
+        """Takes an expression."""
+        parser = ExpressionParser(self.source, self._tokens, self._next)
+        syntax = parser.parse_value()
+        self._next = parser.position
+        return syntax
+
+    def take_type(self) -> tuple[str, int]:
+        """Takes a type's text up to what cannot belong to it; returns it and its place."""
+        start = end = self.peek().start
+        depth = 0
+        while (token := self.peek()).kind != "end":
+            if depth == 0 and (token.word in ("", ",", ")", ";") or token.word in _AFTER_TYPE):
+                break
+            depth += _DEPTHS.get(token.word, 0)
+            end = token.end
+            self._next += 1
+        return self.source.text[start:end], start
+
+    def rest(self) -> str:
+        """All text from the next word on."""
+        return self.source.text[self.peek().start :]
+
+    def fail(self, explanation: str, token: Token | None = None) -> NoReturn:
+        """Raises an error that shows the next word, or another one."""
+        self.source.fail((token or self.peek()).start, explanation)
+
+
+_AFTER_TYPE: Final = frozenset(
+    {"NOT", "NULL", "COMMENT", "PRIMARY", "DEFAULT", "GENERATED", "CHECK", "REFERENCES", "UNIQUE"}
+)
+_DEPTHS: Final = {"(": 1, "<": 1, ")": -1, ">": -1}

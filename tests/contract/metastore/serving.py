@@ -1,0 +1,52 @@
+"""A gRPC server over Postgres, on a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+from prometheus_client import CollectorRegistry
+
+from lakelog.clock import RandomIds
+from metastore.background import Background
+from metastore.postgres import PostgresStore
+from metastore.server.access import Access
+from metastore.server.grpc_server import MetastoreServer, ServerSettings
+from metastore.server.rpc_metrics import RpcMetrics
+from metastore.service import MetastoreService
+
+
+@contextmanager
+def serving(database_url: str) -> Iterator[str]:
+    """Serves a migrated database for the length of the block, which is given the target."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="metastore server", daemon=True)
+    thread.start()
+    running = _running(database_url)
+    try:
+        yield asyncio.run_coroutine_threadsafe(running.__aenter__(), loop).result(30)
+    finally:
+        asyncio.run_coroutine_threadsafe(running.__aexit__(None, None, None), loop).result(30)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+@asynccontextmanager
+async def _running(database_url: str) -> AsyncIterator[str]:
+    store = PostgresStore(database_url)
+    service = MetastoreService(store, "file:///warehouse")
+    background = Background(service)
+    settings = ServerSettings(host="127.0.0.1", port=0, tls=None, access=Access(open=True), grace_s=2)
+    server = MetastoreServer(service, store.check, settings, RpcMetrics(CollectorRegistry()), RandomIds())
+    background.start()
+    await server.start()
+    try:
+        yield f"127.0.0.1:{server.port}"
+    finally:
+        await server.drain()
+        await background.stop()
+        await service.close()
+        await store.close()

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from lakelog.catalog import Catalog
+from lakelog.errors import InvalidArgument
+
+from .shop import make_log, make_orders
+
+
+def test_whatever_speaks_arrow_may_be_written(catalog: Catalog) -> None:
+    table = make_log(catalog)
+    arrow = pa.table({"n": [1], "t": ["a"]})
+    sources = [
+        arrow,
+        arrow.to_batches()[0],
+        pa.RecordBatchReader.from_batches(arrow.schema, iter(arrow.to_batches())),
+        pl.DataFrame({"n": [1], "t": ["a"]}),
+        pd.DataFrame({"n": [1], "t": ["a"]}),
+        arrow.to_batches(),
+        (batch for batch in [arrow, pl.DataFrame({"t": ["a"], "n": [1]})]),
+    ]
+    for source in sources:
+        table.append(source)
+    table.append(table.scan(limit=1))
+    assert table.scan().to_arrow().group_by(["n", "t"]).aggregate([([], "count_all")]).to_pylist() == [
+        {"n": 1, "t": "a", "count_all": 9}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"n": [1]}, r"pyarrow\.table\(data\)"),
+        ([{"n": 1}], "from_pylist"),
+        ("rows", "Rows cannot be taken from a str"),
+        (5, "Rows cannot be taken from a int"),
+        (pa.array([1]), "holds no rows with named columns"),
+        (pa.chunked_array([[1]]), "no stream of rows"),
+    ],
+)
+def test_other_input_is_refused_with_the_remedy(catalog: Catalog, data: object, message: str) -> None:
+    table = make_log(catalog)
+    with pytest.raises(InvalidArgument, match=message):
+        table.append(data)
+    assert table.snapshots().num_rows == 0
+
+
+def test_a_mismatch_shows_every_column(catalog: Catalog) -> None:
+    table = make_orders(catalog)
+    with pytest.raises(InvalidArgument) as caught:
+        table.upsert(pa.table({"name": [1], "price": ["x"], "colour": ["red"]}))
+    for column in ("id", "name", "price", "colour"):
+        assert f"  {column}: expected" in str(caught.value)
+    assert caught.value.reason == "SCHEMA_MISMATCH"

@@ -1,0 +1,142 @@
+"""Streams into a table: each batch once, whatever is repeated (SEMANTICS.md 5.8)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+import lakelog.spark
+from lakelog.table import Table
+from tests.integration.spark.conftest import MakeTable, live_files, stored_files
+
+SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])
+
+
+class Stream:
+    """A stream of Parquet files into a table; each run takes what is there and ends."""
+
+    def __init__(self, spark: SparkSession, table: Table, folder: Path, form: str) -> None:
+        self.spark, self.table, self.form = spark, table, form
+        self.inbox, self.checkpoint = folder / "in", folder / "checkpoint"
+        self.inbox.mkdir()
+        self.seconds = 1_700_000_000
+
+    def put(self, name: str, ks: list[int], v: int) -> None:
+        path = self.inbox / f"{name}.parquet"
+        pq.write_table(pa.table({"k": ks, "v": [v] * len(ks)}, schema=SCHEMA), path)
+        # Spark takes files by their times.
+        self.seconds += 1
+        os.utime(path, (self.seconds, self.seconds))
+
+    def run(self, **more: Any) -> None:
+        df = self.spark.readStream.schema("k bigint, v bigint").option("maxFilesPerTrigger", 1).parquet(str(self.inbox))
+        if self.form == "write_stream":
+            query = lakelog.spark.write_stream(
+                df,
+                self.table.name,
+                checkpoint_location=str(self.checkpoint),
+                trigger={"availableNow": True},
+                commit_user=more.get("commit-user"),
+            )
+        else:
+            writer = df.writeStream.format("lakelog").option("table", self.table.name).trigger(availableNow=True)
+            writer = writer.option("checkpointLocation", str(self.checkpoint))
+            for key, value in more.items():
+                writer = writer.option(key, value)
+            query = writer.start()
+        query.awaitTermination(120)
+        assert not query.isActive
+
+    def forget_last_batch(self) -> None:
+        """Leaves the checkpoint as a crash behind the sink's commit does: planned, not known as done."""
+        commits = sorted((self.checkpoint / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+        for path in (commits[-1], commits[-1].with_name(f".{commits[-1].name}.crc")):
+            path.unlink(missing_ok=True)
+
+
+@pytest.fixture(params=["write_stream", "format"])
+def stream(request: pytest.FixtureRequest, spark: SparkSession, make_table: MakeTable, tmp_path: Path) -> Stream:
+    return Stream(spark, make_table(SCHEMA, options={"bucket": "-1"}), tmp_path, request.param)
+
+
+def rows_of(table: Table) -> list[tuple[int, int]]:
+    return sorted((row["k"], row["v"]) for row in table.scan().to_arrow().to_pylist())
+
+
+def test_each_batch_once(stream: Stream) -> None:
+    stream.put("a", [1, 2], 0)
+    stream.put("b", [3], 1)
+    stream.run()
+    assert rows_of(stream.table) == [(1, 0), (2, 0), (3, 1)]
+    snapshots = stream.table.snapshots().to_pylist()
+    assert [snapshot["identifier"] for snapshot in snapshots] == [0, 1]
+    assert len({snapshot["writer"] for snapshot in snapshots}) == 1
+    # A restart goes on with the numbers; a batch whose end was forgotten is planned again, and changes nothing.
+    stream.put("c", [4], 2)
+    stream.run()
+    stream.forget_last_batch()
+    stream.run()
+    assert rows_of(stream.table) == [(1, 0), (2, 0), (3, 1), (4, 2)]
+    assert stored_files(stream.table) == live_files(stream.table)
+    stream.put("d", [5], 3)
+    stream.run()
+    assert [snapshot["identifier"] for snapshot in stream.table.snapshots().to_pylist()] == [0, 1, 2, 3]
+    assert len(rows_of(stream.table)) == 5
+
+
+def test_a_new_checkpoint_is_a_new_stream(stream: Stream) -> None:
+    stream.put("a", [1], 0)
+    stream.run()
+    shutil.rmtree(stream.checkpoint)
+    stream.run()
+    assert rows_of(stream.table) == [(1, 0), (1, 0)], "a stream that begins anew must not be taken for the old one"
+
+
+def test_a_new_checkpoint_under_an_old_name_is_refused(stream: Stream) -> None:
+    stream.put("a", [1], 0)
+    stream.run(**{"commit-user": "ingest"})
+    assert stream.table.snapshots().to_pylist()[0]["writer"] == "ingest"
+    shutil.rmtree(stream.checkpoint)
+    with pytest.raises(StreamingQueryException, match="another checkpoint"):
+        stream.run(**{"commit-user": "ingest"})
+    assert rows_of(stream.table) == [(1, 0)]
+
+
+def test_a_missing_batch_is_refused(stream: Stream, make_table: MakeTable) -> None:
+    """The checkpoint says that batches were written which this table never got."""
+    stream.put("a", [1], 0)
+    stream.run()
+    stream.put("b", [2], 0)
+    stream.table = make_table(SCHEMA, options={"bucket": "-1"})
+    with pytest.raises(StreamingQueryException, match="meant to follow 0"):
+        stream.run()
+    assert rows_of(stream.table) == []
+    assert stored_files(stream.table) == set()
+
+
+def test_upserts(spark: SparkSession, make_table: MakeTable, tmp_path: Path) -> None:
+    stream = Stream(spark, make_table(SCHEMA, ("k",), options={"bucket": "2"}), tmp_path, "write_stream")
+    for number in range(3):
+        stream.put(str(number), list(range(number, 10)), number)
+    stream.run()
+    assert dict(rows_of(stream.table)) == {0: 0, 1: 1} | dict.fromkeys(range(2, 10), 2)
+
+
+def test_a_sink_without_a_name_is_refused(spark: SparkSession, make_table: MakeTable, tmp_path: Path) -> None:
+    table = make_table(SCHEMA)
+    spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path / "all"))
+    try:
+        df = spark.readStream.format("rate").load().selectExpr("value k", "value v")
+        query = df.writeStream.format("lakelog").option("table", table.name).trigger(availableNow=True).start()
+        with pytest.raises(StreamingQueryException, match="commit-user"):
+            query.awaitTermination(60)
+    finally:
+        spark.conf.unset("spark.sql.streaming.checkpointLocation")

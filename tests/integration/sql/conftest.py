@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakelog.catalog import Catalog
+from lakelog.clock import SystemClock
+from lakelog.sql import SqlSession
+from lakelog.storage.stores import LocationStores
+from metastore.inprocess import InProcessMetastore
+from metastore.memory.store import MemoryStore
+from metastore.service import MetastoreService
+
+
+async def _open_memory() -> MemoryStore:
+    return MemoryStore(SystemClock())
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[SqlSession]:
+    metastore = InProcessMetastore(_open_memory, lambda store: MetastoreService(store, f"file://{tmp_path}/"))
+    session = SqlSession(Catalog(metastore, LocationStores()))
+    session.execute("CREATE DATABASE shop")
+    session.execute("USE shop")
+    yield session
+    metastore.close()

@@ -1,0 +1,280 @@
+"""Statements against a metastore in this process and files in a folder."""
+
+from __future__ import annotations
+
+import sys
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakelog.errors import AlreadyExists, DataCorrupted, InvalidArgument, NotFound
+from lakelog.sql import SqlSession, create_sql_of
+from lakelog.sql.query import needed_columns, plan_select, pushed_filter
+
+ORDERS = """
+    CREATE TABLE orders (
+      id BIGINT, dt STRING, price DECIMAL(10, 2) COMMENT 'in euros', rating DOUBLE,
+      PRIMARY KEY (dt, id) NOT ENFORCED
+    ) PARTITIONED BY (dt) WITH ('bucket' = '2')
+"""
+
+
+def rows(session: SqlSession, sql: str) -> list[tuple[Any, ...]]:
+    result = session.execute(sql).rows
+    assert result is not None
+    return [tuple(row.values()) for row in result.to_pylist()]
+
+
+def fill(session: SqlSession) -> None:
+    session.execute(ORDERS)
+    session.execute("INSERT INTO orders VALUES (1, 'a', 1.50, 0.5), (2, 'a', 2, NULL)")
+    session.execute("INSERT INTO orders (dt, id, price) VALUES ('a', 1, 9.99), ('b', 1, 3)")
+
+
+def test_databases(session: SqlSession) -> None:
+    assert session.execute("CREATE DATABASE IF NOT EXISTS shop").message == "Database shop exists already."
+    with pytest.raises(AlreadyExists):
+        session.execute("CREATE DATABASE shop")
+    session.execute("CREATE DATABASE other COMMENT 'the other one'")
+    assert rows(session, "SHOW DATABASES") == [("other",), ("shop",)]
+    with pytest.raises(NotFound, match="othr"):
+        session.execute("USE othr")
+    assert session.execute("DROP DATABASE other").message == "Database other dropped."
+    assert session.execute("DROP DATABASE IF EXISTS other").message == "There is no database other."
+    session.execute(ORDERS)
+    with pytest.raises(InvalidArgument, match=r"[Cc]ascade"):
+        session.execute("DROP DATABASE shop")
+    session.execute("DROP DATABASE shop CASCADE")
+    with pytest.raises(InvalidArgument, match="no current database"):
+        session.execute("SHOW TABLES")
+
+
+def test_tables(session: SqlSession) -> None:
+    assert session.execute(ORDERS).message == "Table shop.orders created."
+    assert rows(session, "SHOW TABLES") == rows(session, "SHOW TABLES IN shop") == [("orders",)]
+    assert rows(session, "DESCRIBE orders") == [
+        ("id", "BIGINT", False, 2, None, None),
+        ("dt", "STRING", False, 1, 1, None),
+        ("price", "DECIMAL(10,2)", True, None, None, "in euros"),
+        ("rating", "DOUBLE", True, None, None, None),
+    ]
+    session.execute("ALTER TABLE orders SET ('file.compression' = 'lz4')")
+    assert rows(session, "SELECT * FROM orders$options ORDER BY key") == [("bucket", "2"), ("file.compression", "lz4")]
+    with pytest.raises(InvalidArgument, match="'bucket' cannot change"):
+        session.execute("ALTER TABLE orders SET ('bucket' = '8')")
+    session.execute("ALTER TABLE orders RESET ('file.compression')")
+    assert session.catalog.table("shop.orders").options == {"bucket": "2"}
+    assert session.execute("DROP TABLE shop.orders").message == "Table shop.orders dropped."
+    assert session.execute("DROP TABLE IF EXISTS orders").message == "There is no table shop.orders."
+    with pytest.raises(NotFound):
+        session.execute("DESCRIBE orders")
+
+
+def test_show_create_table_makes_the_same_table(session: SqlSession) -> None:
+    session.execute(ORDERS)
+    ((statement,),) = rows(session, "SHOW CREATE TABLE orders")
+    first = session.catalog.table("shop.orders")
+    session.execute("DROP TABLE orders")
+    session.execute(statement)
+    second = session.catalog.table("shop.orders")
+    assert (first.schema, first.primary_key, first.partition_by) == (
+        second.schema,
+        second.primary_key,
+        second.partition_by,
+    )
+    assert first.options == second.options
+    assert create_sql_of(second) == statement
+
+
+def test_insert_and_select(session: SqlSession) -> None:
+    fill(session)
+    assert rows(session, "SELECT id, dt, price FROM orders ORDER BY dt, id") == [
+        (1, "a", Decimal("9.99")),
+        (2, "a", 2),
+        (1, "b", 3),
+    ]
+    assert rows(session, "SELECT count(*) AS n FROM shop.orders") == [(3,)]
+    assert rows(session, "SELECT id FROM orders WHERE price > 2.5 AND dt = 'b'") == [(1,)]
+    assert rows(session, "SELECT o.dt, sum(o.price) FROM orders o GROUP BY o.dt ORDER BY 1 DESC LIMIT 1") == [("b", 3)]
+    assert rows(session, "SELECT ORDERS.ID FROM shop.orders WHERE orders.dt = 'b'") == [(1,)]
+    assert rows(session, "SELECT shop.orders.id FROM shop.orders WHERE rating IS NULL ORDER BY 1") == [(1,), (1,), (2,)]
+
+
+def test_a_catalog_runs_single_statements(session: SqlSession) -> None:
+    catalog = session.catalog
+    assert catalog.sql(ORDERS, database="shop").message == "Table shop.orders created."
+    assert catalog.sql("SELECT count(*) AS n FROM shop.orders").rows == pa.table({"n": [0]})
+    with pytest.raises(InvalidArgument, match="no current database"):
+        catalog.sql("SELECT * FROM orders")
+
+
+def test_time_travel(session: SqlSession) -> None:
+    fill(session)
+    assert rows(session, "SELECT count(*) FROM orders VERSION AS OF 1") == [(2,)]
+    assert rows(session, "SELECT count(*) FROM orders TIMESTAMP AS OF '2999-01-01 00:00:00'") == [(3,)]
+    changed = """
+        SELECT n.id, n.price - o.price FROM orders n
+        JOIN orders VERSION AS OF 1 o ON n.id = o.id AND n.dt = o.dt WHERE n.price <> o.price
+    """
+    assert rows(session, changed) == [(1, Decimal("8.49"))]
+    with pytest.raises(NotFound):
+        session.execute("SELECT * FROM orders VERSION AS OF 99")
+    with pytest.raises(InvalidArgument, match="no snapshot: give its id"):
+        session.execute("SELECT * FROM orders VERSION AS OF 'yesterday'")
+    with pytest.raises(InvalidArgument, match="'soon' is no timestamp"):
+        session.execute("SELECT * FROM orders TIMESTAMP AS OF 'soon'")
+
+
+def test_joins_subqueries_and_common_tables(session: SqlSession) -> None:
+    fill(session)
+    session.execute("CREATE TABLE days (dt STRING, name STRING)")
+    session.execute("INSERT INTO days VALUES ('a', 'Monday'), ('c', 'Friday')")
+    assert rows(session, "SELECT name, id FROM orders LEFT JOIN days USING (dt) ORDER BY name, id") == [
+        (None, 1),
+        ("Monday", 1),
+        ("Monday", 2),
+    ]
+    assert rows(session, "SELECT id FROM orders LEFT JOIN days d ON orders.dt = d.dt WHERE d.name IS NULL") == [(1,)]
+    assert rows(session, "SELECT name FROM days WHERE dt NOT IN (SELECT dt FROM orders)") == [("Friday",)]
+    twice = "WITH o AS (SELECT * FROM orders) SELECT count(*) FROM o a, o b WHERE a.dt = b.dt"
+    assert rows(session, twice) == [(5,)]
+    assert rows(session, "SELECT id FROM orders WHERE dt = 'b' UNION ALL SELECT 7") == [(1,), (7,)]
+
+
+def test_system_tables(session: SqlSession) -> None:
+    fill(session)
+    assert rows(session, "SELECT id, kind, added_rows FROM orders$snapshots ORDER BY id") == [
+        (1, "APPEND", 2),
+        (2, "APPEND", 2),
+    ]
+    assert rows(session, "SELECT sum(rows) FROM `orders$files` VERSION AS OF 1") == [(2,)]
+    assert rows(session, "SELECT partition.dt, rows, last_snapshot FROM shop.orders$partitions ORDER BY 1") == [
+        ("a", 3, 2),
+        ("b", 1, 2),
+    ]
+    assert rows(session, "SELECT column, type FROM orders$schemas WHERE primary_key_position = 1") == [("dt", "STRING")]
+    with pytest.raises(NotFound, match=r"orders\$snapshot'.*\$snapshots"):
+        session.execute("SELECT * FROM orders$snapshot")
+    with pytest.raises(InvalidArgument, match="tells of now only"):
+        session.execute("SELECT * FROM orders$options VERSION AS OF 1")
+
+
+def test_overwrites(session: SqlSession) -> None:
+    fill(session)
+    session.execute("INSERT OVERWRITE orders VALUES (5, 'a', 5, NULL)")
+    assert rows(session, "SELECT id, dt FROM orders ORDER BY dt") == [(5, "a"), (1, "b")]
+    session.execute("INSERT OVERWRITE orders PARTITION (dt = 'b') (id) VALUES (6), (7)")
+    assert rows(session, "SELECT id, dt FROM orders ORDER BY id") == [(5, "a"), (6, "b"), (7, "b")]
+    session.execute("CREATE TABLE flat (a INT)")
+    session.execute("INSERT INTO flat VALUES (1), (2)")
+    session.execute("INSERT OVERWRITE flat SELECT a + 10 FROM flat WHERE a = 2")
+    assert rows(session, "SELECT a FROM flat") == [(12,)]
+    with pytest.raises(InvalidArgument, match=r"no partition column.*these are dt"):
+        session.execute("INSERT OVERWRITE orders PARTITION (id = 1) VALUES ('a', 1, 1)")
+
+
+def test_inserts_that_cannot_be(session: SqlSession) -> None:
+    session.execute(ORDERS)
+    for sql, part in (
+        ("INSERT INTO orders VALUES (1, 'a', 1)", "Row 1 has 3 values for 4 columns"),
+        ("INSERT INTO orders (id, idd) VALUES (1, 1)", "no column 'idd'"),
+        ("INSERT INTO orders (id, ID) VALUES (1, 1)", "written twice"),
+        ("INSERT INTO orders (id) VALUES (1)", "dt"),
+        ("INSERT INTO orders VALUES (NULL, 'a', 1, 1)", "column 'id'.*NOT NULL"),
+        ("INSERT INTO orders VALUES (1, 'a', 1.005, 1)", "column 'price'.*all of its digits"),
+        ("INSERT INTO orders SELECT 1, 'a'", "returns 2 columns for 4"),
+    ):
+        with pytest.raises(InvalidArgument, match=f"(?s){part}"):
+            session.execute(sql)
+    assert session.catalog.table("shop.orders").snapshots().num_rows == 0
+
+
+def test_queries_that_cannot_be(session: SqlSession) -> None:
+    session.execute(ORDERS)
+    for sql, part in (
+        ("SELECT * FROM orders WHERE", "in line 1"),
+        ("SELECT nope FROM orders", "nope"),
+        ("SELECT * FROM read_csv('/etc/passwd')", "Functions such as"),
+        ("SELECT * FROM orders; SELECT 1", "2 statements"),
+        ("SELECT * FROM a.b.c", "three parts"),
+        ("SELECT read_text('/etc/passwd')", "cannot be run"),
+        ("SELECT id FROM orders WHERE dt = 5 AND frobnicate(id)", "cannot be run"),
+    ):
+        with pytest.raises(InvalidArgument, match=part):
+            session.execute(sql)
+    with pytest.raises(NotFound, match="ordrs"):
+        session.execute("SELECT * FROM ordrs")
+
+
+def test_a_scan_gets_only_what_is_needed(session: SqlSession) -> None:
+    session.execute(ORDERS)
+    schema = session.catalog.table("shop.orders").schema
+
+    def pushed(sql: str) -> tuple[list[str] | None, str | None]:
+        plan = plan_select(sql)
+        return needed_columns(plan, schema), pushed_filter(plan, plan.tables[0], schema)
+
+    assert pushed("SELECT id FROM orders WHERE price > 5") == (["id", "price"], "(`price` > 5)")
+    assert pushed("SELECT * FROM orders o WHERE o.dt = 'x' AND upper(o.dt) = 'X'") == (None, "(`dt` = 'x')")
+    assert pushed("SELECT count(*) FROM orders") == (["id"], None)
+    assert pushed("SELECT id FROM orders WHERE dt IN ('a', 'b') OR id BETWEEN 1 AND 5")[1] is not None
+    assert pushed("SELECT id FROM orders LEFT JOIN x ON true WHERE orders.id = 5")[1] == "(`id` = 5)"
+    # What may not be given to the scan.
+    assert pushed("SELECT id FROM orders RIGHT JOIN x ON true WHERE orders.id = 5")[1] is None
+    assert pushed("SELECT id FROM x LEFT JOIN orders ON true WHERE orders.id IS NULL")[1] is None
+    assert pushed("SELECT id FROM orders JOIN x ON true WHERE id = 5")[1] is None
+    assert pushed("SELECT id FROM orders WHERE id = 5 OR rating + 1 > 2")[1] is None
+    assert pushed("SELECT id FROM orders WHERE dt = '\\\\'")[1] is None
+    assert pushed("SELECT orders FROM orders")[0] is None
+
+
+def test_floats_are_filtered_as_duckdb_does(session: SqlSession) -> None:
+    session.execute("CREATE TABLE f (a FLOAT, b DOUBLE)")
+    session.execute("INSERT INTO f VALUES (0.1, 0.1), (CAST('NaN' AS FLOAT), CAST('NaN' AS DOUBLE))")
+    assert rows(session, "SELECT count(*) FROM f WHERE b = 0.1") == [(1,)]
+    assert rows(session, "SELECT count(*) FROM f WHERE b > 5") == [(1,)]
+    assert rows(session, "SELECT count(*) FROM f WHERE a = 0.1") == [(1,)]
+
+
+def test_types_come_through(session: SqlSession) -> None:
+    session.execute(
+        "CREATE TABLE t (a TINYINT, b BINARY, c DATE, d TIMESTAMP, e TIMESTAMP_NTZ, f ARRAY<INT>, g MAP<STRING, INT>, "
+        "h STRUCT<x: INT, y: STRING>, i BOOLEAN, j DECIMAL(38, 10))"
+    )
+    session.execute(
+        "INSERT INTO t VALUES (1, X'00', '2020-01-01', '2020-01-01 00:00:00Z', '2020-01-01 05:00', array(1, NULL), "
+        "map('k', 1), struct(1, 'y'), true, 1.5)"
+    )
+    result = session.execute("SELECT * FROM t").rows
+    assert result is not None
+    stored = session.catalog.table("shop.t").scan().to_arrow()
+    assert result.schema.field("d").type == pa.timestamp("us", "UTC")
+    assert result.to_pylist() == stored.to_pylist()
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT sum(id) FROM orders", "SELECT id FROM orders WHERE id IN (SELECT id FROM orders)"]
+)
+def test_a_damaged_file_is_named(session: SqlSession, tmp_path: Path, sql: str) -> None:
+    fill(session)
+    for file in tmp_path.rglob("*.parquet"):
+        file.write_bytes(b"damaged")
+    with pytest.raises(DataCorrupted, match=r"\.parquet"):
+        session.execute(sql)
+
+
+def test_what_fails_on_single_rows(session: SqlSession) -> None:
+    fill(session)
+    with pytest.raises(InvalidArgument, match=r"cannot be run.*Overflow"):
+        session.execute("SELECT id + 9223372036854775807 FROM orders")
+
+
+def test_without_duckdb_the_extra_is_named(session: SqlSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    session.execute(ORDERS)
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(InvalidArgument, match=r"pip install 'lakelog\[sql\]'"):
+        session.execute("SELECT 1")
+    assert rows(session, "SHOW TABLES") == [("orders",)]

@@ -1,0 +1,190 @@
+"""Statements as they are read, and what cannot be read."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from lakelog.errors import InvalidArgument
+from lakelog.sql import parse_statement
+from lakelog.sql.statements import (
+    AlterOptions,
+    CreateDatabase,
+    CreateTable,
+    DescribeTable,
+    DropDatabase,
+    DropTable,
+    Insert,
+    Name,
+    Query,
+    ShowCreateTable,
+    ShowDatabases,
+    ShowTables,
+    Statement,
+    UseDatabase,
+    Values,
+)
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("CREATE DATABASE shop", CreateDatabase("shop")),
+        ("create schema if not exists `Shop` comment 'it''s ours';", CreateDatabase("Shop", True, "it's ours")),
+        ("DROP DATABASE shop", DropDatabase("shop")),
+        ("DROP SCHEMA IF EXISTS shop CASCADE", DropDatabase("shop", True, True)),
+        ("DROP DATABASE shop RESTRICT", DropDatabase("shop")),
+        ("SHOW DATABASES", ShowDatabases()),
+        ("show schemas ;", ShowDatabases()),
+        ("SHOW TABLES", ShowTables()),
+        ("SHOW TABLES IN shop", ShowTables("shop")),
+        ("SHOW TABLES FROM shop -- all of them", ShowTables("shop")),
+        ("USE shop", UseDatabase("shop")),
+        ("USE DATABASE shop", UseDatabase("shop")),
+        ("USE database", UseDatabase("database")),
+        ("DROP TABLE shop.orders", DropTable(Name("shop", "orders"))),
+        ("DROP TABLE IF EXISTS orders", DropTable(Name(None, "orders"), True)),
+        ("DESCRIBE shop.orders", DescribeTable(Name("shop", "orders"))),
+        ("DESC TABLE orders", DescribeTable(Name(None, "orders"))),
+        ("DESCRIBE table", DescribeTable(Name(None, "table"))),
+        ("SHOW CREATE TABLE shop.orders", ShowCreateTable(Name("shop", "orders"))),
+        (
+            "ALTER TABLE shop.orders SET ('write-buffer-size' = '64 mb', 'ignore-delete' = 'true')",
+            AlterOptions(Name("shop", "orders"), {"write-buffer-size": "64 mb", "ignore-delete": "true"}),
+        ),
+        ("ALTER TABLE orders SET TBLPROPERTIES ('a' = 'b')", AlterOptions(Name(None, "orders"), {"a": "b"})),
+        ("ALTER TABLE orders RESET ('a', 'b')", AlterOptions(Name(None, "orders"), {}, ("a", "b"))),
+        ("ALTER TABLE orders UNSET TBLPROPERTIES ('a')", AlterOptions(Name(None, "orders"), {}, ("a",))),
+        ("SELECT 1", Query("SELECT 1")),
+        (" WITH a AS (SELECT 1) SELECT * FROM a", Query(" WITH a AS (SELECT 1) SELECT * FROM a")),
+    ],
+)
+def test_statements(sql: str, expected: Statement) -> None:
+    assert parse_statement(sql) == expected
+
+
+def test_create_table() -> None:
+    statement = parse_statement(
+        """
+        CREATE TABLE IF NOT EXISTS shop.orders (
+          id BIGINT COMMENT 'the key',
+          dt STRING NOT NULL,
+          `tot``al` DECIMAL(10, 2),
+          tags ARRAY<STRING NOT NULL>,
+          attributes MAP<STRING, STRUCT<a: INT NOT NULL, b: ARRAY<ARRAY<DOUBLE>>>>,
+          primary TIMESTAMP WITHOUT TIME ZONE COMMENT 'a column, whatever it is called',
+          PRIMARY KEY (ID, dt) NOT ENFORCED
+        )
+        COMMENT 'all orders'
+        PARTITIONED BY (DT)
+        WITH ('bucket' = '4', "file.compression" = 'lz4');
+        """
+    )
+    assert isinstance(statement, CreateTable)
+    assert statement.name == Name("shop", "orders")
+    inner = pa.struct(
+        [
+            pa.field("a", pa.int32(), False),
+            pa.field("b", pa.list_(pa.field("element", pa.list_(pa.field("element", pa.float64()))))),
+        ]
+    )
+    expected = pa.schema(
+        [
+            pa.field("id", pa.int64(), False, {"comment": "the key"}),
+            pa.field("dt", pa.string(), False),
+            pa.field("tot`al", pa.decimal128(10, 2)),
+            pa.field("tags", pa.list_(pa.field("element", pa.string(), False))),
+            pa.field("attributes", pa.map_(pa.string(), inner)),
+            pa.field("primary", pa.timestamp("us"), True, {"comment": "a column, whatever it is called"}),
+        ]
+    )
+    assert statement.schema.equals(expected, check_metadata=True)
+    assert statement.primary_key == ("id", "dt")
+    assert statement.partition_by == ("dt",)
+    assert statement.options == {"bucket": "4", "file.compression": "lz4"}
+    assert statement.comment == "all orders"
+    assert statement.if_not_exists
+
+
+def test_a_key_can_stand_with_its_column() -> None:
+    statement = parse_statement("CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED COMMENT 'k', v STRING NULL)")
+    assert isinstance(statement, CreateTable)
+    assert statement.primary_key == ("id",)
+    assert not statement.schema.field("id").nullable
+    assert statement.schema.field("v").nullable
+
+
+def test_inserts() -> None:
+    statement = parse_statement("INSERT INTO shop.orders (id, v) VALUES (1, 'a'), (-2, NULL)")
+    assert isinstance(statement, Insert)
+    assert isinstance(statement.rows, Values)
+    assert (statement.name, statement.columns, statement.overwrite) == (Name("shop", "orders"), ("id", "v"), False)
+    assert [[value.value for value in row] for row in statement.rows.rows] == [["1", "a"], ["-2", ""]]
+    overwrite = parse_statement("INSERT OVERWRITE TABLE t PARTITION (dt = 'x') VALUES (1)")
+    assert isinstance(overwrite, Insert)
+    assert overwrite.overwrite
+    assert [(name, value.value) for name, value in overwrite.partition] == [("dt", "x")]
+    select = parse_statement("INSERT INTO t (a) SELECT b FROM u")
+    assert isinstance(select, Insert)
+    assert select.rows == Query("SELECT b FROM u")
+
+
+@pytest.mark.parametrize(
+    ("sql", "place", "parts"),
+    [
+        ("", 1, ["empty", "CREATE TABLE"]),
+        ("CREATE", 7, ["DATABASE or a TABLE"]),
+        ("CREATE VIEW v AS SELECT 1", 8, ["DATABASE or a TABLE"]),
+        ("CREATE DATABASE a b", 19, ["ends here"]),
+        ("CREATE DATABASE 'a'", 17, ["name of a database is expected"]),
+        ("SHOW PARTITIONS t", 6, ["SHOW TABLES"]),
+        ("SHOW DATABASES; SHOW TABLES", 17, ["one statement at a time"]),
+        ("DROP TABLE a.b.c", 15, ["two parts"]),
+        ("ALTER TABLE t ADD COLUMN a INT", 15, ["Only options", "SET"]),
+        ("ALTER TABLE t SET (a = 'b')", 20, ["key of an option stands in single quotes"]),
+        ("ALTER TABLE t SET ('a' = 4)", 26, ["value of an option stands in single quotes"]),
+        ("ALTER TABLE t SET ('a' = 'b', 'a' = 'c')", 31, ["'a' is given twice"]),
+        ("DESCRIBE EXTENDED t", 10, ["leave this word out"]),
+        ("DELETE FROM t WHERE id = 1", 1, ["table.delete(keys)", "INSERT INTO"]),
+        ("UPDATE t SET a = 1", 1, ["table.upsert(rows)"]),
+        ("MERGE INTO t", 1, ["table.upsert(rows)"]),
+        ("TRUNCATE TABLE t", 1, ["table.overwrite"]),
+        ("CALL sys.compact('t')", 1, ["no procedures"]),
+        ("FROBNICATE", 1, ["no such statement", "SELECT"]),
+        ("CREATE TABLE t", 15, ["columns stand in parentheses"]),
+        ("CREATE TABLE t AS SELECT 1", 16, ["INSERT INTO"]),
+        ("CREATE TABLE t ()", 17, ["name of a column"]),
+        ("CREATE TABLE t (id)", 19, ["type of column 'id'"]),
+        ("CREATE TABLE t (id WIDE)", 20, ["Column 'id'", "'WIDE'"]),
+        ("CREATE TABLE t (id DECIMAL(50, 2))", 20, ["Column 'id'", "DECIMAL(50,2)"]),
+        ("CREATE TABLE t (id INT DEFAULT 5)", 24, ["The column ends here", "NOT NULL"]),
+        ("CREATE TABLE t (id INT, UNIQUE (id))", 25, ["no other constraints are possible"]),
+        ("CREATE TABLE t (id INT, CONSTRAINT pk PRIMARY KEY (id))", 25, ["Leave CONSTRAINT and the name out"]),
+        ("CREATE TABLE t (id INT, PRIMARY KEY (id), PRIMARY KEY (id))", 43, ["a primary key already"]),
+        ("CREATE TABLE t (id INT PRIMARY KEY, PRIMARY KEY (id))", 37, ["a primary key already"]),
+        ("CREATE TABLE t (id INT) USING parquet", 25, ["Leave USING out"]),
+        ("CREATE TABLE t (id INT) LOCATION 's3://x'", 25, ["metastore chooses"]),
+        ("CREATE TABLE t (id INT) PARTITIONED BY (dt STRING)", 44, ["without types"]),
+        ("CREATE TABLE t (id INT) PARTITIONED BY (days(ts))", 45, ["without types or functions"]),
+        ("CREATE TABLE t (id INT) COMMENT 'a' COMMENT 'b'", 37, ["there already"]),
+        ("CREATE TABLE t (id INT) AS SELECT 1", 25, ["INSERT INTO"]),
+        ("INSERT t VALUES (1)", 8, ["INTO or OVERWRITE"]),
+        ("INSERT INTO t VALUES 1", 22, ["stands in parentheses"]),
+        ("INSERT INTO t VALUES (1", 24, ["')' is expected"]),
+        ("INSERT INTO t PARTITION (dt = 'x') VALUES (1)", 36, ["takes no PARTITION"]),
+        ("INSERT OVERWRITE t PARTITION (dt) VALUES (1)", 33, ["has a value"]),
+        ("INSERT INTO t SET a = 1", 15, ["VALUES (...)"]),
+        ("INSERT INTO t VALUES ('a)", 23, ["not closed"]),
+    ],
+)
+def test_what_cannot_be_read(sql: str, place: int, parts: list[str]) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        parse_statement(sql)
+    for part in parts:
+        assert part in caught.value.message
+    assert caught.value.metadata["position"] == str(place), caught.value.message
+
+
+def test_places_of_long_statements_have_lines() -> None:
+    with pytest.raises(InvalidArgument, match=r"in line 3 at character 6, before 'WIDE"):
+        parse_statement("CREATE TABLE t (\n  a INT,\n  id WIDE\n)")

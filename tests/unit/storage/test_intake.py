@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lakelog.errors import InvalidArgument
+from lakelog.format.schema import TableSchema, assign_field_ids
+from lakelog.options.values import TableOptions
+from lakelog.storage.intake import Intake, KindSource
+
+COLUMNS = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string(), nullable=False)])
+KEYED = TableSchema(0, assign_field_ids(COLUMNS), ("id",))
+
+
+def take(kinds: list[str], options: dict[str, str]) -> tuple[list[int], list[int] | None]:
+    ids = list(range(len(kinds)))
+    rows = pa.record_batch({"_row_kind": kinds, "v": ["x"] * len(ids), "id": ids})
+    table, codes = Intake("db.t", KEYED, TableOptions(options)).take(rows, KindSource.COLUMN)
+    assert table.schema.names == ["id", "v"]
+    return table.column("id").to_pylist(), None if codes is None else codes.tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "ids", "codes"),
+    [
+        ({}, [0, 1, 2, 3], [0, 1, 2, 3]),
+        ({"ignore-delete": "true"}, [0, 2], [0, 2]),
+        ({"ignore-update-before": "true"}, [0, 2, 3], [0, 2, 3]),
+        ({"ignore-delete": "true", "ignore-update-before": "true"}, [0, 2], [0, 2]),
+    ],
+)
+def test_ignored_kinds_are_dropped_before_anything_else(
+    options: dict[str, str], ids: list[int], codes: list[int]
+) -> None:
+    assert take(["+I", "-U", "+U", "-D"], options) == (ids, codes)
+
+
+def test_inserts_alone_need_no_kinds() -> None:
+    assert take(["+I", "+I"], {}) == ([0, 1], None)
+    assert take(["+I", "-D"], {"ignore-delete": "true"}) == ([0], None)
+
+
+def test_not_null_holds_for_rows_that_are_added_only() -> None:
+    intake = Intake("db.t", KEYED, TableOptions({}))
+    rows = pa.table({"id": [1, 2], "v": pa.array([None, "x"]), "_row_kind": ["-D", "+I"]})
+    _, codes = intake.take(rows, KindSource.COLUMN)
+    assert codes is not None
+    assert codes.tolist() == [3, 0]
+    with pytest.raises(InvalidArgument, match=r"'v' of db\.t is NOT NULL, but row 0"):
+        intake.take(rows.set_column(2, "_row_kind", pa.array(["+U", "-D"])), KindSource.COLUMN)
+    table, codes = intake.take(pa.table({"id": np.arange(3)}), KindSource.DELETES)
+    assert table.column("v").null_count == 3
+    assert codes is not None
+    assert set(codes.tolist()) == {3}
+
+
+def test_two_kind_columns_are_refused() -> None:
+    rows = pa.Table.from_arrays([pa.array([1]), pa.array(["+I"]), pa.array(["+I"])], ["id", "_row_kind", "_row_kind"])
+    with pytest.raises(InvalidArgument, match="more than once"):
+        Intake("db.t", KEYED, TableOptions({})).take(rows, KindSource.COLUMN)
+
+
+def test_it_pickles() -> None:
+    intake = Intake("db.t", KEYED, TableOptions({"ignore-delete": "true"}))
+    assert pickle.loads(pickle.dumps(intake)) == intake
