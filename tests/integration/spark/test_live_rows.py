@@ -113,9 +113,8 @@ def test_a_file_that_is_not_the_committed_one_ends_the_query(
     other.upsert(pa.table({"k": list(range(100)), "v": list(range(100)), "s": ["x"] * 100}, schema=SCHEMA))
     path = Path(unquote(other.location.removeprefix("file://")), other.files()["path"][0].as_py())
     old.write_bytes(path.read_bytes())
+    installation_of(spark).frames.clear()
     with pytest.raises(SparkRuntimeException, match="cannot be told whether a row is superseded"):
-        # A DataFrame made before it was changed, and one made after.
-        installation_of(spark).frames.clear()
         lakelog.spark.read_table(spark, table.name).collect()
     assert new.exists()
 
