@@ -133,7 +133,7 @@ class Table:
         properties: Mapping[str, str] | None = None,
         allow_empty: bool = False,
     ) -> WriteResult:
-        """Adds rows to a table without a primary key.
+        """Adds rows; in a table with a primary key they take the place of those of the same key, as by `upsert`.
 
         Args:
             data: Anything with the Arrow C stream interface (pyarrow, polars, pandas, duckdb), or an iterator of

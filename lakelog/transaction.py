@@ -246,13 +246,7 @@ class TransactionTable:
         return self._part.info
 
     def append(self, data: Any) -> None:
-        """Adds rows to a table without a primary key; see `lakelog.table.Table.append`."""
-        if self._part.info.schema.primary_key:
-            raise InvalidArgument(
-                f"Table {self._part.info.name} has a primary key ({', '.join(self._part.info.schema.primary_key)}), so "
-                "rows cannot simply be added. Use upsert(), or write() with a column '_row_kind'.",
-                metadata={"table": str(self._part.info.name)},
-            )
+        """Adds rows; see `lakelog.table.Table.append`."""
         self._write(data, KindSource.INSERTS)
 
     def upsert(self, data: Any) -> None:
