@@ -113,9 +113,8 @@ def test_a_file_that_is_not_the_committed_one_ends_the_query(
     other.upsert(pa.table({"k": list(range(100)), "v": list(range(100)), "s": ["x"] * 100}, schema=SCHEMA))
     path = Path(unquote(other.location.removeprefix("file://")), other.files()["path"][0].as_py())
     old.write_bytes(path.read_bytes())
+    installation_of(spark).frames.clear()
     with pytest.raises(SparkRuntimeException, match="cannot be told whether a row is superseded"):
-        # A DataFrame made before it was changed, and one made after.
-        installation_of(spark).frames.clear()
         lakelog.spark.read_table(spark, table.name).collect()
     assert new.exists()
 
@@ -133,3 +132,11 @@ def test_positions_are_found_once(spark: SparkSession, make_table: MakeTable) ->
 
     assert jobs_of_a_read() == 1
     assert jobs_of_a_read() == 0
+
+
+def test_two_reads_can_be_joined(spark: SparkSession, make_table: MakeTable) -> None:
+    table = make_table(SCHEMA, ("k",))
+    for number in range(2):
+        table.upsert(pa.table({"k": [1, 2, 3], "v": [number] * 3, "s": ["x"] * 3}, schema=SCHEMA))
+    left, right = (lakelog.spark.read_table(spark, table.name) for _ in range(2))
+    assert left.join(right, left["k"] == right["k"]).count() == 3
