@@ -64,11 +64,7 @@ def scan_live_rows(
     groups = split_by_size(files)
     if len(files) <= _CASE_FILES and len(groups) <= _SIZE_SCANS:
         parts = [
-            _filter_by_case(spark, scan(chunk), chunk, words)
-            if any(file.path in words for file in chunk)
-            else scan(chunk)
-            for group in groups
-            for chunk in _chunks(group, words)
+            _filter_by_case(spark, scan(chunk), chunk, words) for group in groups for chunk in _chunks(group, words)
         ]
     else:
         clean = [file for file in files if file.path not in words]
@@ -162,6 +158,8 @@ def _filter_by_case(
     spark: SparkSession, rows: DataFrame, files: Sequence[LiveFile], words: Mapping[str, Words]
 ) -> DataFrame:
     dirty = [file for file in files if file.path in words]
+    if not dirty:
+        return rows
     branches = [
         f"WHEN {file.size_bytes}L THEN {first}" for file, first in zip(dirty, _first_words(dirty, words), strict=True)
     ]

@@ -61,7 +61,8 @@ def read_table(
     chosen = check_columns(columns, plan.schema, name)
     try:
         with lakelog_errors():
-            rows = _live_rows(spark, installation, plan)
+            # SUBTLE: under new identities, else a join of two reads of one table would compare columns with themselves.
+            rows = _live_rows(spark, installation, plan).toDF(*plan.schema.arrow.names)
             if filter is not None:
                 rows = rows.where(filter)
     except AnalysisException as error:

@@ -132,3 +132,11 @@ def test_positions_are_found_once(spark: SparkSession, make_table: MakeTable) ->
 
     assert jobs_of_a_read() == 1
     assert jobs_of_a_read() == 0
+
+
+def test_two_reads_can_be_joined(spark: SparkSession, make_table: MakeTable) -> None:
+    table = make_table(SCHEMA, ("k",))
+    for number in range(2):
+        table.upsert(pa.table({"k": [1, 2, 3], "v": [number] * 3, "s": ["x"] * 3}, schema=SCHEMA))
+    left, right = (lakelog.spark.read_table(spark, table.name) for _ in range(2))
+    assert left.join(right, left["k"] == right["k"]).count() == 3
