@@ -7,9 +7,13 @@ import sys
 from collections.abc import Mapping
 from typing import Final
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from lakelog.embedded.java import java_home
+
+_STARTS: Final = 5
+"""With one in ten that dies, five deaths in a row are one in 100,000."""
 
 _SETTINGS: Final[dict[str, str]] = {
     # Everything stays on this machine; a host's name may mean an address that nothing answers on.
@@ -44,4 +48,19 @@ def build_session(app_name: str, master: str = "local[2]", conf: Mapping[str, st
     builder = SparkSession.builder.master(master).appName(app_name)
     for key, value in (_SETTINGS | dict(conf or {})).items():
         builder = builder.config(key, value)
+    return _start(builder)
+
+
+def _start(builder: SparkSession.Builder) -> SparkSession:
+    """Starts Java, again where its process died before it said a word.
+
+    SUBTLE: PySpark starts Java by a fork, and gRPC's fork handlers crash about one such child in ten where this process
+    has a channel open. Nothing of Spark exists yet then, so that starting again is safe.
+    """
+    for _ in range(_STARTS - 1):
+        try:
+            return builder.getOrCreate()
+        except PySparkRuntimeError as error:
+            if error.getCondition() != "JAVA_GATEWAY_EXITED":
+                raise
     return builder.getOrCreate()

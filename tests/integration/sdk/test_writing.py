@@ -63,9 +63,9 @@ def test_append_to_a_table_with_a_key_is_an_upsert(catalog: Catalog) -> None:
     table = make_orders(catalog)
     table.append(orders((1, "a", None), (2, "b", None)))
     table.append(orders((1, "c", None)))
-    assert sorted(table.scan(columns=["id", "item"]).to_arrow().to_pylist(), key=lambda row: row["id"]) == [
-        {"id": 1, "item": "c"},
-        {"id": 2, "item": "b"},
+    assert sorted(table.scan(columns=["id", "name"]).to_arrow().to_pylist(), key=lambda row: row["id"]) == [
+        {"id": 1, "name": "c"},
+        {"id": 2, "name": "b"},
     ]
 
 
