@@ -10,14 +10,16 @@ import pyarrow as pa
 
 from lakelog.clock import Ids
 from lakelog.errors import AlreadyExists, InvalidArgument, NotFound
+from lakelog.format.commit_facts import TableHead
 from lakelog.format.commit_rules import table_gone
 from lakelog.format.schema import TableSchema, assign_field_ids
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.types import canonical_schema, check_key_type
 from lakelog.options import TableOptions, check_alter, validate_table_options
 
+from .records import NewTable, TableRecord
 from .requests import MAX_COMMENT, check_name, check_properties, check_text, check_uuid
-from .store import NewTable, Store, TableRecord, Transaction, run_transaction
+from .store import Store, Transaction, run_transaction
 
 _MAX_NEAREST: Final = 3
 
@@ -29,10 +31,10 @@ class Catalog:
         store: Where everything is kept.
         ids: Names of new tables.
         warehouse: Absolute URI under which tables get their locations.
-        dropped: Told of each table that was dropped.
+        dropped: Told of each table that was dropped, by uuid and name.
     """
 
-    def __init__(self, store: Store, ids: Ids, warehouse: str, dropped: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, ids: Ids, warehouse: str, dropped: Callable[[str, str], None]) -> None:
         self._store = store
         self._ids = ids
         self._warehouse = warehouse.rstrip("/")
@@ -59,7 +61,7 @@ class Catalog:
         """Removes a database; False when there was none and that was no error."""
         check_name("database", name)
 
-        async def drop(tx: Transaction) -> list[str] | None:
+        async def drop(tx: Transaction) -> list[TableHead] | None:
             if not await tx.lock_database(name):
                 if if_exists:
                     return None
@@ -74,14 +76,15 @@ class Catalog:
                 )
             records = [await tx.find_table(TableName(name, table)) for table in tables]
             uuids = [record.info.table_uuid for record in records if record is not None]
-            for head in (await tx.lock_heads(uuids)).values():
+            heads = list((await tx.lock_heads(uuids)).values())
+            for head in heads:
                 await tx.delete_table(head.table_id)
             await tx.delete_database(name)
-            return uuids
+            return heads
 
         dropped = await run_transaction(self._store, drop)
-        for table_uuid in dropped or ():
-            self._dropped(table_uuid)
+        for head in dropped or ():
+            self._dropped(head.table_uuid, head.name)
         return dropped is not None
 
     async def create_table(
@@ -209,7 +212,7 @@ class Catalog:
         table_uuid = await run_transaction(self._store, drop)
         if table_uuid is None:
             return False
-        self._dropped(table_uuid)
+        self._dropped(table_uuid, str(name))
         return True
 
     async def list_schemas(self, table_uuid: str) -> list[TableSchema]:

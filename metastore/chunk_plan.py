@@ -27,9 +27,10 @@ from .chunk_cache import ChunkCache
 from .entries import STATISTICS_FIELD, read_entries, sort_entries
 from .file_filter import FileFilter
 from .plan_parts import PlanChunkData, slice_entries
-from .store import Chunk, Store, Transaction, run_transaction
+from .records import Chunk
+from .store import Store, Transaction, run_transaction
 
-_LOADED_AT_ONCE: Final = 8
+_LOADED_AT_ONCE: Final = 16
 """Chunks fetched by one statement while a plan is sent: a few MB."""
 
 

@@ -32,7 +32,8 @@ from lakelog.format.commit_rules import Verdict, applied_results, check_commit
 from lakelog.format.snapshot import Snapshot
 
 from .partitions import PartitionRules
-from .store import GroupFacts, GroupKeys, GroupRecords, NewResult, ResultKey, Transaction
+from .records import GroupFacts, GroupKeys, GroupRecords, NewResult, ResultKey
+from .store import Transaction
 
 _NOTHING_REMOVED = RemovedTotals()
 

@@ -17,9 +17,10 @@ from lakelog.format.prune import ColumnBounds, may_match
 from lakelog.format.schema import TableSchema
 
 from .partitions import partition_types
+from .records import FileQuery
 from .requests import MAX_INT32, invalid
 from .statistics import decode_column
-from .store import FileQuery, Transaction
+from .store import Transaction
 
 _MAX_DEPTH = 64
 _MAX_VALUES = 100_000

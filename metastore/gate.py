@@ -26,8 +26,9 @@ from .group_queue import GroupQueue
 from .limits import Limits
 from .metrics import Metrics
 from .partitions import PartitionRules
+from .records import GroupKeys, ResultKey
 from .requests import check_commit_request
-from .store import GroupKeys, ResultKey, Store, run_transaction
+from .store import Store, run_transaction
 
 log = logging.getLogger(__name__)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Literal, Protocol, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -106,6 +107,6 @@ class PrometheusMetrics:
 
     def forget(self, name: Levels, label: str) -> None:
         """Drops the level of something that is no more."""
-        # A label that was never set is no error: a table may be dropped before its first commit.
-        if (label,) in self._levels[name]._metrics:
+        # A table may be dropped before its first commit set anything.
+        with suppress(KeyError):
             self._levels[name].remove(label)

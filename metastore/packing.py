@@ -23,12 +23,13 @@ from lakelog.format.files import FILE_SCHEMA
 
 from .entries import STATISTICS_FIELD, read_entries, sort_entries, write_entries
 from .plan_parts import MAX_ENTRIES
-from .store import Chunk, FileQuery, NewChunk, Packed, Store, Transaction, run_transaction
+from .records import Chunk, FileQuery, NewChunk, Packed
+from .store import Store, Transaction, run_transaction
 
 MIN_UNPACKED: Final = 1024
 """Files behind what is packed from which packing pays; so many rows are loaded in a few milliseconds."""
 
-MAX_RANGE_ENTRIES: Final = 2 * MAX_ENTRIES
+MAX_RANGE_ENTRIES: Final = 4 * MAX_ENTRIES
 """Entries of a range from which it is never merged again. A range is rebuilt as a whole when a compaction's output
 belongs into it, so it must not be too large either."""
 

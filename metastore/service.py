@@ -24,6 +24,7 @@ from .partitions import PartitionRules
 from .pipelines import Pipelines
 from .planning import Planner, PlanStream
 from .snapshots import list_snapshots
+from .staging import Staging
 from .store import Store
 from .watching import WatchHub
 from .writers import Writers
@@ -64,9 +65,11 @@ class MetastoreService:
         self._gate = CommitGate(
             store, ids, clock, limits, metrics, self.watches.committed, self.watches.uncertain, PartitionRules()
         )
-        self._catalog = Catalog(store, ids, warehouse, self.watches.dropped)
+        self._metrics = metrics
+        self._catalog = Catalog(store, ids, warehouse, self._table_dropped)
         self._planner = Planner(store, clock, limits, metrics)
-        self._writers = Writers(store, ids, limits)
+        self._staging = Staging(store, ids, limits)
+        self._writers = Writers(store)
         self._leases = Leases(store)
         self._pipelines = Pipelines(store)
 
@@ -132,7 +135,7 @@ class MetastoreService:
 
     async def stage_attempt(self, table_uuids: Sequence[str], writer: str) -> str:
         """Opens an attempt and returns its id."""
-        return await self._writers.stage_attempt(table_uuids, writer)
+        return await self._staging.stage_attempt(table_uuids, writer)
 
     async def abandon_attempt(self, attempt_id: str) -> None:
         """Gives up an open attempt for good; raises CommitConflict when it is committed. Idempotent."""
@@ -186,6 +189,10 @@ class MetastoreService:
     async def list_pipelines(self) -> list[Pipeline]:
         """All pipelines that ever reported, by name."""
         return await self._pipelines.list_pipelines()
+
+    def _table_dropped(self, table_uuid: str, name: str) -> None:
+        self.watches.dropped(table_uuid)
+        self._metrics.forget("live_files", name)
 
     async def close(self) -> None:
         """Ends watches, lets commits that run come to their end and refuses those that wait; idempotent."""

@@ -1,43 +1,21 @@
-"""Attempts, writers and their progress: what stands around a commit."""
+"""Writers and their progress, and attempts that are given up: what stands around a commit."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from lakelog.clock import Ids
 from lakelog.errors import CommitConflict, NotFound
 from lakelog.format.commit import WriterProgress
-from lakelog.format.commit_facts import Attempt, AttemptState
+from lakelog.format.commit_facts import AttemptState
 from lakelog.format.commit_rules import table_gone
 
-from .limits import Limits
-from .requests import check_table_uuids, check_uuid, check_writer
+from .requests import check_uuid, check_writer
 from .store import Store, Transaction, run_transaction
 
 
 class Writers:
     """The use cases of writers around their commits."""
 
-    def __init__(self, store: Store, ids: Ids, limits: Limits) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._ids = ids
-        self._limits = limits
-
-    async def stage_attempt(self, table_uuids: Sequence[str], writer: str) -> str:
-        """Opens an attempt and returns its id. Not idempotent; one that is never committed costs a clean-up."""
-        check_table_uuids("table_uuids", table_uuids, self._limits.max_commit_tables)
-        check_writer(writer)
-        attempt_id = self._ids.new_id()
-
-        async def stage(tx: Transaction) -> None:
-            heads = await tx.find_heads(table_uuids)
-            for table_uuid in table_uuids:
-                if table_uuid not in heads:
-                    raise table_gone(table_uuid)
-            await tx.insert_attempts([Attempt(attempt_id, AttemptState.OPEN, tuple(table_uuids))], [writer])
-
-        await run_transaction(self._store, stage)
-        return attempt_id
 
     async def abandon_attempt(self, attempt_id: str) -> None:
         """Gives up an open attempt for good. Idempotent.

@@ -9,7 +9,7 @@ from lakelog.format.commit_facts import TableHead
 from lakelog.format.schema import TableSchema
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
 
-from ..store import NewTable, TableRecord
+from ..records import NewTable, TableRecord
 from .journal import Journal
 from .state import State, StoredTable
 

@@ -16,7 +16,7 @@ from lakelog.format.commit_facts import (
 )
 from lakelog.format.snapshot import SnapshotKind
 
-from ..store import GroupFacts, GroupKeys, GroupRecords
+from ..records import GroupFacts, GroupKeys, GroupRecords
 from .catalog import MemoryCatalog
 from .state import StoredFile, StoredResult, StoredTable
 

@@ -11,8 +11,8 @@ from lakelog.format.files import FILE_SCHEMA
 from lakelog.format.snapshot import Snapshot
 
 from ..entries import ENTRY_SCHEMA
+from ..records import Chunk, FileQuery, NewChunk, Packed
 from ..statistics import encode_statistics
-from ..store import Chunk, FileQuery, NewChunk, Packed
 from .catalog import MemoryCatalog
 from .state import StoredChunk, StoredFile
 

@@ -9,7 +9,7 @@ from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.work import Pipeline
 
-from ..store import NewChunk, NewTable
+from ..records import NewChunk, NewTable
 
 
 @dataclass

@@ -9,7 +9,7 @@ from typing import Final
 from lakelog.format.schema import TableSchema
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
 
-from ..store import NewTable, TableRecord
+from ..records import NewTable, TableRecord
 from . import arrays
 from .session import Row, Session, Statement
 

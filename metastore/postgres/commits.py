@@ -18,7 +18,7 @@ from lakelog.format.commit_facts import (
     TableHead,
 )
 
-from ..store import GroupFacts, GroupKeys, GroupRecords, ResultKey
+from ..records import GroupFacts, GroupKeys, GroupRecords, ResultKey
 from . import arrays
 from .catalog import NOW_MS
 from .group_records import group_statements
@@ -41,12 +41,14 @@ _SHARE_WRITERS: Final = "SELECT pg_advisory_xact_lock_shared(key) FROM unnest(%s
 
 _LOCK_WRITER: Final = "SELECT pg_advisory_xact_lock(%s::bigint)"
 
-# For each key the result, if there is one, and the writer's highest identifier at the table.
+# For each key the result, if there is one, the writer's highest identifier at the table, and its epoch.
 _FIND_RESULTS: Final = f"""
-SELECT k.place, {NOW_MS}, last.identifier, r.identifier, replace(r.attempt_id::text, '-', ''), r.snapshot_id,
+SELECT k.place, {NOW_MS}, coalesce(w.epoch, 0), last.identifier, r.identifier,
+    replace(r.attempt_id::text, '-', ''), r.snapshot_id,
     replace(r.snapshot_uuid::text, '-', ''), r.committed_at_ms
 FROM unnest(%s::uuid[], %s::text[], %s::bigint[]) WITH ORDINALITY AS k(table_uuid, writer, identifier, place)
 JOIN table_head h ON h.table_uuid = k.table_uuid
+LEFT JOIN writer w ON w.writer = k.writer COLLATE "C"
 LEFT JOIN LATERAL (
     SELECT identifier, attempt_id, snapshot_id, snapshot_uuid, committed_at_ms FROM commit_result
     WHERE table_id = h.table_id AND writer = k.writer COLLATE "C" AND identifier = k.identifier
@@ -56,8 +58,6 @@ LEFT JOIN LATERAL (
     WHERE table_id = h.table_id AND writer = k.writer COLLATE "C" ORDER BY identifier DESC LIMIT 1
 ) last ON true
 """
-
-_FIND_EPOCHS: Final = "SELECT writer, epoch FROM writer WHERE writer = ANY(%s::text[])"
 
 _LOCK_ATTEMPTS: Final = """
 SELECT replace(attempt_id::text, '-', ''), state, replace(table_uuids::text, '-', '')
@@ -120,8 +120,11 @@ _MARK_PARTITIONS: Final = _MARK_REMOVED.format(
 
 _MARK_ALL: Final = _MARK_REMOVED.format(condition="")
 
+# The tables of an attempt come as the text of an array, since unnest would make one list of all.
 _INSERT_ATTEMPTS: Final = """
-INSERT INTO attempt (attempt_id, state, table_uuids, writer) VALUES (%s, %s, %s::uuid[], %s)
+INSERT INTO attempt (attempt_id, state, table_uuids, writer)
+SELECT attempt_id, state, tables::uuid[], writer
+FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::text[]) AS n(attempt_id, state, tables, writer)
 """
 
 _SET_ATTEMPT: Final = "UPDATE attempt SET state = %s WHERE attempt_id = %s"
@@ -171,26 +174,27 @@ class PostgresCommits:
                     arrays.integers([key.identifier for key in results]),
                 ),
             ),
-            Statement(_FIND_EPOCHS, (arrays.texts(keys.writers),)),
         ]
         if keys.attempts:
             statements.append(Statement(self.lock_attempts_sql, (arrays.words(keys.attempts),)))
         if keys.leases:
             statements.append(Statement(_LOCK_LEASES, (arrays.texts(keys.leases),)))
-        head_rows, _, result_rows, epoch_rows, *rest = await self._session.write_all(statements)
+        head_rows, _, result_rows, *rest = await self._session.write_all(statements)
         attempt_rows = rest.pop(0) if keys.attempts else []
         lease_rows = rest.pop(0) if keys.leases else []
         found: dict[ResultKey, RecordedResult] = {}
         last: dict[tuple[str, str], int] = {}
+        epochs: dict[str, int] = {}
         now_ms = 0
-        for place, now_ms, last_identifier, identifier, *result in result_rows:  # noqa: B007
+        for place, now_ms, epoch, last_identifier, identifier, *result in result_rows:  # noqa: B007
             key = results[place - 1]
+            epochs[key.writer] = epoch
             if last_identifier is not None:
                 last[key.table_uuid, key.writer] = last_identifier
             if identifier is not None:
                 found[key] = _result(result)
         attempts = {row[0]: _attempt(row) for row in attempt_rows}
-        return GroupFacts(now_ms, heads(head_rows), found, last, dict(epoch_rows), attempts, dict(lease_rows))
+        return GroupFacts(now_ms, heads(head_rows), found, last, epochs, attempts, dict(lease_rows))
 
     async def find_files(self, table_id: int, file_ids: Sequence[int]) -> list[FileFacts]:
         """Those of the files that exist, live or not."""
@@ -232,15 +236,13 @@ class PostgresCommits:
 
     async def insert_attempts(self, attempts: Sequence[Attempt], writers: Sequence[str]) -> None:
         """Opens attempts, each for the writer at the same place."""
-        self._session.put_off(
-            [
-                Statement(
-                    _INSERT_ATTEMPTS,
-                    (attempt.attempt_id, attempt.state.value, arrays.words(attempt.table_uuids), writer),
-                )
-                for attempt, writer in zip(attempts, writers, strict=True)
-            ]
+        parameters = (
+            arrays.words([attempt.attempt_id for attempt in attempts]),
+            arrays.words([attempt.state.value for attempt in attempts]),
+            arrays.texts([arrays.words(attempt.table_uuids) for attempt in attempts]),
+            arrays.texts(writers),
         )
+        self._session.put_off([Statement(_INSERT_ATTEMPTS, parameters)])
 
     async def lock_attempt(self, attempt_id: str) -> Attempt | None:
         """Keeps an attempt as it is."""

@@ -29,6 +29,8 @@ _SETTINGS: Final = {
     "enable_seqscan": "off",
     "plan_cache_mode": "force_generic_plan",
     "jit": "off",
+    # Starting parallel workers takes longer than these queries do.
+    "max_parallel_workers_per_gather": "0",
     "default_transaction_isolation": "read committed",
     "bytea_output": "hex",
     "client_encoding": "UTF8",

@@ -12,7 +12,7 @@ from lakelog.format.files import FILE_SCHEMA
 from lakelog.format.snapshot import Snapshot, SnapshotKind
 
 from ..entries import ENTRY_SCHEMA
-from ..store import Chunk, FileQuery, NewChunk, Packed
+from ..records import Chunk, FileQuery, NewChunk, Packed
 from . import arrays
 from .commits import FIND_HEADS, heads
 from .session import Row, Session, Statement
@@ -86,6 +86,8 @@ _ENTRY_COLUMNS: Final = """
     f.file_id, f.path, coalesce(p.encoded, ''), f.bucket, f.level, f.row_count, f.delete_count, f.size_bytes, f.min_key,
     f.max_key, f.schema_id, f.added_snapshot, f.order_snapshot, f.order_ordinal, f.order_time_ms
 """
+
+_NEVER: Final = 2**63 - 1
 
 _FROM_FILES: Final = (
     "FROM data_file f LEFT JOIN table_partition p ON p.partition_id = f.partition_id WHERE f.table_id = %s"
@@ -194,45 +196,57 @@ class PostgresSnapshots:
 
 
 def files_query(query: FileQuery) -> tuple[str, list[Any]]:
-    """The statement for a query. Each of its forms is a range of one index."""
+    """The statement for a query. Each of its forms goes by a range of one index, also before anything was analyzed.
+
+    - What was added behind a snapshot is a range of file ids, the primary key. SUBTLE: whether such files are live is
+      asked in a way that no partial index can answer; else the planner, which knows nothing of new tables, may
+      prefer to go through all that is live.
+    - What is live goes by the index of live files; what was live then, but is not any more, by that of removed ones.
+    """
     columns = _ENTRY_COLUMNS + (", f.statistics" if query.with_statistics else "")
     narrowed, parameters = _narrowed(query)
-    branches: list[tuple[str, list[Any]]] = []
-    if query.removed_after is None:
-        is_live = " AND f.removed_snapshot IS NULL" if query.live_at is not None else ""
-        branches.append((is_live, []))
-    if query.live_at is not None or query.removed_after is not None:
-        # Gone by now, but not yet then. With the newest snapshot this finds nothing, by index.
-        removed = " AND f.removed_snapshot > %s"
-        bounds = [str(max(query.live_at or 0, query.removed_after or 0))]
+    branches: list[tuple[str, list[Any]]]
+    if query.removed_after is not None:
+        removed, bounds = " AND f.removed_snapshot > %s", [max(query.live_at or 0, query.removed_after)]
         if query.removed_until is not None:
             removed += " AND f.removed_snapshot <= %s"
-            bounds.append(str(query.removed_until))
-        branches.append((removed, bounds))
+            bounds.append(query.removed_until)
+        branches = [(removed, bounds)]
+    elif query.live_at is None:
+        branches = [("", [])]
+    elif query.added_after:
+        branches = [(f" AND coalesce(f.removed_snapshot, {_NEVER}) > %s", [query.live_at])]
+    else:
+        # With the newest snapshot the second branch finds nothing, by its index.
+        branches = [(" AND f.removed_snapshot IS NULL", []), (" AND f.removed_snapshot > %s", [query.live_at])]
     sql = " UNION ALL ".join(f"SELECT {columns} {_FROM_FILES}{narrowed}{extra}" for extra, _ in branches)
-    return sql, [value for _, extra in branches for value in [str(query.table_id), *parameters, *extra]]
+    values = [[query.table_id, *parameters, *extra] for _, extra in branches]
+    return sql, [str(value) if isinstance(value, int) else value for branch in values for value in branch]
 
 
 def _narrowed(query: FileQuery) -> tuple[str, list[Any]]:
     sql = ""
     parameters: list[Any] = []
-    table_id = str(query.table_id)
     until = min((bound for bound in (query.live_at, query.added_until) if bound is not None), default=None)
+    by_file_id = query.removed_after is None and (query.added_after > 0 or query.live_at is None)
     if query.added_after:
-        sql += " AND f.file_id >=" + _BEHIND.format(otherwise="1") + " AND f.added_snapshot > %s"
-        parameters += [table_id, str(query.added_after), str(query.added_after)]
+        sql += " AND f.added_snapshot > %s"
+        parameters.append(query.added_after)
+        if by_file_id:
+            sql += " AND f.file_id >=" + _BEHIND.format(otherwise=1)
+            parameters += [query.table_id, query.added_after]
     if until is not None:
-        if query.added_after or (query.live_at is None and query.removed_after is None):
-            sql += " AND f.file_id <" + _BEHIND.format(otherwise=str(2**63 - 1))
-            parameters += [table_id, str(until)]
         sql += " AND f.added_snapshot <= %s"
-        parameters.append(str(until))
+        parameters.append(until)
+        if by_file_id:
+            sql += " AND f.file_id <" + _BEHIND.format(otherwise=_NEVER)
+            parameters += [query.table_id, until]
     if query.partitions is not None:
         sql += """ AND f.partition_id = ANY(ARRAY(
             SELECT partition_id FROM table_partition WHERE table_id = %s AND encoded = ANY(%s::bytea[])
             UNION ALL SELECT 0 WHERE ''::bytea = ANY(%s::bytea[])))"""
         wanted = arrays.blobs(sorted(query.partitions))
-        parameters += [table_id, wanted, wanted]
+        parameters += [query.table_id, wanted, wanted]
     if query.buckets is not None:
         sql += " AND f.bucket = ANY(%s::int[])"
         parameters.append(arrays.integers(sorted(query.buckets)))

@@ -18,7 +18,7 @@ from lakelog.format.snapshot import SnapshotKind
 from lakelog.format.table import TableInfo
 from metastore.inprocess import InProcessMetastore
 from metastore.postgres.store import PostgresStore, PostgresTransaction
-from metastore.store import GroupFacts, GroupKeys
+from metastore.records import GroupFacts, GroupKeys
 from tests.contract.metastore.conftest import open_in_process
 from tests.contract.metastore.making import append, empty, make_change, make_file, make_table, snapshot_ids
 

@@ -241,7 +241,7 @@ class History:
         plan = await self.service.plan(request)
         rows: list[dict[str, object]] = []
         without: set[object] = set()
-        per_bucket: dict[object, list[object]] = {}
+        per_bucket: dict[object, list[tuple[int, int]]] = {}
         async for chunk in plan.chunks:
             entries = read_entries(chunk.entries).to_pylist()
             keys = [(e["partition"], e["bucket"], e["order_snapshot"], e["order_ordinal"]) for e in entries]
@@ -253,7 +253,7 @@ class History:
             rows += entries
             without.update(chunk.without_file_ids)
         for order in per_bucket.values():
-            assert order == sorted(order), "for one bucket the order holds across chunks"  # type: ignore[type-var]
+            assert order == sorted(order), "for one bucket the order holds across chunks"
         found = [row["file_id"] for row in rows if row["file_id"] not in without]
         assert len(found) == len(set(found)), "no file is listed twice"
         listed = {f.file_id: f for f in candidates}
@@ -264,7 +264,7 @@ class History:
             assert must == set(found), "partitions, buckets and key bounds are exact"
         for row in rows:
             if row["file_id"] in listed:
-                known = listed[row["file_id"]]  # type: ignore[index]
+                known = listed[row["file_id"]]
                 assert (row["added_snapshot"], row["order_snapshot"], row["order_ordinal"]) == (
                     known.added,
                     *known.order,
@@ -292,6 +292,11 @@ async def play_history(store: Store, name: str, history: list[Action], asked: li
     played = History(service, Packer(store, 1), table.table_uuid)
     for action in history:
         await played.play(action)
+    latest = played.model.latest
+    # Every state as a whole first: that is what packed entries are sent for as they are.
+    for snapshot in range(1, latest + 1):
+        at = (snapshot - 1) / max(latest - 1, 1)
+        await played.ask(Question(at, None, (), (), (None, None), None))
     for question in asked:
         await played.ask(question)
     await service.close()

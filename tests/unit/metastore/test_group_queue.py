@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from metastore.group_queue import GroupQueue
+
+
+@dataclass(eq=False)
+class Item:
+    name: str
+    tables: frozenset[str]
+    alone: bool = False
+    file_count: int = 0
+    given_up: bool = field(default=False)
+
+
+def queue_of(*items: Item, max_commits: int = 100, max_files: int = 100) -> GroupQueue[Item]:
+    queue: GroupQueue[Item] = GroupQueue(max_commits, max_files)
+    for item in items:
+        queue.add(item)
+    return queue
+
+
+def item(name: str, tables: str = "t", **fields: bool | int) -> Item:
+    return Item(name, frozenset(tables), **fields)  # type: ignore[arg-type]
+
+
+def names(group: list[Item]) -> str:
+    return "".join(member.name for member in group)
+
+
+def test_those_that_wait_for_one_table_go_together_in_order() -> None:
+    queue = queue_of(item("a"), item("b"), item("c"))
+    assert names(queue.take()) == "abc"
+    queue.add(item("d"))
+    assert queue.take() == []
+    queue.finish("t")
+    assert names(queue.take()) == "d"
+    assert (queue.commit_count, queue.file_count) == (0, 0)
+
+
+def test_tables_do_not_wait_for_each_other() -> None:
+    queue = queue_of(item("a", "t"), item("b", "u"), item("c", "t"))
+    assert {names(queue.take()), names(queue.take())} == {"ac", "b"}
+
+
+def test_one_that_goes_alone_is_not_overtaken() -> None:
+    queue = queue_of(item("a"), item("b", alone=True), item("c"), item("d"))
+    taken = []
+    for _ in range(3):
+        taken.append(names(queue.take()))
+        assert queue.take() == []
+        queue.finish("t")
+    assert taken == ["a", "b", "cd"]
+
+
+def test_one_over_several_tables_waits_for_all_and_holds_all_back() -> None:
+    queue = queue_of(item("a", "t"), item("b", "tu"), item("c", "u"), item("d", "t"))
+    assert names(queue.take()) == "a"
+    assert queue.take() == []
+    queue.finish("t")
+    assert names(queue.take()) == "b"
+    assert queue.take() == []
+    queue.finish("tu")
+    assert sorted([names(queue.take()), names(queue.take())]) == ["c", "d"]
+
+
+def test_those_with_the_same_tables_share_also_when_there_are_several() -> None:
+    queue = queue_of(item("a", "tu"), item("b", "ut"), item("c", "t"))
+    assert names(queue.take()) == "ab"
+    queue.finish("tu")
+    assert names(queue.take()) == "c"
+
+
+def test_groups_are_bounded_in_commits_and_files() -> None:
+    queue = queue_of(*(item(name) for name in "abcde"), max_commits=2)
+    assert names(queue.take()) == "ab"
+    queue = queue_of(item("a", file_count=60), item("b", file_count=50), item("c", file_count=500), max_files=100)
+    taken = []
+    for _ in range(3):
+        taken.append(names(queue.take()))
+        queue.finish("t")
+    assert taken == ["a", "b", "c"]
+
+
+def test_those_that_were_given_up_are_passed_over() -> None:
+    queue = queue_of(item("a", given_up=True), item("b"), item("c", "u", given_up=True))
+    assert names(queue.take()) == "b"
+    assert queue.take() == []
+    assert queue.commit_count == 0
+
+
+def test_no_table_is_starved_by_another() -> None:
+    queue = queue_of(item("a", "t"), item("b", "u"))
+    queue.take()
+    queue.add(item("c", "t"))
+    assert names(queue.take()) == "b"
+
+
+def test_drain_takes_all_once() -> None:
+    queue = queue_of(item("a", "t"), item("b", "tu"))
+    assert names(queue.drain()) == "ab"
+    assert queue.take() == []

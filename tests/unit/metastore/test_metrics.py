@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import asyncio
+from typing import get_args
+
+import pyarrow as pa
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from lakelog.clock import SystemClock
+from lakelog.errors import CommitConflict
+from lakelog.format.commit import Change, CommitRequest
+from lakelog.format.plan import PlanRequest
+from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.table import TableName
+from metastore import metrics
+from metastore.memory import MemoryStore
+from metastore.service import MetastoreService
+
+
+def test_every_name_is_described() -> None:
+    names = [
+        name for kind in (metrics.Seconds, metrics.Counts, metrics.Sizes, metrics.Levels) for name in get_args(kind)
+    ]
+    assert sorted(names) == sorted(metrics.HELP)
+
+
+def test_commits_conflicts_and_plans_are_measured() -> None:
+    registry = CollectorRegistry()
+
+    async def main() -> None:
+        store = MemoryStore(SystemClock())
+        service = MetastoreService(store, "file:///w", metrics=metrics.PrometheusMetrics(registry))
+        await service.create_database("d")
+        schema = pa.schema([("id", pa.int64())])
+        await service.create_table(TableName("d", "unused"), schema)
+        await service.drop_table(TableName("d", "unused"))
+        table, _ = await service.create_table(TableName("d", "t"), schema)
+        change = Change(table.table_uuid, SnapshotKind.APPEND, 0, -1, allow_empty=True)
+        await service.commit(CommitRequest("w", 1, (change,)))
+        await service.commit(CommitRequest("w", 1, (change,)))
+        with pytest.raises(CommitConflict):
+            await service.commit(CommitRequest("w", 3, (change,), previous_identifier=2))
+        await service.plan(PlanRequest(table.table_uuid))
+        said = generate_latest(registry).decode()
+        prefix = "lakelog_metastore_"
+        for line in (
+            'commits_total{kind="applied"} 1.0',
+            'commits_total{kind="already_applied"} 1.0',
+            'commits_total{kind="refused"} 1.0',
+            'conflicts_total{kind="IDENTIFIER_GAP"} 1.0',
+            "group_size_commits_count 3.0",
+            "commit_latency_seconds_count 3.0",
+            "plan_latency_seconds_count 1.0",
+            'live_files{of="d.t"} 0.0',
+        ):
+            assert prefix + line in said
+        await service.drop_table(TableName("d", "t"))
+        assert "live_files{" not in generate_latest(registry).decode()
+
+    asyncio.run(main())

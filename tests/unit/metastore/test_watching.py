@@ -1,0 +1,114 @@
+"""Watchers that read slowly, and a hub that has missed commits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pyarrow as pa
+import pytest
+
+from lakelog.client.metastore import WatchEvent, WatchPosition
+from lakelog.clock import SystemClock
+from lakelog.errors import ResourceExhausted
+from lakelog.format.commit import Change, CommitRequest
+from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.table import TableInfo, TableName
+from metastore.limits import Limits
+from metastore.memory import MemoryStore
+from metastore.service import MetastoreService
+
+
+async def make(store: MemoryStore, **limits: int) -> tuple[MetastoreService, TableInfo]:
+    service = MetastoreService(store, "file:///w", limits=Limits(**limits))
+    await service.create_database("d", if_not_exists=True)
+    schema = pa.schema([("id", pa.int64())])
+    table, _ = await service.create_table(TableName("d", "t"), schema, if_not_exists=True)
+    return service, table
+
+
+async def commit(service: MetastoreService, table: TableInfo, first: int, count: int) -> None:
+    change = Change(table.table_uuid, SnapshotKind.APPEND, 0, -1, allow_empty=True)
+    for n in range(first, first + count):
+        await service.commit(CommitRequest("w", n, (change,)))
+
+
+async def ids(events: AsyncIterator[WatchEvent], count: int) -> list[int]:
+    found: list[int] = []
+    while len(found) < count:
+        event = await asyncio.wait_for(anext(events), 5)
+        found += [snapshot.snapshot_id for snapshot in event.snapshots]
+    return found
+
+
+def test_a_watcher_that_falls_too_far_behind_is_cut() -> None:
+    async def main() -> None:
+        service, table = await make(MemoryStore(SystemClock()), watch_lag_snapshots=10)
+        await commit(service, table, 0, 50)
+        # A long history is no lag: who catches up is not cut.
+        events = aiter(service.watch([WatchPosition(table.table_uuid, 0)]))
+        assert await ids(events, 50) == list(range(1, 51))
+        waiting = asyncio.ensure_future(anext(events))
+        await asyncio.sleep(0)
+        await commit(service, table, 50, 1)
+        assert (await waiting).snapshots[0].snapshot_id == 51
+        await commit(service, table, 51, 20)
+        with pytest.raises(
+            ResourceExhausted, match=r"20 snapshots behind .* 10 are allowed. Watch again from snapshot 51"
+        ):
+            await anext(events)
+        events = aiter(service.watch([WatchPosition(table.table_uuid, 51)]))
+        assert await ids(events, 20) == list(range(52, 72))
+
+    asyncio.run(main())
+
+
+def test_commits_of_another_metastore_are_found_by_looking() -> None:
+    async def main() -> None:
+        store = MemoryStore(SystemClock())
+        service, table = await make(store)
+        other, _ = await make(store)
+        await commit(service, table, 0, 2)
+        events = aiter(service.watch([WatchPosition(table.table_uuid, 0)]))
+        assert await ids(events, 2) == [1, 2]
+        await commit(other, table, 2, 3)
+        waiting = asyncio.ensure_future(ids(events, 3))
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        await service.watches.step_poll()
+        assert await waiting == [3, 4, 5]
+        # What this one commits next does not follow on what it remembers: the store fills the gap.
+        await commit(other, table, 5, 2)
+        await commit(service, table, 7, 1)
+        assert await ids(events, 3) == [6, 7, 8]
+
+    asyncio.run(main())
+
+
+def test_announcements_wake_the_other_metastore() -> None:
+    async def main() -> None:
+        store = MemoryStore(SystemClock())
+        service, table = await make(store)
+        other, _ = await make(store)
+        listening = asyncio.create_task(service.watches.run_listen())
+        events = aiter(service.watch([WatchPosition(table.table_uuid, 0)]))
+        waiting = asyncio.ensure_future(ids(events, 1))
+        await asyncio.sleep(0.01)
+        await commit(other, table, 0, 1)
+        await other.watches.step_announce()
+        assert await waiting == [1]
+        await store.close()
+        await listening
+
+    asyncio.run(main())
+
+
+def test_closing_ends_watches() -> None:
+    async def main() -> None:
+        service, table = await make(MemoryStore(SystemClock()))
+        waiting = asyncio.ensure_future(anext(aiter(service.watch([WatchPosition(table.table_uuid, 0)])), None))
+        await asyncio.sleep(0.01)
+        await service.close()
+        assert await waiting is None
+
+    asyncio.run(main())
