@@ -54,6 +54,11 @@ class Table:
     # What it is
 
     @property
+    def info(self) -> TableInfo:
+        """What the catalog knew of it when it was last asked."""
+        return self._info
+
+    @property
     def name(self) -> str:
         """Its full name, `database.table`."""
         return str(self._info.name)
@@ -128,7 +133,7 @@ class Table:
         properties: Mapping[str, str] | None = None,
         allow_empty: bool = False,
     ) -> WriteResult:
-        """Adds rows to a table without a primary key.
+        """Adds rows; in a table with a primary key they take the place of those of the same key, as by `upsert`.
 
         Args:
             data: Anything with the Arrow C stream interface (pyarrow, polars, pandas, duckdb), or an iterator of
@@ -366,12 +371,14 @@ class Table:
         allow_empty: bool,
     ) -> WriteResult:
         transaction = Transaction(self._catalog, identity, make_note(watermark, properties, allow_empty))
-        info = self._refresh()
         with transaction:
-            self._ask(lambda: write(transaction.write_to(info)))
+            table = self._ask(lambda: transaction.write_to(self.uuid))
+            self._info = table.info
+            write(table)
         result = transaction.result
         assert result is not None
-        return WriteResult(result.snapshot_ids[str(info.name)], result.already_applied)
+        (snapshot_id,) = result.snapshot_ids.values()
+        return WriteResult(snapshot_id, result.already_applied)
 
     def _refresh(self) -> TableInfo:
         self._info = self._ask(lambda: self._catalog.metastore.get_table_by_uuid(self.uuid))

@@ -2,8 +2,7 @@
 
 Every write of the SDK is one, so that the rules stand here only:
 
-1. An attempt is opened before the first file is written, and the commit takes it. Where a table joins after that, a new
-   attempt is opened for all tables and takes the files over as copies, since an attempt names its tables.
+1. An attempt is opened before the first file is written, each further table joins it, and the commit takes it.
 2. The commit is repeated until its outcome is known: it is idempotent by (table, writer, identifier).
 3. Files are deleted only when it is certain that no commit has them or ever will: before the commit was sent, after it
    was refused and the attempt given up, or when it had been applied before. On an unknown outcome nothing is deleted.
@@ -12,8 +11,6 @@ Every write of the SDK is one, so that the rules stand here only:
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -83,8 +80,7 @@ class Transaction:
         self._note = note
         self._writer_name: str = identity.writer or f"sdk-{RandomIds().new_id()}"
         self._parts: dict[str, _TablePart] = {}
-        self._attempt_lock = threading.Lock()
-        self._attempt_id: str | None = None
+        self._attempt_id = ""
         self._ended = False
         self.result: TransactionResult | None = None
         """What became of it; None until the `with` block has ended."""
@@ -99,19 +95,24 @@ class Transaction:
         Raises:
             NotFound: There is no such table; names the nearest ones.
         """
-        return self.write_to(self._catalog.table(name)._info)
+        return self.write_to(self._catalog.table(name).uuid)
 
-    def write_to(self, info: TableInfo) -> TransactionTable:
-        """A table to write to, by what the catalog knows of it."""
+    def write_to(self, table_uuid: str) -> TransactionTable:
+        """A table to write to, by its uuid; it joins the transaction's attempt as it is at this moment.
+
+        Raises:
+            NotFound: It was dropped.
+        """
         self._check_open()
-        if info.table_uuid not in self._parts:
-            if self._attempt_id is not None:
-                self._move_to_new_attempt(info)
+        if table_uuid not in self._parts:
+            staged = self._metastore.stage_attempt([table_uuid], self._writer_name, attempt_id=self._attempt_id)
+            self._attempt_id = staged.attempt_id
+            info = staged.tables[0]
             options = TableOptions(info.options)
-            self._parts[info.table_uuid] = _TablePart(
+            self._parts[table_uuid] = _TablePart(
                 info, options, self._catalog.open_store(info), Intake(str(info.name), info.schema, options)
             )
-        return TransactionTable(self, self._parts[info.table_uuid])
+        return TransactionTable(self, self._parts[table_uuid])
 
     def __enter__(self) -> Transaction:
         return self
@@ -133,13 +134,13 @@ class Transaction:
         """
         self._check_open()
         if not any(part.was_written for part in self._parts.values()):
-            self._ended = True
+            self.abandon()
             self.result = TransactionResult({}, False)
             return self.result
         try:
             for part in self._parts.values():
                 _finish(part)
-            request = self._make_request(self._open_attempt())
+            request = self._make_request()
         except BaseException:
             self.abandon()
             raise
@@ -170,45 +171,13 @@ class Transaction:
         if self._ended:
             raise InvalidArgument("This transaction has ended. Begin a new one with catalog.transaction().")
 
-    # Attempts
-
-    def _open_attempt(self) -> str:
-        """The attempt, opened with the first file; lanes of several writers may come at once."""
-        with self._attempt_lock:
-            if self._attempt_id is None:
-                self._attempt_id = self._metastore.stage_attempt(list(self._parts), self._writer_name)
-            return self._attempt_id
-
-    def _move_to_new_attempt(self, joining: TableInfo) -> None:
-        old = self._attempt_id
-        assert old is not None
-        for part in self._parts.values():
-            _finish(part)
-        new = self._metastore.stage_attempt([*self._parts, joining.table_uuid], self._writer_name)
-        for part in self._parts.values():
-            moved = [_in_attempt(file, new) for file in part.files]
-            copied: list[str] = []
-            try:
-                for file, copy in zip(part.files, moved, strict=True):
-                    part.store.copy(file.path, copy.path)
-                    copied.append(copy.path)
-            except BaseException:
-                part.store.delete_many(copied)
-                raise
-            old_paths = [file.path for file in part.files]
-            part.files = moved
-            part.store.delete_many(old_paths)
-        self._attempt_id = new
-        with contextlib.suppress(LakelogError):
-            self._metastore.abandon_attempt(old)
-
     def _give_up(self) -> None:
         """Gives the attempt up and deletes its files, which are then certain never to be committed."""
         for part in self._parts.values():
             if part.writer is not None:
                 part.writer.abort()
                 part.writer = None
-        if self._attempt_id is None:
+        if not self._attempt_id:
             return
         try:
             self._metastore.abandon_attempt(self._attempt_id)
@@ -225,12 +194,12 @@ class Transaction:
 
     # The commit
 
-    def _make_request(self, attempt_id: str) -> CommitRequest:
+    def _make_request(self) -> CommitRequest:
         return CommitRequest(
             writer=self._writer_name,
             identifier=self._identity.identifier or 0,
             changes=tuple(self._make_change(part) for part in self._parts.values() if part.was_written),
-            attempt_id=attempt_id,
+            attempt_id=self._attempt_id,
             previous_identifier=self._identity.previous_identifier,
         )
 
@@ -271,14 +240,13 @@ class TransactionTable:
     def __repr__(self) -> str:
         return f"<{self._part.info.name} inside a transaction>"
 
+    @property
+    def info(self) -> TableInfo:
+        """What the catalog knew of the table when it joined the transaction."""
+        return self._part.info
+
     def append(self, data: Any) -> None:
-        """Adds rows to a table without a primary key; see `lakelog.table.Table.append`."""
-        if self._part.info.schema.primary_key:
-            raise InvalidArgument(
-                f"Table {self._part.info.name} has a primary key ({', '.join(self._part.info.schema.primary_key)}), so "
-                "rows cannot simply be added. Use upsert(), or write() with a column '_row_kind'.",
-                metadata={"table": str(self._part.info.name)},
-            )
+        """Adds rows; see `lakelog.table.Table.append`."""
         self._write(data, KindSource.INSERTS)
 
     def upsert(self, data: Any) -> None:
@@ -347,7 +315,7 @@ class TransactionTable:
                     part.store,
                     part.info.schema,
                     part.options,
-                    self._transaction._open_attempt,
+                    self._transaction._attempt_id,
                     name_prefix=f"{len(part.files):05d}-" if part.files else "",
                 )
             part.writer.write(table, kinds)
@@ -357,7 +325,3 @@ def _finish(part: _TablePart) -> None:
     if part.writer is not None:
         part.files.extend(part.writer.finish())
         part.writer = None
-
-
-def _in_attempt(file: DataFile, attempt_id: str) -> DataFile:
-    return dataclasses.replace(file, path=f"data/{attempt_id}/{file.path.rsplit('/', 1)[1]}")

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.client.metastore import SnapshotPage, WatchEvent, WatchPosition
-from lakelog.format.commit import CommitRequest, CommitResult, WriterProgress
+from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
 from lakelog.format.files import FILE_SCHEMA
 from lakelog.format.plan import Plan, PlanRequest
 from lakelog.format.schema import TableSchema
@@ -117,9 +117,9 @@ class InProcessMetastore:
         """All versions of a table's schema by id."""
         return self.run(self.service.list_schemas(table_uuid))
 
-    def stage_attempt(self, table_uuids: Sequence[str], writer: str) -> str:
-        """Opens an attempt and returns its id."""
-        return self.run(self.service.stage_attempt(table_uuids, writer))
+    def stage_attempt(self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "") -> StagedAttempt:
+        """Opens an attempt, or with `attempt_id` lets further tables join that one, which must be open."""
+        return self.run(self.service.stage_attempt(table_uuids, writer, attempt_id=attempt_id))
 
     def abandon_attempt(self, attempt_id: str) -> None:
         """Gives up an open attempt for good; raises CommitConflict when it is committed. Idempotent."""

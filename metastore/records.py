@@ -1,11 +1,17 @@
-"""What goes into a store and comes out of it, beyond the values of the table format."""
+"""What goes into the store and comes out of it: rows and bundles of rows, frozen, without behaviour."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lakelog.format.commit_facts import Attempt, AttemptState, PlacedFile, RecordedResult, TableHead
+from lakelog.format.commit_facts import (
+    Attempt,
+    AttemptState,
+    PlacedFile,
+    RecordedResult,
+    TableHead,
+)
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import TableInfo, TableName

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from lakelog.client.metastore import SnapshotPage, WatchEvent, WatchPosition
 from lakelog.clock import Clock, Ids, RandomIds, SystemClock
-from lakelog.format.commit import CommitRequest, CommitResult, WriterProgress
+from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
 from lakelog.format.plan import PlanRequest
 from lakelog.format.schema import TableSchema
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
@@ -133,9 +133,9 @@ class MetastoreService:
         """All versions of a table's schema by id."""
         return await self._catalog.list_schemas(table_uuid)
 
-    async def stage_attempt(self, table_uuids: Sequence[str], writer: str) -> str:
-        """Opens an attempt and returns its id."""
-        return await self._staging.stage_attempt(table_uuids, writer)
+    async def stage_attempt(self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "") -> StagedAttempt:
+        """Opens an attempt, or with `attempt_id` lets further tables join that one, which must be open."""
+        return await self._staging.stage_attempt(table_uuids, writer, attempt_id=attempt_id)
 
     async def abandon_attempt(self, attempt_id: str) -> None:
         """Gives up an open attempt for good; raises CommitConflict when it is committed. Idempotent."""

@@ -9,12 +9,14 @@ from functools import partial
 from typing import Final
 
 from lakelog.clock import Ids
-from lakelog.errors import InternalError, LakelogError, ResourceExhausted
+from lakelog.errors import CommitConflict, InternalError, LakelogError, NotFound, ResourceExhausted
+from lakelog.format.commit import StagedAttempt
 from lakelog.format.commit_facts import Attempt, AttemptState
 from lakelog.format.commit_rules import table_gone
+from lakelog.format.table import TableInfo
 
 from .limits import Limits
-from .requests import check_table_uuids, check_writer
+from .requests import check_table_uuids, check_uuid, check_writer
 from .store import Store, Transaction, run_transaction
 
 _MAX_SHARED: Final = 256
@@ -25,7 +27,7 @@ _MAX_SHARED: Final = 256
 class _Waiting:
     attempt: Attempt
     writer: str
-    opened: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    opened: asyncio.Future[StagedAttempt] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
 class Staging:
@@ -44,15 +46,24 @@ class Staging:
         self._waiting: list[_Waiting] = []
         self._running: asyncio.Task[None] | None = None
 
-    async def stage_attempt(self, table_uuids: Sequence[str], writer: str) -> str:
-        """Opens an attempt and returns its id. Not idempotent; one that is never committed costs a clean-up.
+    async def stage_attempt(self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "") -> StagedAttempt:
+        """Opens an attempt, which is not idempotent: one that is never committed costs a clean-up.
+
+        Args:
+            table_uuids: The tables it will write to.
+            writer: Who writes.
+            attempt_id: An open attempt that the tables join instead, which is idempotent.
 
         Raises:
-            NotFound: A table does not exist.
+            NotFound: A table or the attempt does not exist.
+            CommitConflict: The attempt has ended.
             ResourceExhausted: Too many wait.
         """
         check_table_uuids("table_uuids", table_uuids, self._limits.max_commit_tables)
         check_writer(writer)
+        if attempt_id:
+            check_uuid("attempt_id", attempt_id)
+            return await run_transaction(self._store, lambda tx: self._join(tx, attempt_id, table_uuids))
         if len(self._waiting) >= self._limits.max_waiting_commits:
             raise ResourceExhausted(
                 f"{len(self._waiting)} attempts wait to be opened, which is the limit. Send less at once, and try "
@@ -64,38 +75,76 @@ class Staging:
         self._waiting.append(waiting)
         if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._run(), name="staging")
-        await waiting.opened
-        return waiting.attempt.attempt_id
+        return await waiting.opened
+
+    async def _join(self, tx: Transaction, attempt_id: str, table_uuids: Sequence[str]) -> StagedAttempt:
+        tables = await _find_tables(tx, table_uuids)
+        missing = [table_uuid for table_uuid in table_uuids if table_uuid not in tables]
+        if missing:
+            raise table_gone(missing[0])
+        attempt = await tx.lock_attempt(attempt_id)
+        if attempt is None:
+            raise attempt_not_found(attempt_id)
+        if attempt.state is not AttemptState.OPEN:
+            raise CommitConflict(
+                f"Attempt {attempt_id} is {attempt.state.value} and no table can join it. Open a new one and write the "
+                "files again.",
+                reason="ATTEMPT_NOT_OPEN",
+                metadata={"attempt_id": attempt_id, "state": attempt.state.value, "retry": "replan"},
+            )
+        joined = tuple(dict.fromkeys((*attempt.table_uuids, *table_uuids)))
+        check_table_uuids("table_uuids", joined, self._limits.max_commit_tables)
+        await tx.set_attempt_tables(attempt_id, joined)
+        return StagedAttempt(attempt_id, tuple(tables[table_uuid] for table_uuid in table_uuids))
 
     async def _run(self) -> None:
         while self._waiting:
             shared, self._waiting = self._waiting[:_MAX_SHARED], self._waiting[_MAX_SHARED:]
+            answers: Sequence[StagedAttempt | LakelogError]
             try:
-                failures = await run_transaction(self._store, partial(_open, shared))
+                answers = await run_transaction(self._store, partial(_open, shared))
             except LakelogError as error:
-                failures = [type(error)(error.message, reason=error.reason, metadata=error.metadata) for _ in shared]
+                answers = [type(error)(error.message, reason=error.reason, metadata=error.metadata) for _ in shared]
             except Exception as error:
                 message = f"Opening an attempt failed: {type(error).__name__}: {error}"
-                failures = [InternalError(message) for _ in shared]
-            for waiting, failure in zip(shared, failures, strict=True):
+                answers = [InternalError(message) for _ in shared]
+            for waiting, answer in zip(shared, answers, strict=True):
                 if waiting.opened.done():
                     continue
-                if failure is None:
-                    waiting.opened.set_result(None)
+                if isinstance(answer, StagedAttempt):
+                    waiting.opened.set_result(answer)
                 else:
-                    waiting.opened.set_exception(failure)
+                    waiting.opened.set_exception(answer)
 
 
-async def _open(shared: Sequence[_Waiting], tx: Transaction) -> list[LakelogError | None]:
-    """Opens those whose tables exist; the failures of the others, at their places."""
-    heads = await tx.find_heads(list({table for waiting in shared for table in waiting.attempt.table_uuids}))
-    failures: list[LakelogError | None] = []
+async def _open(shared: Sequence[_Waiting], tx: Transaction) -> list[StagedAttempt | LakelogError]:
+    """Opens those whose tables exist; for each what it is told, at its place."""
+    tables = await _find_tables(tx, [table for waiting in shared for table in waiting.attempt.table_uuids])
+    answers: list[StagedAttempt | LakelogError] = []
     opened: list[_Waiting] = []
     for waiting in shared:
-        missing = [table for table in waiting.attempt.table_uuids if table not in heads]
-        failures.append(table_gone(missing[0]) if missing else None)
-        if not missing:
+        named = waiting.attempt.table_uuids
+        missing = [table for table in named if table not in tables]
+        if missing:
+            answers.append(table_gone(missing[0]))
+        else:
+            answers.append(StagedAttempt(waiting.attempt.attempt_id, tuple(tables[table] for table in named)))
             opened.append(waiting)
     if opened:
         await tx.insert_attempts([waiting.attempt for waiting in opened], [waiting.writer for waiting in opened])
-    return failures
+    return answers
+
+
+async def _find_tables(tx: Transaction, table_uuids: Sequence[str]) -> dict[str, TableInfo]:
+    found = [await tx.find_table_by_uuid(table_uuid) for table_uuid in dict.fromkeys(table_uuids)]
+    return {record.info.table_uuid: record.info for record in found if record is not None}
+
+
+def attempt_not_found(attempt_id: str) -> NotFound:
+    """No attempt of this id is known."""
+    return NotFound(
+        f"Attempt {attempt_id} is not known: it was never opened here, or was cleaned up before. Delete no files on "
+        "this answer.",
+        reason="ATTEMPT_NOT_FOUND",
+        metadata={"attempt_id": attempt_id},
+    )

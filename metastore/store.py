@@ -138,6 +138,10 @@ class CommitTransaction(Protocol):
         """Changes the state of a locked attempt."""
         ...
 
+    async def set_attempt_tables(self, attempt_id: str, table_uuids: Sequence[str]) -> None:
+        """Changes the tables of a locked attempt."""
+        ...
+
     async def raise_writer_epoch(self, writer: str) -> int:
         """Raises a writer's epoch by one, once no commit that saw the old one is running, and returns it."""
         ...

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from lakelog.errors import CommitConflict, NotFound
+from lakelog.errors import CommitConflict
 from lakelog.format.commit import WriterProgress
 from lakelog.format.commit_facts import AttemptState
 from lakelog.format.commit_rules import table_gone
 
 from .requests import check_uuid, check_writer
+from .staging import attempt_not_found
 from .store import Store, Transaction, run_transaction
 
 
@@ -29,12 +30,7 @@ class Writers:
         async def abandon(tx: Transaction) -> None:
             attempt = await tx.lock_attempt(attempt_id)
             if attempt is None:
-                raise NotFound(
-                    f"Attempt {attempt_id} is not known: it was never opened here, or was cleaned up before. Delete no "
-                    "files on this answer.",
-                    reason="ATTEMPT_NOT_FOUND",
-                    metadata={"attempt_id": attempt_id},
-                )
+                raise attempt_not_found(attempt_id)
             if attempt.state is AttemptState.COMMITTED:
                 raise CommitConflict(
                     f"Attempt {attempt_id} is committed, so its files are part of the table and must stay.",

@@ -67,11 +67,24 @@ class Progress:
             last_error="",
         )
 
-    def begin(self, epoch: int, totals: Totals, last: BatchFiles | None) -> None:
-        """Reports that the pipeline is starting under an epoch, with what earlier runs did."""
+    def lead(self, epoch: int) -> None:
+        """Reports under this epoch from here on. What an earlier run reported stays until it is known better."""
         self._epoch = epoch
-        self._apply(totals, last)
+        before = next((found for found in self._metastore.list_pipelines() if found.name == self._state.name), None)
+        if before is not None and before.table == self._state.table:
+            self._state = replace(
+                self._state,
+                last_batch_id=before.last_batch_id,
+                position=before.position,
+                lag=before.lag,
+                total_rows=before.total_rows,
+                dead_letter_rows=before.dead_letter_rows,
+            )
         self._report(state="starting")
+
+    def begin(self, totals: Totals, last: BatchFiles | None) -> None:
+        """Takes what earlier runs did from the checkpoint."""
+        self._apply(totals, last)
 
     def running(self) -> None:
         """Reports that it runs."""

@@ -19,7 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakelog.clock import Clock
-from lakelog.errors import LakelogError
+from lakelog.errors import LakelogError, Unavailable
+from lakelog.spark.task_errors import find_lakelog_error
 
 from .batch import BatchWriter
 from .checkpoint import Checkpoint
@@ -35,7 +36,10 @@ from .progress import Progress
 _LOOK_EVERY_S: Final = 0.2
 """How often the running query is looked at; what ends it is noticed after that at most."""
 
-_LOOK_AT_CHANGED_EVERY_S: Final = 5.0
+_CONCURRENT: Final = "CONCURRENT_STREAM_LOG_UPDATE"
+"""Spark's word for a checkpoint into which two queries write."""
+
+_LOG_WITHIN_S: Final = 5.0
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 10.0
 
@@ -153,9 +157,12 @@ class Service:
         return ending
 
     def _run_leased(self) -> None:
+        self._progress.lead(self._lease.epoch)
         writer = self._make_writer()
         checkpoint = writer.checkpoint
-        self._progress.begin(self._lease.epoch, checkpoint.read_totals(), _last_batch(writer.batch_log, checkpoint))
+        self._progress.begin(checkpoint.read_totals(), _last_batch(writer.batch_log, checkpoint))
+        # Before Spark is started, which takes long: what does not fit is told at once.
+        self._check(writer)
         spark = self._start_spark()
         self._went_well_s = self._clock.monotonic_s()
         pause_s = _FIRST_PAUSE_S
@@ -176,6 +183,7 @@ class Service:
 
     def _check(self, writer: BatchWriter) -> None:
         """Before Spark begins, or begins anew: table and checkpoint agree, the next batch names files as they are."""
+        self._lease.check()
         progress = writer.metastore.get_writer_progress(self._pipeline.writer, writer.info.table_uuid)
         writer.checkpoint.check_progress(self._pipeline, progress)
         last = -1 if progress.last_identifier is None else progress.last_identifier
@@ -227,17 +235,25 @@ class Service:
 
     def _wait_for_log(self, query: StreamingQuery, checkpoint: Checkpoint) -> None:
         """Gives Spark the time to note that the batch is done; without it the batch is repeated, and found done."""
-        for _ in range(10):
-            if not query.isActive or checkpoint.last_done() >= checkpoint.last_begun():
+        give_up_s = self._clock.monotonic_s() + _LOG_WITHIN_S
+        while query.isActive and self._clock.monotonic_s() < give_up_s:
+            if checkpoint.last_done() >= checkpoint.last_begun() and not query.status["isTriggerActive"]:
                 return
-            self._clock.sleep(_LOOK_EVERY_S / 2)
+            self._clock.sleep(_LOOK_EVERY_S / 4)
 
     def _raise_failure(self, query: StreamingQuery) -> None:
         if self._batch_error is not None:
             raise self._batch_error
         failure = query.exception()
-        if failure is not None and not self._is_ending():
-            raise failure
+        if failure is None or self._is_ending():
+            return
+        known = find_lakelog_error(failure)
+        if known is None and _CONCURRENT in str(failure):
+            known = Unavailable(
+                f"Another process wrote into the checkpoint {self._pipeline.checkpoint} at the same time, as an "
+                "instance does that was frozen and goes on. The lease tells who may; the batch is repeated."
+            )
+        raise known or failure
 
     def _tell_changed(self, batch_log: BatchLog) -> None:
         changed = batch_log.read_changed()

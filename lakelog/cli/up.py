@@ -20,7 +20,7 @@ from lakelog.cli.data_folder import DataFolder, remove_ready_file, wait_for_port
 from lakelog.cli.failures import ExitCode
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.printer import Printer
-from lakelog.cli.text import format_time
+from lakelog.cli.text import clean_text, format_time
 from lakelog.client.target import DEFAULT_PORT, Target
 from lakelog.errors import InvalidArgument, NotFound
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lakelog.embedded.stack import EmbeddedStack
 
 _LOOK_EVERY_S: Final = 0.25
+_LONGEST_WORDS: Final = 300
 _PIPELINE_ENDINGS: Final = (".yaml", ".yml")
 
 
@@ -105,7 +106,7 @@ def up(
         began_s = time.monotonic()
         events.tell("starting", f"Starting in {data}, with logs in {data / 'logs'}.")
         try:
-            with events.of_supervisor():
+            with events.of_supervisor(stack):
                 stack.start()
                 for file in files:
                     _start_pipeline(stack, file)
@@ -249,9 +250,9 @@ class _Events:
             self._printer.say("\n".join(lines))
 
     @contextmanager
-    def of_supervisor(self) -> Iterator[None]:
+    def of_supervisor(self, stack: EmbeddedStack) -> Iterator[None]:
         """Tells what the supervisor logs while the context lasts."""
-        handler = _EventHandler(self)
+        handler = _EventHandler(self, stack)
         logger = logging.getLogger("lakelog.embedded")
         propagated, logger.propagate = logger.propagate, False
         logger.addHandler(handler)
@@ -263,10 +264,16 @@ class _Events:
 
 
 class _EventHandler(logging.Handler):
-    def __init__(self, events: _Events) -> None:
+    def __init__(self, events: _Events, stack: EmbeddedStack) -> None:
         super().__init__(logging.INFO)
         self._events = events
+        self._stack = stack
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Tells the first line of a record; the rest, a process's last words, is in its log."""
-        self._events.tell("component", record.getMessage().splitlines()[0])
+        """Tells the first line of a record and, of what ended, its last word; all is in its log."""
+        message = record.getMessage().splitlines()[0]
+        ended = getattr(record, "ended", None)
+        words = self._stack.last_log_lines(ended, 1) if ended in self._stack.logs else []
+        if words:
+            message += f". It said: {clean_text(words[0])[:_LONGEST_WORDS]}"
+        self._events.tell("component", message)

@@ -21,7 +21,7 @@ from lakelog.client.retry import Deadlines, RetryPolicy
 from lakelog.client.target import TlsFiles, parse_target
 from lakelog.clock import Clock, SystemClock
 from lakelog.errors import AlreadyExists, InternalError, InvalidArgument, LakelogError, NotFound, OutcomeUnknown
-from lakelog.format.commit import CommitRequest, CommitResult, WriterProgress
+from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
 from lakelog.format.plan import Plan, PlanRequest
 from lakelog.format.schema import TableSchema
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
@@ -198,10 +198,13 @@ class GrpcMetastore:
 
     # Commits
 
-    def stage_attempt(self, table_uuids: Sequence[str], writer: str) -> str:
-        """Opens an attempt. Repeated: one that nobody knows of costs nothing but a later clean-up."""
-        request = build(snapshots_pb2.StageAttemptRequest, table_uuids=table_uuids, writer=writer)
-        return self._calls.mutate("StageAttempt", lambda on: on.snapshots.StageAttempt, request).attempt_id
+    def stage_attempt(self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "") -> StagedAttempt:
+        """Opens or widens an attempt. Repeated: one that nobody knows of costs nothing but a later clean-up."""
+        request = build(
+            snapshots_pb2.StageAttemptRequest, table_uuids=table_uuids, writer=writer, attempt_id=attempt_id
+        )
+        response = self._calls.mutate("StageAttempt", lambda on: on.snapshots.StageAttempt, request)
+        return StagedAttempt(response.attempt_id, tuple(from_proto_table(table) for table in response.tables))
 
     def abandon_attempt(self, attempt_id: str) -> None:
         """Gives up an open attempt for good. Repeated: idempotent."""

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from lakelog.format.commit import CommitRequest, CommitResult, WriterProgress
+from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
 from lakelog.format.plan import Plan, PlanRequest
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
@@ -132,8 +132,8 @@ class Metastore(Protocol):
         """All versions of a table's schema by id."""
         ...
 
-    def stage_attempt(self, table_uuids: Sequence[str], writer: str) -> str:
-        """Opens an attempt and returns its id."""
+    def stage_attempt(self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "") -> StagedAttempt:
+        """Opens an attempt, or with `attempt_id` lets further tables join that one, which must be open."""
         ...
 
     def abandon_attempt(self, attempt_id: str) -> None:

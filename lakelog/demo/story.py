@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from lakelog.embedded.stack import EmbeddedStack
     from lakelog.table import Table
 
-FILES_PER_BATCH: Final = 14
-TRAVEL_BATCH: Final = 13
+FILES_PER_BATCH: Final = 26
+TRAVEL_BATCH: Final = 7
 """After so many batches of `FILES_PER_BATCH` daily files, the first being of 2012-12-31, it is the end of June."""
 
 _PIPELINE: Final = """\
@@ -73,7 +74,7 @@ class Story:
             files = events.write_event_files(self._flights, self._folder / "incoming")
             count = sum(table.num_rows for _, table in events.make_events(self._flights))
             self._say(f"{count:,} events of {self._flights.num_rows:,} flights in {len(files)} files")
-        with self._step("The writer service reads them, 14 days a commit, most rows updated twice"):
+        with self._step("The writer service reads them, 26 days a commit, most rows updated twice"):
             self._run_pipeline(flights)
         with self._step("Reading with the SDK: merged, pruned, filtered"):
             self._read_with_sdk(flights)
@@ -117,8 +118,6 @@ class Story:
     def _run_pipeline(self, flights: Table) -> None:
         file = self._folder / "flights.yaml"
         file.write_text(_PIPELINE.format(files=FILES_PER_BATCH), encoding="utf-8")
-        import os
-
         from lakelog.embedded.java import java_home
 
         environment = {"LAKELOG_TARGET": self._stack.target, "JAVA_HOME": str(java_home(os.environ))}
@@ -170,7 +169,8 @@ class Story:
         import lakelog.spark
 
         with self._console.status("starting Spark ..."):
-            spark = lakelog.spark.build_session("lakelog demo")
+            with _errors_to(self._folder / "logs" / "spark.log"):
+                spark = lakelog.spark.build_session("lakelog demo")
             lakelog.spark.install(spark, self._stack.target)
             frame = lakelog.spark.read_table(spark, "nyc.flights", filter="status = 'arrived'")
             rows = frame.groupBy("carrier").sum("arr_delay").collect()
@@ -198,6 +198,19 @@ class Story:
 
     def _say(self, line: str) -> None:
         self._console.print(f"  {line}", highlight=False, markup=False)
+
+
+@contextmanager
+def _errors_to(file: Path) -> Iterator[None]:
+    """Lets processes that are started meanwhile write their errors to a file, as Spark's Java does with its log."""
+    kept = os.dup(2)
+    with file.open("ab") as log:
+        os.dup2(log.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
 
 
 def _check(what: str, found: Totals | dict[str, int], expected: Totals | dict[str, int]) -> None:

@@ -98,7 +98,7 @@ class Supervisor:
             if watch.restart_at_s is None:
                 delay_s = _delay_after_death_s(watch, now_s)
                 watch.restart_at_s = now_s + delay_s
-                _log.warning("%s ended; it is started again in %.1f s", name, delay_s)
+                _log.warning("%s ended; it is started again in %.1f s", name, delay_s, extra={"ended": name})
             elif now_s >= watch.restart_at_s:
                 watch.restart_at_s = None
                 try:

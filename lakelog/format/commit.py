@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from lakelog.format.files import DataFile
 from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.table import TableInfo
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,19 @@ class CommitResult:
 
     attempt_id: str
     results: tuple[ChangeResult, ...]
+
+
+@dataclass(frozen=True)
+class StagedAttempt:
+    """An open attempt.
+
+    Args:
+        attempt_id: 32 hexadecimal digits; part of the path of each file that the attempt writes.
+        tables: Those that were named when it was staged, in that order, as they were then.
+    """
+
+    attempt_id: str
+    tables: tuple[TableInfo, ...]
 
 
 @dataclass(frozen=True)

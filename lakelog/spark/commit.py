@@ -118,7 +118,7 @@ class Attempt:
 def open_attempt(metastore: Metastore, info: TableInfo, writer: str | None) -> Attempt:
     """Opens an attempt; a writer without a name gets one that nobody else has."""
     name = writer or f"spark-{RandomIds().new_id()}"
-    return Attempt(info, metastore.stage_attempt([info.table_uuid], name), name)
+    return Attempt(info, metastore.stage_attempt([info.table_uuid], name).attempt_id, name)
 
 
 def commit_attempt(

@@ -31,7 +31,6 @@ from lakelog.sql.statements import (
 )
 from lakelog.sql.system_tables import describe_columns
 from lakelog.sql.values import to_rows, to_value
-from lakelog.table import schema_of
 
 if TYPE_CHECKING:
     from lakelog.catalog import Catalog
@@ -90,7 +89,7 @@ class SqlSession:
                 table = self.table(statement.name).alter(set=statement.set, unset=statement.unset)
                 return SqlResult(f"Options of {table.name} changed.")
             case DescribeTable():
-                described = describe_columns(schema_of(self.table(statement.name)))
+                described = describe_columns(self.table(statement.name).info.schema)
                 return SqlResult(rows=described.drop_columns(["schema_id", "field_id"]))
             case ShowCreateTable():
                 table = self.table(statement.name)
@@ -178,7 +177,7 @@ class SqlSession:
         if not statement.partition:
             return {}
         assert isinstance(statement.rows, Values | Query)
-        fields = {field.name.casefold(): field for field in schema_of(table).arrow}
+        fields = {field.name.casefold(): field for field in table.info.schema.arrow}
         values: dict[str, Any] = {}
         for name, syntax in statement.partition:
             field = fields.get(name.casefold())
@@ -212,11 +211,11 @@ def create_sql_of(table: Table) -> str:
     database, _, name = table.name.partition(".")
     from lakelog.format.table import TableName
 
-    return to_create_sql(TableName(database, name), schema_of(table), options=table.options, comment=table.comment)
+    return to_create_sql(TableName(database, name), table.info.schema, options=table.options, comment=table.comment)
 
 
 def _target_fields(table: Table, columns: tuple[str, ...], partition: Mapping[str, Any]) -> list[pa.Field]:
-    schema = schema_of(table).arrow
+    schema = table.info.schema.arrow
     if not columns:
         return [field for field in schema if field.name not in partition]
     by_name = {field.name.casefold(): field for field in schema}

@@ -58,18 +58,6 @@ class LocalStore:
             os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
             return LocalWriter(target, unsynced)
 
-    def copy(self, source: str, target: str) -> None:
-        """Gives a file a second name by a hard link: files never change, so both names stay right."""
-        old, new = self._resolve(source), self._resolve(target)
-        with _translated(old):
-            unsynced = _make_folders(new.parent)
-            try:
-                os.link(old, new)
-            except FileExistsError as error:
-                raise translate_os_error(error, str(new)) from error
-            for folder in unsynced:
-                _sync_folder(folder)
-
     def delete(self, path: str) -> bool:
         """Removes a file; its folders stay."""
         target = self._resolve(path)

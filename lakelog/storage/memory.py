@@ -51,15 +51,6 @@ class MemoryStore:
             self._open.add(path)
         return MemoryWriter(lambda data: self._put(path, data))
 
-    def copy(self, source: str, target: str) -> None:
-        """Shows an object under a second name."""
-        data = self._find(source)[0]
-        check_path(target)
-        with self._lock:
-            if target in self._objects or target in self._open:
-                raise AlreadyExists(f"Object {self.location}{target} exists already and is never overwritten.")
-            self._objects[target] = (data, self._clock.now_ms())
-
     def delete(self, path: str) -> bool:
         """Removes an object."""
         check_path(path)

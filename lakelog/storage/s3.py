@@ -95,15 +95,6 @@ class S3Store:
             sink = self._filesystem.open_output_stream(key, compression=None)
         return S3Writer(self, path, sink)
 
-    def copy(self, source: str, target: str) -> None:
-        """Has the server copy an object (at most 5 GiB, S3's own limit)."""
-        old, new = self._key(source), self._key(target)
-        with self._translated(old):
-            if self._filesystem.get_file_info(old).type != fs.FileType.File:
-                raise NotFound(f"Object s3://{old} does not exist.", reason="FILE_NOT_FOUND", metadata={"path": old})
-            self._check_free(new)
-            self._filesystem.copy_file(old, new)
-
     def delete(self, path: str) -> bool:
         """Removes an object."""
         key = self._key(path)

@@ -70,13 +70,6 @@ class ObjectStore(Protocol):
         """Begins a new object; AlreadyExists when there is one, which stays as it is."""
         ...
 
-    def copy(self, source: str, target: str) -> None:
-        """Makes `target` with the bytes of `source`, durable when it returns, without moving them through this process.
-
-        NotFound when there is no `source`, AlreadyExists when there is a `target`.
-        """
-        ...
-
     def delete(self, path: str) -> bool:
         """Removes an object; False when there was none. Idempotent."""
         ...

@@ -70,7 +70,7 @@ class TableWriter:
         store: Where the table's files are.
         schema: What to write with.
         options: The table's.
-        attempt_id: Whose files they are; or a function that gives it, called from any thread with the first file.
+        attempt_id: Whose files they are.
         name_prefix: Begins each file's name; tasks that write for one attempt must differ in it.
     """
 
@@ -79,7 +79,7 @@ class TableWriter:
         store: ObjectStore,
         schema: TableSchema,
         options: TableOptions,
-        attempt_id: str | Callable[[], str],
+        attempt_id: str,
         *,
         name_prefix: str = "",
     ) -> None:
@@ -271,10 +271,9 @@ class TableWriter:
     # Both
 
     def _start_file(self, partition: bytes, bucket: int, encoding: FileEncoding, with_row_kind: bool) -> FileBuilder:
-        attempt_id = self._attempt_id if isinstance(self._attempt_id, str) else self._attempt_id()
         builder = FileBuilder(
             self._store,
-            f"data/{attempt_id}/{self._name_prefix}{next(self._file_numbers):05d}-{bucket}.parquet",
+            f"data/{self._attempt_id}/{self._name_prefix}{next(self._file_numbers):05d}-{bucket}.parquet",
             self._schema,
             encoding,
             partition=partition,

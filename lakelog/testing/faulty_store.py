@@ -11,7 +11,7 @@ import pyarrow as pa
 from lakelog.errors import Unavailable
 from lakelog.storage.store import ObjectStore, ObjectWriter, StoredObject
 
-Operation = Literal["create", "commit", "open_input", "copy", "delete"]
+Operation = Literal["create", "commit", "open_input", "delete"]
 
 
 class FaultyStore:
@@ -52,11 +52,6 @@ class FaultyStore:
         """Begins an object, or fails."""
         self._check("create", path)
         return FaultyWriter(self, path, self.inner.create(path))
-
-    def copy(self, source: str, target: str) -> None:
-        """Copies an object, or fails."""
-        self._check("copy", source)
-        self.inner.copy(source, target)
 
     def delete(self, path: str) -> bool:
         """Removes an object, or fails."""

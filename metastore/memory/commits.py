@@ -128,6 +128,11 @@ class MemoryCommits(MemoryCatalog):
         attempts = self._state.attempts
         self._journal.put(attempts, attempt_id, replace(attempts[attempt_id], state=state))
 
+    async def set_attempt_tables(self, attempt_id: str, table_uuids: Sequence[str]) -> None:
+        """Changes the tables of an attempt."""
+        attempts = self._state.attempts
+        self._journal.put(attempts, attempt_id, replace(attempts[attempt_id], table_uuids=tuple(table_uuids)))
+
     async def raise_writer_epoch(self, writer: str) -> int:
         """Raises a writer's epoch by one and returns it."""
         epoch = self._state.epochs.get(writer, 0) + 1

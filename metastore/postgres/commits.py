@@ -127,6 +127,7 @@ SELECT attempt_id, state, tables::uuid[], writer
 FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::text[]) AS n(attempt_id, state, tables, writer)
 """
 
+_SET_ATTEMPT_TABLES: Final = "UPDATE attempt SET table_uuids = %s::uuid[] WHERE attempt_id = %s"
 _SET_ATTEMPT: Final = "UPDATE attempt SET state = %s WHERE attempt_id = %s"
 
 _RAISE_EPOCH: Final = """
@@ -252,6 +253,10 @@ class PostgresCommits:
     async def set_attempt(self, attempt_id: str, state: AttemptState) -> None:
         """Changes the state of a locked attempt."""
         await self._session.write(_SET_ATTEMPT, (state.value, attempt_id))
+
+    async def set_attempt_tables(self, attempt_id: str, table_uuids: Sequence[str]) -> None:
+        """Changes the tables of a locked attempt."""
+        await self._session.write(_SET_ATTEMPT_TABLES, (arrays.words(table_uuids), attempt_id))
 
     async def raise_writer_epoch(self, writer: str) -> int:
         """Raises a writer's epoch by one, once no commit that saw the old one is running, and returns it."""

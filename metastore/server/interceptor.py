@@ -309,7 +309,7 @@ class _Call:
         self._owner._metrics.end(self._name, outcome, seconds)
         fields: dict[str, Any] = {
             "method": self._name,
-            "caller": None if self._caller is None else self._caller.name,
+            "caller": self._caller_name(failure),
             "outcome": outcome,
             "duration_ms": round(seconds * 1000, 3),
         }
@@ -323,6 +323,12 @@ class _Call:
             log.info("mutation", **fields)
         else:
             log.debug("read", **fields)
+
+    def _caller_name(self, failure: LakelogError | None) -> str | None:
+        if self._caller is not None:
+            return self._caller.name
+        # Who was recognized and refused before anything was read is known to the refusal only.
+        return None if failure is None else failure.metadata.get("caller")
 
 
 async def _send(behaviour: Any, request: Any, context: Context) -> None:

@@ -13,6 +13,7 @@ from lakelog.client.metastore import WatchEvent, WatchPosition
 from lakelog.rpc.commit import from_proto_commit_request, to_proto_commit_result, to_proto_writer_progress
 from lakelog.rpc.plan import PlanHeader, from_proto_plan_request, to_proto_plan_header
 from lakelog.rpc.snapshot import to_proto_snapshot
+from lakelog.rpc.table import to_proto_table
 from lakelog.rpc.v1 import snapshots_pb2, snapshots_pb2_grpc
 
 from ..service import MetastoreService
@@ -53,9 +54,13 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
     async def StageAttempt(  # noqa: N802
         self, request: snapshots_pb2.StageAttemptRequest, context: Context
     ) -> snapshots_pb2.StageAttemptResponse:
-        """Opens an attempt."""
-        attempt_id = await self._service.stage_attempt(tuple(request.table_uuids), request.writer)
-        return snapshots_pb2.StageAttemptResponse(attempt_id=attempt_id)
+        """Opens an attempt, or lets tables join one."""
+        staged = await self._service.stage_attempt(
+            tuple(request.table_uuids), request.writer, attempt_id=request.attempt_id
+        )
+        return snapshots_pb2.StageAttemptResponse(
+            attempt_id=staged.attempt_id, tables=[to_proto_table(table) for table in staged.tables]
+        )
 
     async def AbandonAttempt(  # noqa: N802
         self, request: snapshots_pb2.AbandonAttemptRequest, context: Context

@@ -108,7 +108,7 @@ CASES = (
     Case(
         "7.2 a table without partitions has none",
         LOG,
-        (append("1|a"), overwrite(partition={"id": 1}, error=r"id")),
+        (append("1|a"), overwrite(partition={"id": 1}, error=r"no partitions")),
         ("1|a",),
     ),
     Case(

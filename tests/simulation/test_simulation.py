@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -49,7 +50,7 @@ def simulate(seed: int, loop: asyncio.AbstractEventLoop, habits: Habits | None =
     world.finish(service.create_database("sim"))
     world.finish(service.create_table(TableName("sim", "t"), actors.SCHEMA, primary_key=["k"], options={"bucket": "2"}))
     for writer in ("a", "b", "c"):
-        scheduler.start(writer, lambda writer=writer: actors.write(world, writer))
+        scheduler.start(writer, partial(actors.write, world, writer))
     scheduler.start("overwriter", lambda: actors.overwrite(world), mortal=False)
     scheduler.start("collector", lambda: actors.collect(world), mortal=False)
     scheduler.start("auditor", lambda: actors.audit_now_and_then(world), mortal=False)

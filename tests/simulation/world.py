@@ -143,10 +143,6 @@ class SimulatedStore:
             raise Unavailable(f"The store is away while {path} is written.")
         return self._inner.create(path)
 
-    def copy(self, source: str, target: str) -> None:
-        self._scheduler.pause(f"copies {source}")
-        self._inner.copy(source, target)
-
     def delete(self, path: str) -> bool:
         self._scheduler.pause(f"deletes {path}")
         return self._inner.delete(path)

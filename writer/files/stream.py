@@ -20,6 +20,9 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from lakelog.errors import DataCorrupted
+from lakelog.spark.task_errors import told_to_driver
+
 from ..pipeline.spec import FileSource
 from .batch_log import BatchFiles, BatchLog
 from .listing import FoundFile, file_state, find_changed, list_files
@@ -84,23 +87,27 @@ class FilesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """What is there now is all there will be."""
-        self._frozen = list_files(self._source)
+        with told_to_driver():
+            self._frozen = list_files(self._source)
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         """Plans the next batch, if there are files that no batch took; blocks for the listing."""
-        batch_id = start["batches"]
+        with told_to_driver():
+            return {"batches": self._plan_next(start["batches"])}
+
+    def _plan_next(self, batch_id: int) -> int:
         # Planned before a crash, but unknown to Spark: it must stay as it is, in case its log was seen by anyone.
         if self._log.read(batch_id) is not None:
-            return {"batches": batch_id + 1}
+            return batch_id + 1
         taken = self._load_taken(batch_id)
         found = list_files(self._source) if self._frozen is None else self._frozen
         self._note_changed(found, taken)
         waiting = [file for file in found if file.path not in taken]
         if not waiting:
-            return start
+            return batch_id
         files = tuple(waiting[: self._source.max_files_per_batch])
         self._log.plan(BatchFiles(batch_id, files, len(taken), len(taken) + len(waiting)))
-        return {"batches": batch_id + 1}
+        return batch_id + 1
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """The batch's files, neighbours together, in order."""
@@ -108,7 +115,8 @@ class FilesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for batch_id in range(start["batches"], end["batches"]):
             batch = self._log.read(batch_id)
             if batch is None:
-                raise FileNotFoundError(f"batch {batch_id} is not planned in the checkpoint; restore its folder")
+                with told_to_driver():
+                    raise DataCorrupted(f"The checkpoint has no log of batch {batch_id}: it was changed. Restore it.")
             files = [
                 TakenFile(batch_id, number, file.path, file.size_bytes, file.modified_us)
                 for number, file in enumerate(batch.files)

@@ -50,7 +50,8 @@ def read_pipeline(file: Path) -> Pipeline:
     if table and not _TABLE.fullmatch(table):
         top.problem("table", f"'{table[:80]}' is not a table's full name; write it as database.table.")
     target = top.optional_text("target")
-    source = _read_source(top.section("source"), file)
+    source_section = top.section("source")
+    source = _read_source(source_section, file)
     mode = Mode(top.choice("mode", [mode.value for mode in Mode], None))
     row_kind = _read_row_kind(top, mode)
     interval_s = _read_trigger(top.section("trigger"))
@@ -66,7 +67,8 @@ def read_pipeline(file: Path) -> Pipeline:
     properties = top.text_map("properties")
     top.finish()
     letters = None if dead_letters is None else _path(file, dead_letters)
-    _check_folders(top, source.path, {"checkpoint": checkpoint, "dead_letters": letters})
+    if source_section.is_readable:
+        _check_folders(top, source.path, {"checkpoint": checkpoint, "dead_letters": letters})
     top.problems.check()
     return Pipeline(
         file, name, table, target, source, mode, row_kind, interval_s, checkpoint, bad_records, letters, properties
@@ -86,12 +88,12 @@ def _check_folders(top: Section, source: Path, others: Mapping[str, Path | None]
 def _read_source(section: Section, file: Path) -> FileSource:
     if not section.exists:
         section.problems.add(section.place, "source", "it is missing; it says what is read (type, path, format).")
-    else:
+    if section.is_readable:
         section.choice("type", _SOURCES, None)
-    path = section.required_text("path", "./incoming") if section.exists else ""
+    path = section.required_text("path", "./incoming") if section.is_readable else ""
     if "://" in path and not path.startswith("file://"):
         section.problem("path", f"'{path[:80]}' is not a folder that can be read here; give a path of a file system.")
-    format_ = Format(section.choice("format", [item.value for item in Format], None if section.exists else "csv"))
+    format_ = Format(section.choice("format", [item.value for item in Format], None if section.is_readable else "csv"))
     pattern = section.text("pattern", "*")
     if "/" in pattern or not pattern:
         section.problem("pattern", f"'{pattern[:80]}' is not possible; it is for names without folders, as `*.csv`.")

@@ -68,9 +68,11 @@ class Section:
         self.problems: Final = problems
         self.path: Final = path
         self.place: Final = node or place
-        self.exists: Final = node is not None
+        self.is_readable: Final = isinstance(node, yaml.MappingNode)
+        """Whether it is there and holds keys; what is wrong with it has been noted otherwise, or is for the caller."""
         self._asked: list[str] = []
         self._values: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+        self.exists: Final = node is not None
         if node is None:
             return
         if not isinstance(node, yaml.MappingNode):

@@ -27,6 +27,9 @@ from .source_rows import SourceRows
 from .text_values import Mask, cast_or_null, is_parsable, parse_text
 
 _KINDS: Final = tuple(kind.text for kind in RowKind)
+Offences = list[tuple[str, Mask, str, pa.Array | None]]
+"""By column that does not fit: its name, the rows, what it needs, and what it has; None: no value."""
+
 _RETRACTS: Final = (RowKind.UPDATE_BEFORE.text, RowKind.DELETE.text)
 
 
@@ -111,7 +114,7 @@ class Fitting:
     def fit(self, rows: SourceRows, report: Report) -> pa.RecordBatch:
         """Returns the rows that fit, as `output`; reports the others."""
         bad = np.zeros(rows.count, bool)
-        why: list[tuple[str, Mask, str, pa.Array | None]] = []
+        why: Offences = []
         kinds = self._fit_kinds(rows, why)
         retracts = None if kinds is None else _mask(pc.fill_null(pc.is_in(kinds, value_set=pa.array(_RETRACTS)), False))
         arrays = []
@@ -132,9 +135,7 @@ class Fitting:
             bad |= mask
         return batch.filter(pa.array(~bad)) if bad.any() else batch
 
-    def _fit_column(
-        self, rows: SourceRows, field: pa.Field, why: list[tuple[str, Mask, str, pa.Array | None]]
-    ) -> pa.Array:
+    def _fit_column(self, rows: SourceRows, field: pa.Field, why: Offences) -> pa.Array:
         source = self.sources[field.name]
         given = rows.columns.get(source.name)
         if given is None:
@@ -159,7 +160,7 @@ class Fitting:
         values: pa.Array,
         field: pa.Field,
         retracts: Mask | None,
-        why: list[tuple[str, Mask, str, pa.Array | None]],
+        why: Offences,
     ) -> None:
         if values.null_count == 0:
             return
@@ -172,7 +173,7 @@ class Fitting:
         if missing.any():
             why.append((field.name, missing, "one: it is NOT NULL", None))
 
-    def _fit_kinds(self, rows: SourceRows, why: list[tuple[str, Mask, str, pa.Array | None]]) -> pa.Array | None:
+    def _fit_kinds(self, rows: SourceRows, why: Offences) -> pa.Array | None:
         """The kind of each row; NULL where it is none."""
         if self.row_kind is None:
             name = self.rowkind_field and self.sources[self.rowkind_field].name
@@ -221,7 +222,7 @@ def _is_json_type(type_: pa.DataType) -> bool:
     return bool(pt.is_integer(type_) or pt.is_floating(type_) or pt.is_boolean(type_) or pt.is_string(type_))
 
 
-def _convert(given: pa.Array, field: pa.Field, why: list[tuple[str, Mask, str, pa.Array | None]]) -> pa.Array:
+def _convert(given: pa.Array, field: pa.Field, why: Offences) -> pa.Array:
     nullable = pa.field(field.name, field.type)
 
     def convert(part: pa.Array) -> pa.Array:
@@ -233,14 +234,10 @@ def _convert(given: pa.Array, field: pa.Field, why: list[tuple[str, Mask, str, p
     values = cast_or_null(given, convert, field.type)
     bad = _mask(pc.and_(given.is_valid(), values.is_null()))
     if bad.any():
-        why.append(
-            (
-                field.name,
-                bad,
-                f"a value of {to_sql_type(field.type)}, to which this cannot be brought without loss",
-                given,
-            )
-        )
+        wanted = "text that is valid UTF-8"
+        if not pt.is_string(field.type):
+            wanted = f"a value of {to_sql_type(field.type)}, to which this cannot be brought without loss"
+        why.append((field.name, bad, wanted, given))
     return values
 
 

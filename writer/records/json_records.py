@@ -110,7 +110,8 @@ def _read_single(
         try:
             columns[name] = _to_array(value, type_)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            reason = f"its field '{name}' holds {json.dumps(value, default=str)[:100]}, which does not fit {type_}"
+            wanted = "is no text" if pa.types.is_string(type_) else f"does not fit {type_}"
+            reason = f"its field '{name}' holds {json.dumps(value, default=str)[:100]}, which {wanted}"
             report(BadRecord(line, name, reason, raw))
             return None
     return _rows(block, np.array([record], np.int64), columns)
@@ -120,10 +121,10 @@ def _to_array(value: Any, type_: pa.DataType) -> pa.Array:
     """One value; text where the type is a number, so that fitting parses it as it does in CSV files."""
     if value is None:
         return pa.nulls(1, type_)
+    if pa.types.is_nested(type_):
+        return pa.array([_plain(value, type_)], type_)
     if isinstance(value, str):
         return pa.array([value], pa.string())
-    if pa.types.is_nested(type_):
-        return pa.array([_plain(value)], type_)
     if isinstance(value, bool):
         if not pa.types.is_boolean(type_):
             raise TypeError
@@ -133,13 +134,20 @@ def _to_array(value: Any, type_: pa.DataType) -> pa.Array:
     raise TypeError
 
 
-def _plain(value: Any) -> Any:
-    """Numbers inside nested values as floats, since Arrow makes no floats of decimals."""
-    if isinstance(value, decimal.Decimal):
-        return float(value)
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list) else value
+def _plain(value: Any, type_: pa.DataType) -> Any:
+    """A nested value as Arrow takes it without bending it: it would make a list of a text's letters, for instance."""
+    if value is None:
+        return None
+    if pa.types.is_struct(type_):
+        if not isinstance(value, dict) or any(type_.get_field_index(name) < 0 for name in value):
+            raise TypeError
+        fields = [type_.field(place) for place in range(type_.num_fields)]
+        return {field.name: _plain(value.get(field.name), field.type) for field in fields}
+    if pa.types.is_list(type_):
+        if not isinstance(value, list):
+            raise TypeError
+        return [_plain(item, type_.value_type) for item in value]
+    return float(value) if isinstance(value, decimal.Decimal) and pa.types.is_floating(type_) else value
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -137,7 +137,11 @@ def _parse_timestamps(
         return _parse_iso(texts, type_, zone)
     parsed = [_parse_format(texts, format_, type_, zone) for format_ in formats]
     wanted = f"a time as {' or '.join(formats)}"
-    if type_ == _INSTANT and zone is None and not any(_has_zone(format_) or format_ in EPOCH_FORMATS for format_ in formats):
+    if (
+        type_ == _INSTANT
+        and zone is None
+        and not any(_has_zone(format_) or format_ in EPOCH_FORMATS for format_ in formats)
+    ):
         wanted += " with a zone (%z; or say in source.options.timezone which one is meant)"
     return pc.coalesce(*parsed), wanted
 

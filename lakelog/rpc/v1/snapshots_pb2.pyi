@@ -27,8 +27,11 @@ class StageAttemptRequest(_message.Message):
 
     TABLE_UUIDS_FIELD_NUMBER: _builtins.int
     WRITER_FIELD_NUMBER: _builtins.int
+    ATTEMPT_ID_FIELD_NUMBER: _builtins.int
     writer: _builtins.str
     """Who writes."""
+    attempt_id: _builtins.str
+    """An open attempt that the tables join; empty: a new one."""
     @_builtins.property
     def table_uuids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The tables that the attempt will write to, at least one."""
@@ -38,10 +41,11 @@ class StageAttemptRequest(_message.Message):
         *,
         table_uuids: _abc.Iterable[_builtins.str] | None = ...,
         writer: _builtins.str = ...,
+        attempt_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["table_uuids", b"table_uuids", "writer", b"writer"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_id", b"attempt_id", "table_uuids", b"table_uuids", "writer", b"writer"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -54,16 +58,22 @@ class StageAttemptResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ATTEMPT_ID_FIELD_NUMBER: _builtins.int
+    TABLES_FIELD_NUMBER: _builtins.int
     attempt_id: _builtins.str
     """32 hexadecimal digits; part of the path of each file that the attempt writes."""
+    @_builtins.property
+    def tables(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Table]:
+        """The tables of the request in its order, as they are now, so that a writer need not ask for them before."""
+
     def __init__(
         self,
         *,
         attempt_id: _builtins.str = ...,
+        tables: _abc.Iterable[_types_pb2.Table] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_id", b"attempt_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_id", b"attempt_id", "tables", b"tables"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -87,8 +87,8 @@ class SnapshotServiceServicer:
     """
 
     def StageAttempt(self, request, context):
-        """Opens an attempt, under whose id files are then written. Not idempotent: an attempt that is never committed costs nothing
-        but a later clean-up.
+        """Opens an attempt, under whose id files are then written, or lets further tables join one that is open. Opening is not
+        idempotent: an attempt that is never committed costs nothing but a later clean-up. Joining is.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

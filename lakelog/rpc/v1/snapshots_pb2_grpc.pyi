@@ -34,8 +34,8 @@ class SnapshotServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SnapshotServiceAsyncStub: ...
     StageAttempt: _grpc.UnaryUnaryMultiCallable[_snapshots_pb2.StageAttemptRequest, _snapshots_pb2.StageAttemptResponse]
-    """Opens an attempt, under whose id files are then written. Not idempotent: an attempt that is never committed costs nothing
-    but a later clean-up.
+    """Opens an attempt, under whose id files are then written, or lets further tables join one that is open. Opening is not
+    idempotent: an attempt that is never committed costs nothing but a later clean-up. Joining is.
     """
     AbandonAttempt: _grpc.UnaryUnaryMultiCallable[_snapshots_pb2.AbandonAttemptRequest, _snapshots_pb2.AbandonAttemptResponse]
     """Gives up an attempt that is open, so that its files may be deleted. Refused, with the state, when it is committed.
@@ -68,8 +68,8 @@ class SnapshotServiceAsyncStub(SnapshotServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     StageAttempt: _aio.UnaryUnaryMultiCallable[_snapshots_pb2.StageAttemptRequest, _snapshots_pb2.StageAttemptResponse]  # type: ignore[assignment]
-    """Opens an attempt, under whose id files are then written. Not idempotent: an attempt that is never committed costs nothing
-    but a later clean-up.
+    """Opens an attempt, under whose id files are then written, or lets further tables join one that is open. Opening is not
+    idempotent: an attempt that is never committed costs nothing but a later clean-up. Joining is.
     """
     AbandonAttempt: _aio.UnaryUnaryMultiCallable[_snapshots_pb2.AbandonAttemptRequest, _snapshots_pb2.AbandonAttemptResponse]  # type: ignore[assignment]
     """Gives up an attempt that is open, so that its files may be deleted. Refused, with the state, when it is committed.
@@ -105,8 +105,8 @@ class SnapshotServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _snapshots_pb2.StageAttemptRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_snapshots_pb2.StageAttemptResponse, _abc.Awaitable[_snapshots_pb2.StageAttemptResponse]]:
-        """Opens an attempt, under whose id files are then written. Not idempotent: an attempt that is never committed costs nothing
-        but a later clean-up.
+        """Opens an attempt, under whose id files are then written, or lets further tables join one that is open. Opening is not
+        idempotent: an attempt that is never committed costs nothing but a later clean-up. Joining is.
         """
 
     @_abc_1.abstractmethod

@@ -76,7 +76,7 @@ def append(
     metastore: Metastore, table: TableInfo, identifier: int, *, writer: str = "w", names: str = "a", **changes: Any
 ) -> CommitResult:
     """Stages an attempt and appends a file for each letter of `names`."""
-    attempt = metastore.stage_attempt([table.table_uuid], writer)
+    attempt = metastore.stage_attempt([table.table_uuid], writer).attempt_id
     files = [make_file(attempt, name, **changes) for name in names]
     return metastore.commit(CommitRequest(writer, identifier, (make_change(table, files),), attempt))
 

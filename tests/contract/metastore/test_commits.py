@@ -43,7 +43,7 @@ def test_files_get_ids_and_places_in_the_order_given(metastore: Metastore) -> No
 def test_a_repeat_is_answered_with_the_first_result(metastore: Metastore) -> None:
     """7.1, C2."""
     table = make_table(metastore)
-    attempt = metastore.stage_attempt([table.table_uuid], "w")
+    attempt = metastore.stage_attempt([table.table_uuid], "w").attempt_id
     request = CommitRequest("w", 7, (make_change(table, [make_file(attempt)]),), attempt)
     first = metastore.commit(request)
     append(metastore, table, 8)
@@ -54,7 +54,7 @@ def test_a_repeat_is_answered_with_the_first_result(metastore: Metastore) -> Non
 def test_a_repeat_under_another_attempt_names_the_winner_and_dooms_the_loser(metastore: Metastore) -> None:
     table = make_table(metastore)
     first = append(metastore, table, 7)
-    loser = metastore.stage_attempt([table.table_uuid], "w")
+    loser = metastore.stage_attempt([table.table_uuid], "w").attempt_id
     repeated = metastore.commit(CommitRequest("w", 7, (make_change(table, [make_file(loser)]),), loser))
     assert repeated == first
     assert repeated.attempt_id != loser
@@ -144,7 +144,7 @@ def test_any_writer_name_will_do(metastore: Metastore, writer: str) -> None:
 
 def test_several_tables_at_once_are_all_or_nothing(metastore: Metastore) -> None:
     one, other = make_table(metastore), make_table(metastore)
-    attempt = metastore.stage_attempt([one.table_uuid, other.table_uuid], "w")
+    attempt = metastore.stage_attempt([one.table_uuid, other.table_uuid], "w").attempt_id
     changes = (
         make_change(other, [make_file(attempt, "a")]),
         make_change(one, [make_file(attempt, "b"), make_file(attempt, "c")]),
@@ -172,7 +172,7 @@ def test_a_commit_that_only_some_tables_have_is_refused(metastore: Metastore) ->
 
 def test_a_dropped_table_takes_no_commit(metastore: Metastore) -> None:
     table = make_table(metastore)
-    attempt = metastore.stage_attempt([table.table_uuid], "w")
+    attempt = metastore.stage_attempt([table.table_uuid], "w").attempt_id
     metastore.drop_table(table.name)
     with pytest.raises(NotFound, match="it was dropped"):
         metastore.commit(CommitRequest("w", 1, (make_change(table, [make_file(attempt)]),), attempt))
@@ -221,7 +221,7 @@ def test_a_pipeline_applies_in_order_and_goes_on_behind_a_failure(metastore: Met
 
 def test_a_large_commit(metastore: Metastore) -> None:
     table = make_table(metastore)
-    attempt = metastore.stage_attempt([table.table_uuid], "w")
+    attempt = metastore.stage_attempt([table.table_uuid], "w").attempt_id
     files = [make_file(attempt, f"f{n}", bucket=n % 4) for n in range(5000)]
     metastore.commit(CommitRequest("w", 1, (make_change(table, files),), attempt))
     plan = metastore.plan(PlanRequest(table.table_uuid))

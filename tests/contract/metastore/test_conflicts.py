@@ -39,7 +39,7 @@ def rewrite(
     file: dict[str, Any] | None = None,
     **change: Any,
 ) -> Any:
-    attempt = metastore.stage_attempt([table.table_uuid], writer)
+    attempt = metastore.stage_attempt([table.table_uuid], writer).attempt_id
     files = [make_file(attempt, name, **(file or {})) for name in names]
     made = make_change(table, files, **{"kind": kind, "remove": RemoveFiles(file_ids), **change})
     return metastore.commit(CommitRequest(writer, identifier, (made,), attempt))
@@ -109,7 +109,7 @@ def test_totals_follow_what_is_removed(metastore: Metastore) -> None:
 def test_a_whole_overwrite_replaces_what_is_there_when_it_takes_effect(metastore: Metastore) -> None:
     table = make_table(metastore)
     append(metastore, table, 1)
-    attempt = metastore.stage_attempt([table.table_uuid], "o")
+    attempt = metastore.stage_attempt([table.table_uuid], "o").attempt_id
     append(metastore, table, 2, names="b")
     change = make_change(
         table, [make_file(attempt, "z")], kind=SnapshotKind.OVERWRITE, remove=RemoveEverything(), base_snapshot_id=1
@@ -240,7 +240,7 @@ def test_a_lost_lease_fences_a_commit(metastore: Metastore) -> None:
 def test_the_life_of_an_attempt(metastore: Metastore) -> None:
     """C4."""
     table, other = make_table(metastore), make_table(metastore)
-    attempt = metastore.stage_attempt([table.table_uuid], "w")
+    attempt = metastore.stage_attempt([table.table_uuid], "w").attempt_id
     assert len(attempt) == 32
     wrong = CommitRequest("w", 1, (make_change(other, [make_file(attempt)]),), attempt)
     with pytest.raises(InvalidArgument, match="was not opened for table"):
@@ -253,7 +253,7 @@ def test_the_life_of_an_attempt(metastore: Metastore) -> None:
     with pytest.raises(CommitConflict, match="is committed, so its files are part of the table"):
         metastore.abandon_attempt(attempt)
 
-    doomed = metastore.stage_attempt([table.table_uuid], "w")
+    doomed = metastore.stage_attempt([table.table_uuid], "w").attempt_id
     metastore.abandon_attempt(doomed)
     metastore.abandon_attempt(doomed)
     with pytest.raises(CommitConflict, match="was given up, so its files may be deleted") as error:
@@ -291,7 +291,7 @@ def test_the_life_of_an_attempt(metastore: Metastore) -> None:
 )
 def test_a_file_lies_in_the_folder_of_its_attempt(metastore: Metastore, path: str) -> None:
     table = make_table(metastore)
-    attempt = metastore.stage_attempt([table.table_uuid], "w")
+    attempt = metastore.stage_attempt([table.table_uuid], "w").attempt_id
     path = path.format(attempt=attempt, other="e" * 32)
     change = make_change(table, [make_file(attempt, path=path)])
     with pytest.raises(InvalidArgument, match="lie in the folder of its attempt") as error:

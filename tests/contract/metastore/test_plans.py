@@ -44,7 +44,7 @@ def test_a_table_without_snapshots_has_an_empty_plan(metastore: Metastore) -> No
 
 def test_a_plan_tells_all_of_a_file(metastore: Metastore) -> None:
     table = make_table(metastore, partitioned=True)
-    attempt = metastore.stage_attempt([table.table_uuid], "w")
+    attempt = metastore.stage_attempt([table.table_uuid], "w").attempt_id
     file = make_file(
         attempt,
         partition=day("mon"),
@@ -89,7 +89,7 @@ def history(metastore: Metastore) -> TableInfo:
     table = make_table(metastore)
     append(metastore, table, 1, names="a")
     append(metastore, table, 2, names="b")
-    attempt = metastore.stage_attempt([table.table_uuid], "c")
+    attempt = metastore.stage_attempt([table.table_uuid], "c").attempt_id
     change = make_change(table, [make_file(attempt, "c")], kind=SnapshotKind.COMPACT, remove=RemoveFiles((1,)))
     metastore.commit(CommitRequest("c", 1, (change,), attempt))
     append(metastore, table, 3, names="d")

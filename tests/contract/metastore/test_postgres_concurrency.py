@@ -73,7 +73,7 @@ def removal(table: TableInfo, attempt: str, writer: str, *file_ids: int) -> Comm
 def race_for_a_file(one: InProcessMetastore, other: InProcessMetastore) -> list[Any]:
     table = make_table(one)
     append(one, table, 1, names="abc")
-    attempts = [one.stage_attempt([table.table_uuid], "c") for _ in range(2)]
+    attempts = [one.stage_attempt([table.table_uuid], "c").attempt_id for _ in range(2)]
     return together(
         lambda: one.commit(removal(table, attempts[0], "c0", 1, 2)),
         lambda: other.commit(removal(table, attempts[1], "c1", 2, 3)),
@@ -109,8 +109,12 @@ def test_control_without_the_lock_of_heads(migrated_url: str) -> None:
     one = open_in_process(migrated_url, store_type=StoreWithoutHeadLock)
     other = open_in_process(migrated_url, store_type=StoreWithoutHeadLock)
     try:
-        results = race_for_a_file(one, other)
-        assert [type(result) for result in results].count(CommitConflict) != 1
+        conflicts = []
+        # Not each race breaks: where Postgres ends one of the two as a deadlock, its repetition sees the other's work.
+        for _ in range(20):
+            WithoutHeadLock.looked.clear()
+            conflicts.append([type(result) for result in race_for_a_file(one, other)].count(CommitConflict))
+        assert set(conflicts) != {1}
     finally:
         one.close()
         other.close()
@@ -120,7 +124,7 @@ def test_repeats_while_the_first_is_in_flight(pair: tuple[InProcessMetastore, In
     """C2."""
     table = make_table(pair[0])
     for n in range(10):
-        attempt = pair[0].stage_attempt([table.table_uuid], "w")
+        attempt = pair[0].stage_attempt([table.table_uuid], "w").attempt_id
         request = CommitRequest("w", n, (make_change(table, [make_file(attempt, f"f{n}")]),), attempt)
         results = together(*(lambda k=k, r=request: pair[k % 2].commit(r) for k in range(8)))
         assert all(result == results[0] for result in results)
@@ -171,7 +175,7 @@ def test_an_attempt_is_not_doomed_while_it_is_committed(
 ) -> None:
     """C4: or a collector would delete live files."""
     table = make_table(pair[0])
-    attempt = pair[0].stage_attempt([table.table_uuid], "w")
+    attempt = pair[0].stage_attempt([table.table_uuid], "w").attempt_id
     request = CommitRequest("w", 1, (make_change(table, [make_file(attempt)]),), attempt)
     unlocked = PostgresTransaction.lock_attempts_sql.replace("FOR UPDATE", "")
     store = paused_store() if protected else paused_store(lock_attempts_sql=unlocked)

@@ -56,7 +56,7 @@ def test_a_lost_answer_is_an_unknown_outcome(
 ) -> None:
     proxy, metastore = proxied
     table = make_table(metastore)
-    attempt = metastore.stage_attempt([table.table_uuid], "w")
+    attempt = metastore.stage_attempt([table.table_uuid], "w").attempt_id
     request = CommitRequest("w", 1, (make_change(table, [make_file(attempt)]),), attempt)
     proxy.cut = cut
     with pytest.raises(OutcomeUnknown, match="repeat the same request, and delete no file"):

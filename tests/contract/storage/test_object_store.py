@@ -74,20 +74,6 @@ def test_abort_after_commit_does_nothing(store: ObjectStore) -> None:
     assert get(store, PATH) == b"kept"
 
 
-def test_a_copy_is_independent_of_its_source_and_overwrites_nothing(store: ObjectStore) -> None:
-    put(store, PATH, b"bytes")
-    store.copy(PATH, "data/4567/copy")
-    assert get(store, "data/4567/copy") == b"bytes"
-    put(store, "data/other", b"other")
-    with pytest.raises(AlreadyExists, match="data/other"):
-        store.copy(PATH, "data/other")
-    with pytest.raises(NotFound, match="data/nothing"):
-        store.copy("data/nothing", "data/x")
-    store.delete(PATH)
-    assert get(store, "data/4567/copy") == b"bytes"
-    assert get(store, "data/other") == b"other"
-
-
 def test_missing_objects_are_named(store: ObjectStore) -> None:
     for ask in (store.open_input, store.size):
         with pytest.raises(NotFound, match="nothing-here") as caught:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import select
 import signal
 import subprocess
 import time
@@ -100,6 +102,39 @@ def test_sql(up: Up, tmp_path: Path) -> None:
     assert up.run("sql", "-e", "DROP TABLE lab.t", "-e", statement).returncode == 0
     wrong = up.run("sql", "-e", "SELEC 1")
     assert (wrong.returncode, wrong.stderr[:7]) == (2, "Error: ")
+
+
+def test_a_person_is_asked_for_statements_and_keeps_a_history(up: Up, tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [*COMMAND, "-t", up.target, "sql"],
+        stdin=theirs, stdout=theirs, stderr=theirs,
+        env={**environment(), "XDG_STATE_HOME": str(tmp_path), "TERM": "dumb"},
+    ) as prompt:  # fmt: skip
+        os.close(theirs)
+        shown = ""
+
+        def wait_for(text: str) -> None:
+            nonlocal shown
+            while text not in shown:
+                assert select.select([ours], [], [], 20)[0], f"{text!r} is not in {shown!r}"
+                shown += os.read(ours, 65536).decode()
+            shown = shown.partition(text)[2]
+
+        wait_for("lakelog> ")
+        os.write(ours, b"SELECT 'a;b' AS\n")
+        wait_for("...> ")
+        os.write(ours, b"both;\n")
+        wait_for("both")
+        wait_for("a;b")
+        wait_for("lakelog> ")
+        os.write(ours, b"SELEC 1;\n")
+        wait_for("Error: ")
+        wait_for("lakelog> ")
+        os.write(ours, b"exit\n")
+        assert prompt.wait(20) == 0
+    os.close(ours)
+    assert "SELECT 'a;b' AS" in (tmp_path / "lakelog" / "sql_history").read_text()
 
 
 def test_tail_follows_until_ctrl_c(up: Up, tmp_path: Path) -> None:

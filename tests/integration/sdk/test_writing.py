@@ -57,8 +57,16 @@ def test_append_tables_take_inserts_only_and_keep_everything(catalog: Catalog) -
     for verb in (table.upsert, table.delete):
         with pytest.raises(InvalidArgument, match="has no primary key"):
             verb(rows)
-    with pytest.raises(InvalidArgument, match=r"Use upsert\(\)"):
-        make_orders(catalog).append(orders((1, "a", None)))
+
+
+def test_append_to_a_table_with_a_key_is_an_upsert(catalog: Catalog) -> None:
+    table = make_orders(catalog)
+    table.append(orders((1, "a", None), (2, "b", None)))
+    table.append(orders((1, "c", None)))
+    assert sorted(table.scan(columns=["id", "item"]).to_arrow().to_pylist(), key=lambda row: row["id"]) == [
+        {"id": 1, "item": "c"},
+        {"id": 2, "item": "b"},
+    ]
 
 
 def test_a_bucket_of_an_append_table_is_read_in_the_order_it_was_written(catalog: Catalog) -> None:

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from lakelog.client.metastore import SnapshotPage, WatchEvent, WatchPosition
 from lakelog.clock import RandomIds
 from lakelog.errors import AlreadyExists, NotFound, Unavailable
-from lakelog.format.commit import ChangeResult, CommitRequest, CommitResult, WriterProgress
+from lakelog.format.commit import ChangeResult, CommitRequest, CommitResult, StagedAttempt, WriterProgress
 from lakelog.format.files import FILE_SCHEMA
 from lakelog.format.plan import PlanRequest
 from lakelog.format.schema import TableSchema, assign_field_ids
@@ -136,9 +136,9 @@ class ScriptedUseCases:
         await self._enter("list_schemas")
         return [SCHEMA]
 
-    async def stage_attempt(self, table_uuids: Sequence[str], writer: str) -> str:
+    async def stage_attempt(self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "") -> StagedAttempt:
         await self._enter("stage_attempt")
-        return "b" * 32
+        return StagedAttempt(attempt_id or "b" * 32, ())
 
     async def abandon_attempt(self, attempt_id: str) -> None:
         await self._enter("abandon_attempt")

@@ -54,18 +54,21 @@ def test_a_method_without_an_entry_is_refused(start_server: Start, monkeypatch: 
     assert "open to no role" in text
 
 
-def test_roles(start_server: Start, connect: Connect) -> None:
+def test_roles(start_server: Start, connect: Connect, capfd: pytest.CaptureFixture[str]) -> None:
     target = start_server(access=Access(tokens=TOKENS)).target
     reader, writer, admin = (connect(target, token=token) for token in (READER, WRITER, ADMIN))
     assert reader.list_databases() == []
     with pytest.raises(PermissionDenied, match=r"ann has the role reader, but StageAttempt needs writer") as caught:
         reader.stage_attempt(["a" * 32], "w")
     assert caught.value.metadata["needed"] == "writer"
-    assert writer.stage_attempt(["a" * 32], "w")
+    assert writer.stage_attempt(["a" * 32], "w").attempt_id
     assert writer.list_databases() == []
     with pytest.raises(PermissionDenied, match="needs admin"):
         writer.create_database("x")
     assert admin.create_database("x")
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if line.startswith("{")]
+    refused = [(line["caller"], line["method"]) for line in lines if line["event"] == "refused"]
+    assert refused == [("ann", "StageAttempt"), ("bob", "CreateDatabase")], "the audit says who was refused"
 
 
 def test_strangers(start_server: Start, connect: Connect, capfd: pytest.CaptureFixture[str]) -> None:

@@ -79,7 +79,7 @@ def test_every_call_goes_through(start_server: Start, connect: Connect) -> None:
     assert client.alter_table("a" * 32, set_options={"x": "y"}, unset_options=["z"]).options == {"x": "y"}
     assert client.drop_table(TableName("shop", "t")) is True
     assert client.list_schemas("a" * 32) == [TABLE.schema]
-    assert client.stage_attempt(["a" * 32], "w") == "b" * 32
+    assert client.stage_attempt(["a" * 32], "w").attempt_id == "b" * 32
     client.abandon_attempt("b" * 32)
     assert client.register_writer("w") == 1
     assert client.get_writer_progress("w", "a" * 32).last_identifier is None

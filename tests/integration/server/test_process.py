@@ -118,7 +118,7 @@ def make_table(client: GrpcMetastore) -> TableInfo:
 
 
 def commit_of(client: GrpcMetastore, table: TableInfo, identifier: int) -> CommitRequest:
-    attempt = client.stage_attempt([table.table_uuid], "w")
+    attempt = client.stage_attempt([table.table_uuid], "w").attempt_id
     file = DataFile(f"data/{attempt}/f.parquet", b"", 0, 0, 1, 0, 100, None, None, 0)
     change = Change(table.table_uuid, SnapshotKind.APPEND, 0, 1, (file,))
     return CommitRequest("w", identifier, (change,), attempt)

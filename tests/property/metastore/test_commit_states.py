@@ -97,7 +97,7 @@ class Commits(RuleBasedStateMachine):
     def stage(self) -> str:
         while True:
             try:
-                attempt = self.metastore.stage_attempt([self.known.table.table_uuid], self.prefix)
+                attempt = self.metastore.stage_attempt([self.known.table.table_uuid], self.prefix).attempt_id
             except (Unavailable, OutcomeUnknown):
                 # One that is never used is no harm.
                 continue

@@ -192,7 +192,7 @@ class History:
         else:
             gone = live
             change = replace(change, remove=RemoveEverything())
-        attempt = await self.service.stage_attempt([self.table_uuid], "w")
+        attempt = (await self.service.stage_attempt([self.table_uuid], "w")).attempt_id
         files = tuple(
             make_file(
                 attempt,

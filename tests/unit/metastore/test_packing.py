@@ -83,7 +83,7 @@ def test_removed_files_are_left_out_of_ranges_that_stay(monkeypatch: pytest.Monk
         table, _ = await service.create_table(TableName("d", "t"), pa.schema([("id", pa.int64())]))
 
         async def commit(identifier: int, count: int, *remove: int) -> None:
-            attempt = await service.stage_attempt([table.table_uuid], "w")
+            attempt = (await service.stage_attempt([table.table_uuid], "w")).attempt_id
             added = tuple(make_file(attempt, f"f{n}") for n in range(count))
             kind = SnapshotKind.OVERWRITE if remove else SnapshotKind.APPEND
             change = Change(table.table_uuid, kind, 0, -1, added, RemoveFiles(remove) if remove else None)

@@ -1,0 +1,66 @@
+"""The options of `format("lakelog")`: what belongs to the source itself, and what is a table option's name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from lakelog.errors import InvalidArgument
+from lakelog.options.values import WriteOptions
+
+_OWN_OPTIONS: Final = frozenset(
+    {"table", "columns", "filter", "partition", "mode", "checkpointlocation", "path", "queryname"}
+)
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """The options of a read or write, by what they are for. Keys reach us in lower case, as lakelog's own are."""
+
+    table: str
+    columns: tuple[str, ...] | None
+    filter: str | None
+    partition: str | None
+    checkpoint: str | None
+    others: Mapping[str, str]
+
+    @staticmethod
+    def of(given: Mapping[str, str]) -> SourceOptions:
+        """Sorts the options of a query; InvalidArgument where the table is missing."""
+        options = {key.lower(): value for key, value in given.items()}
+        table = options.get("table")
+        if table is None:
+            hint = f" (in load() and save() stood '{options['path'][:200]}')" if options.get("path") else ""
+            raise InvalidArgument(
+                f"The option 'table' is missing{hint}: .option('table', 'database.table').",
+                metadata={"option": "table"},
+            )
+        return SourceOptions(
+            table,
+            _read_columns(options.get("columns")),
+            options.get("filter"),
+            options.get("partition"),
+            options.get("checkpointlocation"),
+            {key: value for key, value in options.items() if key not in _OWN_OPTIONS},
+        )
+
+    @property
+    def write(self) -> WriteOptions:
+        """Those for a write, checked when they are asked for."""
+        return WriteOptions(self.others)
+
+
+def _read_columns(text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    if not text.lstrip().startswith("["):
+        return tuple(part.strip() for part in text.split(","))
+    try:
+        return tuple(json.loads(text))
+    except ValueError as error:
+        raise InvalidArgument(
+            f'Option \'columns\' is no JSON list: {error}. Write names with commas, or a list such as ["id", "a,b"].',
+            metadata={"option": "columns"},
+        ) from error

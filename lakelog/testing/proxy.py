@@ -1,0 +1,225 @@
+"""A TCP proxy that does to a connection what networks do: delay it, cut it, swallow one of its directions or both.
+
+Stand it between a client and the metastore, or (`lakelog.testing.postgres_proxy`) between the metastore and Postgres::
+
+    with TcpProxy(stack.port) as proxy:
+        catalog = lakelog.connect(proxy.target)
+        proxy.lose_answers()
+        ...
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+import time
+from types import TracebackType
+from typing import Final, Literal, Self
+
+Direction = Literal["requests", "answers"]
+
+_CHUNK_BYTES: Final = 1 << 16
+_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
+"""Linger for no time: the peer gets a reset, as from a machine that died, and not an orderly end."""
+
+
+class Link:
+    """One client's connection through the proxy, and the one to the server that belongs to it."""
+
+    def __init__(self, client: socket.socket, server: socket.socket) -> None:
+        self.client: Final = client
+        self.server: Final = server
+        self.swallows: set[Direction] = set()
+        self.is_cut = False
+
+    def cut(self) -> None:
+        """Resets both sides; idempotent."""
+        self.is_cut = True
+        for end in (self.client, self.server):
+            with contextlib.suppress(OSError):
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+            # Wakes the thread that reads from it, which a close alone does not.
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RD)
+            end.close()
+
+
+class TcpProxy:
+    """Passes bytes on between a port of its own and another one, until a fault is asked for.
+
+    All faults may be asked for from any thread while traffic flows; they hold until `heal`.
+
+    Args:
+        port: The server's port.
+        host: The server's host.
+    """
+
+    def __init__(self, port: int, *, host: str = "127.0.0.1") -> None:
+        self._upstream = (host, port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: Final[int] = self._listener.getsockname()[1]
+        self._lock = threading.Lock()
+        self._links: set[Link] = set()
+        self._delay_s = 0.0
+        self._refuses = False
+        self._swallows: frozenset[Direction] = frozenset()
+        self._bytes_left: dict[Direction, int] = {}
+        self._cuts = 0
+        self._closed = False
+        threading.Thread(target=self._accept, name="proxy", daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def target(self) -> str:
+        """Where the proxy listens, as `lakelog.connect` takes it."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def cuts(self) -> int:
+        """How often connections were cut by a fault, so that a test can see that it took effect."""
+        return self._cuts
+
+    # Faults
+
+    def delay(self, seconds: float) -> None:
+        """Holds every piece of data back for so long, in both directions."""
+        self._delay_s = seconds
+
+    def cut(self) -> None:
+        """Resets all connections that are open now."""
+        with self._lock:
+            links = list(self._links)
+            self._links.clear()
+        for link in links:
+            self._cut_link(link)
+
+    def cut_after(self, count: int, direction: Direction) -> None:
+        """Resets, once, the connection on which the `count`-th byte from now passes; that byte is not passed on."""
+        with self._lock:
+            self._bytes_left[direction] = count
+
+    def refuse(self) -> None:
+        """Resets all connections, and each new one at once."""
+        self._refuses = True
+        self.cut()
+
+    def lose_answers(self) -> None:
+        """Passes requests on and swallows what is answered: whatever is asked for happens, and nobody hears of it."""
+        self._swallow(frozenset({"answers"}))
+
+    def black_hole(self) -> None:
+        """Swallows everything while connections stay open, as a network does that lost its way."""
+        self._swallow(frozenset({"requests", "answers"}))
+
+    def heal(self) -> None:
+        """Ends all faults. Connections that swallowed something are reset, since their streams have holes."""
+        with self._lock:
+            self._delay_s = 0.0
+            self._refuses = False
+            self._bytes_left.clear()
+            self._swallows = frozenset()
+            broken = [link for link in self._links if link.swallows]
+        for link in broken:
+            self._cut_link(link)
+
+    def close(self) -> None:
+        """Stops listening and resets everything; idempotent."""
+        self._closed = True
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
+
+    # Passing on
+
+    def _request_passes(self, link: Link, data: bytes) -> None:
+        """Told of each piece that a client sends, before it is passed on; may change what the link swallows."""
+
+    def _answer_passes(self, link: Link, data: bytes) -> None:
+        """Told of each piece that the server sends, swallowed or not; may cut the link."""
+
+    def _swallow(self, directions: frozenset[Direction]) -> None:
+        with self._lock:
+            self._swallows = directions
+            for link in self._links:
+                link.swallows |= directions
+
+    def _accept(self) -> None:
+        while not self._closed:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            if self._refuses:
+                Link(client, client).cut()
+                continue
+            try:
+                server = socket.create_connection(self._upstream, timeout=5)
+            except OSError:
+                # The server is down: the client finds that out as it would without us.
+                Link(client, client).cut()
+                continue
+            server.settimeout(None)
+            for end in (client, server):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            link = Link(client, server)
+            with self._lock:
+                link.swallows |= self._swallows
+                self._links.add(link)
+            threading.Thread(target=self._pass_on, args=(link, "requests"), daemon=True).start()
+            threading.Thread(target=self._pass_on, args=(link, "answers"), daemon=True).start()
+
+    def _pass_on(self, link: Link, direction: Direction) -> None:
+        requests = direction == "requests"
+        source, sink = (link.client, link.server) if requests else (link.server, link.client)
+        with contextlib.suppress(OSError):
+            while not link.is_cut and (data := source.recv(_CHUNK_BYTES)):
+                if self._delay_s:
+                    time.sleep(self._delay_s)
+                data, cut = self._count(data, direction)
+                if requests:
+                    self._request_passes(link, data)
+                if not link.is_cut and direction not in link.swallows:
+                    sink.sendall(data)
+                if not requests:
+                    self._answer_passes(link, data)
+                if cut:
+                    self._cut_link(link)
+        self._end(link)
+
+    def _count(self, data: bytes, direction: Direction) -> tuple[bytes, bool]:
+        with self._lock:
+            left = self._bytes_left.get(direction)
+            if left is None:
+                return data, False
+            if len(data) < left:
+                self._bytes_left[direction] = left - len(data)
+                return data, False
+            del self._bytes_left[direction]
+            return data[: left - 1], True
+
+    def _cut_link(self, link: Link) -> None:
+        with self._lock:
+            self._cuts += 1
+            self._links.discard(link)
+        link.cut()
+
+    def _end(self, link: Link) -> None:
+        """One side ended in order, or broke: so does the other."""
+        with self._lock:
+            self._links.discard(link)
+        if link.is_cut:
+            return
+        for end in (link.client, link.server):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()

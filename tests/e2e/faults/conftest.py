@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakelog.testing import embedded_stack
+from tests.e2e.faults.lab import Lab
+
+
+@pytest.fixture(scope="module")
+def stack_folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="ll-lab-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="module")
+def module_lab(stack_folder: Path) -> Iterator[Lab]:
+    with embedded_stack(stack_folder) as stack:
+        yield Lab(stack, stack_folder)
+
+
+@pytest.fixture
+def lab(module_lab: Lab) -> Iterator[Lab]:
+    """The module's stack with two empty tables."""
+    module_lab.make_tables()
+    yield module_lab
+    module_lab.end_processes()

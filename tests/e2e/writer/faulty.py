@@ -1,0 +1,54 @@
+"""The writer service with a fault in it, for tests: dies at a step of a batch, as told by the variable `FAULT`.
+
+`FAULT=step:batch`; steps are `planned`, `written` (files are there, the commit is not), `committed` (the commit is
+there, nothing knows of it) and `counted` (Spark does not know that the batch is done).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from importlib import import_module
+from typing import Any
+
+import writer.batch as batch
+from writer.__main__ import main
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def install_fault(step: str, at_batch: int) -> None:
+    table_write: Any = import_module("lakelog.spark.table_write")
+    write, commit, count = batch.BatchWriter._write, table_write.commit_attempt, batch.BatchWriter._count
+
+    def faulty_write(self: Any, files: Any, batch_id: int) -> Any:
+        if step == "planned" and batch_id == at_batch:
+            die()
+        return write(self, files, batch_id)
+
+    def faulty_commit(metastore: Any, attempt: Any, written: Any, terms: Any, overwrite: Any) -> Any:
+        if step == "written" and terms.identifier == at_batch:
+            die()
+        result = commit(metastore, attempt, written, terms, overwrite)
+        if step == "committed" and terms.identifier == at_batch:
+            die()
+        return result
+
+    def faulty_count(self: Any, batch_id: int, snapshot_id: int | None) -> Any:
+        result = count(self, batch_id, snapshot_id)
+        if step == "counted" and batch_id == at_batch:
+            die()
+        return result
+
+    batch.BatchWriter._write = faulty_write  # type: ignore[method-assign]
+    table_write.commit_attempt = faulty_commit
+    batch.BatchWriter._count = faulty_count  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    step, _, at = os.environ["FAULT"].partition(":")
+    install_fault(step, int(at))
+    os._exit(main(sys.argv[1:]))

@@ -1,0 +1,173 @@
+"""Pipelines through Spark and a real metastore, in this process: formats, types, kinds, order, bad records, endings."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import itertools
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import structlog
+
+import lakelog.spark
+from lakelog.catalog import Catalog
+from lakelog.embedded.stack import EmbeddedStack
+from lakelog.table import Table
+from writer.config import parse_config
+from writer.ending import Ending
+from writer.pipeline.reading import read_pipeline
+from writer.wiring import make_events, make_service, open_catalog
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+_numbers = itertools.count(1)
+
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("name", pa.string()),
+        pa.field("price", pa.decimal128(10, 2)),
+        pa.field("day", pa.date32()),
+        pa.field("at", pa.timestamp("us", "UTC")),
+        pa.field("local", pa.timestamp("us")),
+    ]
+)
+
+
+@dataclass
+class Lab:
+    """A folder, a table, and runs of a pipeline between them until all files are read."""
+
+    folder: Path
+    stack: EmbeddedStack
+    table: Table
+    name: str
+
+    def put(self, name: str, data: str | bytes) -> None:
+        path = self.folder / "in" / name
+        path.write_bytes(data.encode() if isinstance(data, str) else data)
+
+    def run(self, mode: str = "upsert", format_: str = "csv", more: str = "", source: str = "") -> Ending:
+        file = self.folder / "p.yaml"
+        file.write_text(
+            f"name: {self.name}\ntable: {self.table.name}\nmode: {mode}\n"
+            f"source:\n  type: files\n  path: ./in\n  format: {format_}\n{source}\n"
+            f"trigger: {{available_now: true}}\ncheckpoint: ./state\n{more}"
+        )
+        config = parse_config(["run", str(file)], {"LAKELOG_TARGET": self.stack.target})
+        pipeline = read_pipeline(file)
+        metastore, target = open_catalog(config, pipeline)
+        return make_service(config, pipeline, metastore, target, make_events(), structlog.get_logger()).run()
+
+    def rows(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.table.scan().to_arrow().sort_by("id").to_pylist()
+        return [{k: v for k, v in row.items() if v is not None} for row in found]
+
+
+@pytest.fixture
+def lab(tmp_path: Path, stack: EmbeddedStack, catalog: Catalog, spark: SparkSession,
+        monkeypatch: pytest.MonkeyPatch) -> Lab:  # fmt: skip
+    """A lab over a table with a primary key, in two buckets."""
+    monkeypatch.setattr(lakelog.spark, "build_session", lambda *_: spark, raising=False)
+    catalog.create_database("lab", if_not_exists=True)
+    number = next(_numbers)
+    table = catalog.create_table(f"lab.t{number}", SCHEMA, primary_key=["id"], options={"bucket": "2"})
+    (tmp_path / "in").mkdir()
+    return Lab(tmp_path, stack, table, f"lab{number}")
+
+
+def test_all_formats_give_the_same_rows(lab: Lab) -> None:
+    values = {
+        "id": 1,
+        "name": 'ż, "x"',
+        "price": decimal.Decimal("1.50"),
+        "day": dt.date(2013, 7, 1),
+        "at": dt.datetime(2013, 7, 1, 12, tzinfo=dt.UTC),
+        "local": dt.datetime(2013, 3, 10, 2, 30),  # noqa: DTZ001 -- a time that New York skipped
+    }
+    lab.put(
+        "1.csv", 'id,name,price,day,at,local\n1,"ż, ""x""",1.5,2013-07-01,2013-07-01T14:00+02:00,2013-03-10T02:30:00\n'
+    )
+    text = {**values, "id": 2, "price": 1.5, "day": "2013-07-01", "at": "2013-07-01T12:00:00Z"}
+    lab.put("2.json", json.dumps({**text, "local": "2013-03-10T02:30:00"}) + "\n")
+    pq.write_table(pa.Table.from_pylist([{**values, "id": 3}], schema=SCHEMA), lab.folder / "in" / "3.parquet")
+    for place, format_ in enumerate(["csv", "json", "parquet"]):
+        lab.name = f"{lab.name}{place}"
+        (lab.folder / "state").rename(lab.folder / f"state{place}") if place else None
+        assert lab.run(format_=format_, source=f'  pattern: "*.{format_}"') is Ending.FINE
+    assert lab.rows() == [{**values, "id": number} for number in (1, 2, 3)]
+
+
+def test_the_later_file_counts(lab: Lab) -> None:
+    for number in range(12):
+        lab.put(f"{number:02d}.csv", "id,name\n" + "".join(f"{row},file {number}\n" for row in range(number, 12)))
+    assert lab.run(source="  max_files_per_batch: 5") is Ending.FINE
+    assert [row["name"] for row in lab.rows()] == [f"file {number}" for number in range(12)]
+    snapshots = lab.table.snapshots()
+    assert snapshots.column("identifier").to_pylist() == [0, 1, 2]
+    assert set(snapshots.column("writer").to_pylist()) == {f"pipeline-{lab.name}"}
+
+
+def test_row_kinds_and_deletes(lab: Lab) -> None:
+    lab.put("1.csv", "id,op,name\n1,c,a\n2,c,b\n3,c,c\n")
+    lab.put("2.csv", "id,op,name\n1,d,\n2,u,bb\n")
+    more = "row_kind: {column: op, values: {c: +I, u: +U, d: -D}}\n"
+    assert lab.run(more=more) is Ending.FINE
+    assert lab.rows() == [{"id": 2, "name": "bb"}, {"id": 3, "name": "c"}]
+    lab.name += "d"
+    (lab.folder / "state").rename(lab.folder / "state1")
+    for file in (lab.folder / "in").iterdir():
+        file.unlink()
+    lab.put("1.csv", "id\n3\n9\n")
+    assert lab.run(mode="delete") is Ending.FINE
+    assert lab.rows() == [{"id": 2, "name": "bb"}]
+
+
+def test_dead_letters_and_a_batch_of_nothing_else(lab: Lab, catalog: Catalog) -> None:
+    lab.put("1.csv", "id,name\nx,1\ny,2\n")
+    lab.put("2.csv", "id,name\n1,a\nz,3\n2,b\n")
+    lab.put("3.csv", b"\x00\xff")
+    more = "bad_records: dead-letter\ndead_letters: ./dead\n"
+    assert lab.run(more=more, source="  max_files_per_batch: 1") is Ending.FINE
+    assert [row["id"] for row in lab.rows()] == [1, 2]
+    letters = [
+        json.loads(line) for path in sorted((lab.folder / "dead").iterdir()) for line in path.read_text().splitlines()
+    ]
+    assert [(letter["file"], letter["batch_id"], letter["line"]) for letter in letters] == [
+        ("1.csv", 0, 2), ("1.csv", 0, 3), ("2.csv", 1, 3), ("3.csv", 2, None)
+    ]  # fmt: skip
+    assert lab.table.snapshots().column("identifier").to_pylist() == [1]
+    report = next(found for found in catalog.metastore.list_pipelines() if found.name == lab.name)
+    assert (report.last_batch_id, report.total_rows, report.dead_letter_rows) == (2, 2, 4)
+    assert (report.state, report.position) == ("stopped", "3 of 3 files")
+    lab.put("4.csv", "id,name\n3,c\n")
+    assert lab.run(more=more, source="  max_files_per_batch: 1") is Ending.FINE
+    assert [row["id"] for row in lab.rows()] == [1, 2, 3]
+
+
+def test_endings(lab: Lab, catalog: Catalog) -> None:
+    def last_error() -> str:
+        return next(found.last_error for found in catalog.metastore.list_pipelines() if found.name == lab.name)
+
+    lab.put("1.csv", "id,name\n1,a\nx,b\n")
+    assert lab.run() is Ending.BAD_RECORD
+    assert f"{lab.folder}/in/1.csv, line 3: column 'id' has 'x'" in last_error()
+    assert lab.rows() == []
+    assert lab.run(mode="append") is Ending.INVALID
+    assert "use mode: upsert" in last_error()
+    assert lab.run(source="  columns: {nmae: name}") is Ending.INVALID
+    assert "source.columns.nmae" in last_error()
+    grant = catalog.metastore.acquire_lease(f"pipeline/{lab.name}", "another", 60_000)
+    assert grant.acquired
+    catalog.metastore.release_lease(f"pipeline/{lab.name}", grant.epoch)
+    lab.put("1.csv", "id,name\n1,a\n")
+    assert lab.run() is Ending.FINE
+    assert lab.rows() == [{"id": 1, "name": "a"}]

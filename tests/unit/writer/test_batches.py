@@ -1,0 +1,234 @@
+"""Which files each batch takes, whatever happens in between; and whether a checkpoint may be used."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from lakelog.errors import DataCorrupted, InvalidArgument, NotFound
+from lakelog.format.commit import WriterProgress
+from lakelog.spark.task_errors import TaskFailed, find_lakelog_error
+from writer.checkpoint import CHECKPOINT_PROPERTY, Checkpoint, Totals, open_checkpoint
+from writer.files import batch_log
+from writer.files.batch_log import BatchFiles, BatchLog
+from writer.files.listing import FoundFile, list_files
+from writer.files.stream import FilesStreamReader, source_options
+from writer.files.tasks import TakenFile, share_files
+from writer.pipeline.spec import BadRecords, FileSource, Format, Mode, Order, Pipeline
+
+
+def make_source(folder: Path, **changes: object) -> FileSource:
+    folder.mkdir(exist_ok=True)
+    return FileSource(**{"path": folder, "format": Format.CSV, "max_files_per_batch": 2, **changes})  # type: ignore[arg-type]
+
+
+def make_pipeline(folder: Path, name: str = "p", source: str = "in") -> Pipeline:
+    return Pipeline(
+        folder / "p.yaml", name, "s.t", None, make_source(folder / source), Mode.UPSERT, None, 1.0,
+        folder / "state", BadRecords.STOP, None,
+    )  # fmt: skip
+
+
+class Stream:
+    """The source as Spark uses it: asked for offsets, then for the batch between two of them."""
+
+    def __init__(self, source: FileSource, log: Path) -> None:
+        self.reader = FilesStreamReader(source_options(source, log, 4))
+
+    def next(self, start: int) -> tuple[int, list[str]]:
+        end = self.reader.latestOffset({"batches": start}, ReadAllAvailable())["batches"]
+        parts = self.reader.partitions({"batches": start}, {"batches": end})
+        return end, [file.path for part in parts for file in part.value]
+
+
+def touch(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(name)
+
+
+def test_listing(tmp_path: Path) -> None:
+    touch(tmp_path / "in", "b.csv", "a.csv", ".hidden.csv", "_x.csv", "c.csv.tmp", "d.txt", "sub/e.csv", "_sub/f.csv")
+    source = make_source(tmp_path / "in", pattern="*.csv*")
+    assert [file.path for file in list_files(source)] == ["a.csv", "b.csv"]
+    source = make_source(tmp_path / "in", pattern="*.csv", recursive=True, order=Order.MODIFIED)
+    for place, name in enumerate(["sub/e.csv", "b.csv", "a.csv"]):
+        os.utime(tmp_path / "in" / name, (place, place))
+    assert [file.path for file in list_files(source)] == ["sub/e.csv", "b.csv", "a.csv"]
+    with pytest.raises(NotFound, match=r"nowhere does not exist.*source\.path"):
+        list_files(FileSource(tmp_path / "nowhere", Format.CSV))
+
+
+def test_each_file_is_taken_once(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    touch(folder, "b", "d", "c")
+    stream = Stream(make_source(folder), tmp_path / "log")
+    assert stream.next(0) == (1, ["b", "c"])
+    # Older than all others, and before them by name: taken all the same.
+    touch(folder, "a")
+    os.utime(folder / "a", (0, 0))
+    assert stream.next(1) == (2, ["a", "d"])
+    assert stream.next(2) == (2, [])
+    again = Stream(make_source(folder), tmp_path / "log")
+    assert again.next(2) == (2, [])
+    touch(folder, "e")
+    assert again.next(2) == (3, ["e"])
+
+
+def test_a_batch_that_was_planned_stays_as_it_is(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    touch(folder, "b")
+    assert Stream(make_source(folder), tmp_path / "log").next(0) == (1, ["b"])
+    touch(folder, "a")
+    # After a crash Spark may not know that it was planned.
+    assert Stream(make_source(folder), tmp_path / "log").next(0) == (1, ["b"])
+
+
+def test_of_two_planners_both_see_the_first_ones_batch(tmp_path: Path) -> None:
+    log = BatchLog(tmp_path)
+    mine = BatchFiles(0, (FoundFile("a", 1, 1),), 0, 1)
+    assert log.plan(mine) == mine
+    assert log.plan(BatchFiles(0, (FoundFile("b", 1, 1),), 0, 1)) == mine
+
+
+def test_what_is_there_now_is_all_there_is(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    touch(folder, "a", "b", "c")
+    stream = Stream(make_source(folder), tmp_path / "log")
+    stream.reader.prepareForTriggerAvailableNow()
+    touch(folder, "d")
+    assert stream.next(0) == (1, ["a", "b"])
+    assert stream.next(1) == (2, ["c"])
+    assert stream.next(2) == (2, [])
+
+
+def test_packing_forgets_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_log, "_PACK_AFTER", 3)
+    monkeypatch.setattr(batch_log, "_KEPT", 2)
+    folder = tmp_path / "in"
+    touch(folder, *(f"{number:02d}" for number in range(20)))
+    stream = Stream(make_source(folder, max_files_per_batch=1), tmp_path / "log")
+    for number in range(20):
+        assert stream.next(number) == (number + 1, [f"{number:02d}"])
+        stream.reader.commit({"batches": number + 1})
+    assert len(list((tmp_path / "log").glob("*.json"))) < 8
+    log = BatchLog(tmp_path / "log")
+    assert sorted(log.load_taken(19)) == [f"{number:02d}" for number in range(20)]
+    assert Stream(make_source(folder), tmp_path / "log").next(20) == (20, [])
+
+
+def test_lost_logs_are_noticed(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    touch(folder, "a", "b", "c")
+    stream = Stream(make_source(folder), tmp_path / "log")
+    stream.next(0)
+    (tmp_path / "log" / "0000000000.json").unlink()
+    with pytest.raises(TaskFailed, match=r"0000000000\.json is missing.*Restore") as caught:
+        Stream(make_source(folder), tmp_path / "log").next(1)
+    # So that it passes through Spark.
+    assert isinstance(find_lakelog_error(caught.value), DataCorrupted)
+    (tmp_path / "log" / "0000000000.json").write_text("{")
+    with pytest.raises(TaskFailed, match="cannot be understood"):
+        Stream(make_source(folder), tmp_path / "log").next(1)
+
+
+def test_files_that_changed_after_they_were_read_are_told(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    touch(folder, "a", "b")
+    stream = Stream(make_source(folder), tmp_path / "log")
+    stream.next(0)
+    (folder / "a").write_text("longer than before")
+    stream.next(1)
+    assert BatchLog(tmp_path / "log").read_changed() == ("a",)
+
+
+def test_sharing_keeps_the_order() -> None:
+    files = [TakenFile(0, number, str(number), size, 0) for number, size in enumerate([9_000_000, 1, 1, 9_000_000, 1])]
+    groups = share_files(files, 2)
+    assert [file for group in groups for file in group] == files
+    assert [len(group) for group in groups] == [3, 2]
+    assert share_files([], 3) == []
+    assert len(share_files(files * 100, 4)) == 4
+
+
+def progress(last: int | None, checkpoint: str = "") -> WriterProgress:
+    return WriterProgress(last, None, {CHECKPOINT_PROPERTY: checkpoint} if checkpoint else {}, 0)
+
+
+def spark_says(checkpoint: Checkpoint, begun: int, done: int) -> None:
+    for kind, last in (("offsets", begun), ("commits", done)):
+        folder = checkpoint.spark_folder / kind
+        folder.mkdir(parents=True, exist_ok=True)
+        for number in range(last + 1):
+            (folder / str(number)).touch()
+            (folder / f".{number}.crc").touch()
+
+
+@pytest.mark.parametrize(
+    ("begun", "done", "last"), [(-1, -1, None), (0, -1, None), (0, -1, 0), (0, 0, 0), (5, 4, 4), (5, 4, 5), (5, 5, 5)]
+)
+def test_checkpoints_that_fit(tmp_path: Path, begun: int, done: int, last: int | None) -> None:
+    pipeline = make_pipeline(tmp_path)
+    checkpoint = open_checkpoint(pipeline, "uuid")
+    spark_says(checkpoint, begun, done)
+    open_checkpoint(pipeline, "uuid").check_progress(
+        pipeline, progress(last, "" if last is None else checkpoint.identity)
+    )
+
+
+@pytest.mark.parametrize(
+    ("begun", "done", "last", "part"),
+    [
+        (-1, -1, 5, "is new"),
+        (3, 2, 5, "batches up to 3 only"),
+        (5, 5, 4, "batch 5 of pipeline 'p' was committed, but table s.t knows batches up to 4"),
+        (5, 5, None, "knows none"),
+    ],
+)
+def test_checkpoints_that_do_not_fit(tmp_path: Path, begun: int, done: int, last: int | None, part: str) -> None:
+    pipeline = make_pipeline(tmp_path)
+    checkpoint = open_checkpoint(pipeline, "uuid")
+    spark_says(checkpoint, begun, done)
+    with pytest.raises(InvalidArgument, match=part) as caught:
+        checkpoint.check_progress(pipeline, progress(last, "" if last is None else checkpoint.identity))
+    assert caught.value.reason == "CHECKPOINT_MISFIT"
+    assert str(tmp_path / "state") in caught.value.message
+    assert "Put the right checkpoint back" in caught.value.message
+
+
+def test_a_checkpoint_made_anew_is_noticed_even_with_the_same_numbers(tmp_path: Path) -> None:
+    pipeline = make_pipeline(tmp_path)
+    checkpoint = open_checkpoint(pipeline, "uuid")
+    spark_says(checkpoint, 2, 2)
+    with pytest.raises(InvalidArgument, match="is not the one they were made with"):
+        checkpoint.check_progress(pipeline, progress(2, "another"))
+
+
+def test_a_checkpoint_belongs_to_one_pipeline_table_and_source(tmp_path: Path) -> None:
+    open_checkpoint(make_pipeline(tmp_path), "uuid")
+    for pipeline, uuid, part in (
+        (make_pipeline(tmp_path, name="q"), "uuid", "belongs to the pipeline 'p'"),
+        (make_pipeline(tmp_path), "other", "belongs to the table 'uuid'"),
+        (make_pipeline(tmp_path, source="in2"), "uuid", "belongs to the source folder"),
+    ):
+        with pytest.raises(InvalidArgument, match=part):
+            open_checkpoint(pipeline, uuid)
+    (tmp_path / "state" / "pipeline.json").write_text("{}")
+    with pytest.raises(InvalidArgument, match="cannot be understood"):
+        open_checkpoint(make_pipeline(tmp_path), "uuid")
+    (tmp_path / "state" / "pipeline.json").unlink()
+    (tmp_path / "state" / "files").mkdir()
+    with pytest.raises(InvalidArgument, match=r"lost its file pipeline\.json"):
+        open_checkpoint(make_pipeline(tmp_path), "uuid")
+
+
+def test_totals(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path, "x")
+    assert checkpoint.read_totals() == Totals(-1, 0, 0)
+    checkpoint.write_totals(Totals(3, 40, 5))
+    assert checkpoint.read_totals() == Totals(3, 40, 5)
+    assert json.loads((tmp_path / "totals.json").read_text())["rows"] == 40

@@ -1,0 +1,179 @@
+"""Keeping a lease, and the command line."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from lakelog.clock import SystemClock
+from lakelog.errors import CommitConflict, Fenced, InvalidArgument, LakelogError, NotFound, OutcomeUnknown, Unavailable
+from lakelog.format.work import LeaseGrant
+from writer.config import parse_config
+from writer.ending import Ending, may_pass, to_ending
+from writer.lease import LeaseKeeper
+
+
+class Leases:
+    """The part of a metastore that grants leases."""
+
+    def __init__(self) -> None:
+        self.free_after = 0
+        self.failure: LakelogError | None = None
+        self.renewals = 0
+        self.released: list[int] = []
+
+    def acquire_lease(self, _name: str, _holder: str, _duration_ms: int) -> LeaseGrant:
+        if self.free_after > 0:
+            self.free_after -= 1
+            return LeaseGrant(False, 1, "other", 10)
+        return LeaseGrant(True, 2, "me", 30)
+
+    def renew_lease(self, _name: str, epoch: int, _duration_ms: int) -> int:
+        assert epoch == 2
+        self.renewals += 1
+        if self.failure is not None:
+            raise self.failure
+        return 30
+
+    def release_lease(self, _name: str, epoch: int) -> None:
+        self.released.append(epoch)
+
+
+class Kept:
+    """A keeper over such a metastore, with leases of 30 ms."""
+
+    def __init__(self, patience_s: float = 60.0) -> None:
+        self.leases = Leases()
+        self.lost: list[LakelogError] = []
+        self.was_lost = threading.Event()
+        metastore: Any = self.leases
+        self.keeper = LeaseKeeper(
+            metastore, "pipeline/p", "me", duration_s=0.03, patience_s=patience_s, clock=SystemClock(),
+            log=structlog.get_logger(), on_lost=self._lose,
+        )  # fmt: skip
+
+    def _lose(self, error: LakelogError) -> None:
+        self.lost.append(error)
+        self.was_lost.set()
+
+
+def test_waits_for_the_lease_renews_it_and_gives_it_back() -> None:
+    kept = Kept()
+    kept.leases.free_after = 2
+    assert kept.keeper.acquire(wait=True, stopping=threading.Event())
+    assert (kept.keeper.epoch, kept.keeper.fence.lease) == (2, "pipeline/p")
+    threading.Event().wait(0.1)
+    kept.keeper.release()
+    assert kept.leases.renewals >= 3
+    assert kept.leases.released == [2]
+    assert kept.lost == []
+
+
+def test_does_not_wait_if_told_so() -> None:
+    kept = Kept()
+    kept.leases.free_after = 1
+    with pytest.raises(Unavailable, match="'other' runs this pipeline now") as caught:
+        kept.keeper.acquire(wait=False, stopping=threading.Event())
+    assert to_ending(caught.value) is Ending.HELD
+
+
+def test_stops_waiting_when_the_pipeline_stops() -> None:
+    kept = Kept()
+    kept.leases.free_after = 1 << 30
+    stopping = threading.Event()
+    threading.Timer(0.05, stopping.set).start()
+    assert not kept.keeper.acquire(wait=True, stopping=stopping)
+
+
+def test_a_lease_that_another_took_is_lost() -> None:
+    kept = Kept()
+    kept.keeper.acquire(wait=True, stopping=threading.Event())
+    kept.leases.failure = Fenced("another has it")
+    assert kept.was_lost.wait(5)
+    assert to_ending(kept.lost[0]) is Ending.FENCED
+    kept.keeper.release()
+
+
+def test_a_metastore_that_is_away_for_a_while_is_borne() -> None:
+    kept = Kept()
+    kept.keeper.acquire(wait=True, stopping=threading.Event())
+    kept.leases.failure = Unavailable("away")
+    assert not kept.was_lost.wait(0.1)
+    kept.leases.failure = None
+    kept.keeper.release()
+    assert kept.lost == []
+
+
+def test_but_not_for_ever() -> None:
+    kept = Kept(patience_s=0.05)
+    kept.keeper.acquire(wait=True, stopping=threading.Event())
+    kept.leases.failure = Unavailable("away")
+    assert kept.was_lost.wait(5)
+    assert to_ending(kept.lost[0]) is Ending.UNAVAILABLE
+    kept.keeper.release()
+
+
+@pytest.mark.parametrize(
+    ("error", "ending", "passes"),
+    [
+        (Unavailable("x"), Ending.UNAVAILABLE, True),
+        (OutcomeUnknown("x"), Ending.UNAVAILABLE, True),
+        (Fenced("x"), Ending.FENCED, False),
+        (InvalidArgument("x"), Ending.INVALID, False),
+        (NotFound("x"), Ending.INVALID, False),
+        (InvalidArgument("x", reason="BAD_RECORD"), Ending.BAD_RECORD, False),
+        (InvalidArgument("x", reason="CHECKPOINT_MISFIT"), Ending.CHECKPOINT, False),
+        (CommitConflict("x", reason="IDENTIFIER_GAP"), Ending.CHECKPOINT, False),
+        (CommitConflict("x"), Ending.FAILED, False),
+        (ValueError("x"), Ending.FAILED, False),
+    ],
+)
+def test_endings(error: Exception, ending: Ending, passes: bool) -> None:
+    assert to_ending(error) is ending
+    assert may_pass(error) is passes
+
+
+def test_arguments_go_before_variables() -> None:
+    config = parse_config(
+        ["run", "p.yaml", "--target", "a:1", "--lease-seconds", "5", "--spark-conf", "spark.x=y=z"],
+        {
+            "LAKELOG_TARGET": "b:2",
+            "LAKELOG_WRITER_PATIENCE_SECONDS": "7",
+            "LAKELOG_WRITER_NO_WAIT": "1",
+            "LAKELOG_SPARK_CONF": "spark.a=1;spark.b=2",
+        },
+    )
+    assert (config.command, config.pipeline_file, config.target) == ("run", Path("p.yaml"), "a:1")
+    assert (config.lease_s, config.patience_s, config.no_wait, config.metrics_port) == (5.0, 7.0, True, None)
+    assert config.spark_conf == {"spark.a": "1", "spark.b": "2", "spark.x": "y=z"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["--lease-seconds", "0"], "--lease-seconds=0 must be a number from 1 to 3600"),
+        (["--metrics-port", "x"], "--metrics-port=x"),
+        (["--log-level", "loud"], "--log-level=loud must be one of debug"),
+        (["--spark-conf", "x"], "--spark-conf x: write it as"),
+    ],
+)
+def test_wrong_arguments(arguments: list[str], part: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        parse_config(["run", "p.yaml", *arguments], {})
+    assert part in caught.value.message
+
+
+def test_help_tells_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["--help"], ["run", "--help"], ["check", "--help"]):
+        with pytest.raises(SystemExit) as ended:
+            parse_config(arguments, {})
+        assert ended.value.code == 0
+        assert "another instance has taken over" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as ended:
+        parse_config(["walk"], {})
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1
