@@ -173,7 +173,6 @@ def test_row_kinds_where_they_cannot_be(orders: Table, log: Table) -> None:
     refused(lambda: log.write(table_of(v=["a"], _row_kind=["-D"])), "-D", "shop.log")
     refused(lambda: log.delete(table_of(v=["a"])), "shop.log", "primary key")
     refused(lambda: log.upsert(table_of(v=["a"])), "shop.log", "append()")
-    refused(lambda: orders.append(table_of(id=[1], name=["a"], n=[1])), "upsert()")
     refused(lambda: orders.write(table_of(id=[1], name=["a"], n=[1], _row_kind=["+X"])), "+X", "+I")
     refused(lambda: orders.write(table_of(id=[1], name=["a"], n=[1], _row_kind=[None])), "_row_kind")
     refused(lambda: orders.write(table_of(id=[1], name=["a"], n=[1])), "_row_kind")
