@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from lakelog.format import prune
@@ -365,7 +365,8 @@ def test_arrow_agrees_with_plain_python(condition: Condition) -> None:
     assert TABLE.filter(expression).num_rows == expected.count(True)
 
 
-@settings(max_examples=200, deadline=None)
+# Many random conditions make no predicate at all; how many, the machine's luck decides.
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(conditions())
 def test_pruning_loses_no_row(condition: Condition) -> None:
     predicate = parse_filter(condition.sql, SCHEMA).to_predicate(FIELD_IDS)
