@@ -25,7 +25,7 @@ def demo(invocation: Invocation, data: Path) -> ExitCode:
     """Run a year of real flights through a pipeline, the SDK and Spark.
 
     Starts Postgres, the metastore and the writer service, fills tables, reads them merged and back in time, and
-    compares everything with the source's own data. Takes about a minute and a half.
+    compares everything with the source's own data.
     """
     from rich.console import Console
 
