@@ -15,7 +15,6 @@ cores busy; the same rows in the same calls make the same files. So:
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -53,6 +52,7 @@ GroupKey = tuple[bytes, int, int]
 class _Pending:
     """Rows of one bucket of an append table that wait to fill a row group."""
 
+    number: int
     tables: list[pa.Table] = field(default_factory=list)
     rows: int = 0
     size_bytes: int = 0
@@ -96,8 +96,6 @@ class TableWriter:
         self._lanes = [_Lane() for _ in range(LANES)]
         self._encoding: FileEncoding | None = None
         self._builders: list[FileBuilder] = []
-        # SUBTLE: both lanes take numbers; `next` of a counter is atomic, `+= 1` is not.
-        self._file_numbers = itertools.count(1)
         self._runs: list[list[DataFile]] = []
         self._buffer: list[tuple[pa.Table, Kinds | None]] = []
         self._buffered_bytes = 0
@@ -175,13 +173,19 @@ class TableWriter:
             run: list[DataFile] = []
             self._runs.append(run)
             lane = self._lanes[len(self._runs) % LANES]
-            lane.submit(partial(self._write_run, table, kinds, routed, encoding, run))
+            lane.submit(partial(self._write_run, len(self._runs), table, kinds, routed, encoding, run))
         # The buffer's memory must be free before the next one is filled.
         for lane in self._lanes:
             lane.wait()
 
     def _write_run(
-        self, table: pa.Table, kinds: Kinds | None, routed: RoutedRows, encoding: FileEncoding, run: list[DataFile]
+        self,
+        number: int,
+        table: pa.Table,
+        kinds: Kinds | None,
+        routed: RoutedRows,
+        encoding: FileEncoding,
+        run: list[DataFile],
     ) -> None:
         """Writes one bucket's rows as one sorted run, in as many files as the target size asks for."""
         rows = self._merge(table, routed)
@@ -192,7 +196,8 @@ class TableWriter:
             run_kinds = kinds if rows is None else kinds[rows]
             run_kinds = run_kinds if run_kinds.any() else None
         while table.num_rows:
-            builder = self._start_file(routed.partition, routed.bucket, encoding, run_kinds is not None)
+            name = f"{number:05d}-{len(run):03d}"
+            builder = self._start_file(name, routed.partition, routed.bucket, encoding, run_kinds is not None)
             taken = builder.write_until_full(table, run_kinds)
             run.append(builder.finish())
             table = table.slice(taken)
@@ -224,7 +229,7 @@ class TableWriter:
 
     def _add_pending(self, routed: RoutedRows, rows: pa.Table) -> None:
         key = (routed.partition, routed.bucket, self._beside)
-        pending = self._pending.setdefault(key, _Pending())
+        pending = self._pending.setdefault(key, _Pending(len(self._pending) + 1))
         self._uses += 1
         pending.last_used = self._uses
         pending.tables.append(rows)
@@ -252,7 +257,8 @@ class TableWriter:
     def _append_to_file(self, key: GroupKey, pending: _Pending, table: pa.Table, encoding: FileEncoding) -> None:
         while table.num_rows:
             if pending.open_file is None:
-                pending.open_file = self._start_file(key[0], key[1], encoding, with_row_kind=False)
+                name = f"{pending.number:05d}-{len(pending.files):03d}"
+                pending.open_file = self._start_file(name, key[0], key[1], encoding, with_row_kind=False)
             taken = pending.open_file.write_until_full(table, None)
             table = table.slice(taken)
             if pending.open_file.is_full:
@@ -270,10 +276,13 @@ class TableWriter:
 
     # Both
 
-    def _start_file(self, partition: bytes, bucket: int, encoding: FileEncoding, with_row_kind: bool) -> FileBuilder:
+    def _start_file(
+        self, name: str, partition: bytes, bucket: int, encoding: FileEncoding, with_row_kind: bool
+    ) -> FileBuilder:
+        # Named by its place among the runs, not by who came first: the lanes race.
         builder = FileBuilder(
             self._store,
-            f"data/{self._attempt_id}/{self._name_prefix}{next(self._file_numbers):05d}-{bucket}.parquet",
+            f"data/{self._attempt_id}/{self._name_prefix}{name}-{bucket}.parquet",
             self._schema,
             encoding,
             partition=partition,
