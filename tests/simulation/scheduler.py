@@ -46,6 +46,7 @@ class Scheduler:
     def __init__(
         self, seed: int, *, kill_rate: float = 0.0, freeze_rate: float = 0.0, on_death: Callable[[Actor], None]
     ) -> None:
+        self.seed = seed
         self.random = random.Random(seed)
         self._kill_rate = kill_rate
         self._freeze_rate = freeze_rate

@@ -138,7 +138,7 @@ class SimulatedStore:
     def create(self, path: str) -> ObjectWriter:
         self._scheduler.pause(f"creates {path}")
         # Decided by the path, since a writer's threads come here in any order.
-        if zlib.crc32(path.encode()) % 1000 < self._faults.write_fails * 1000:
+        if zlib.crc32(f"{self._scheduler.seed}/{path}".encode()) % 1000 < self._faults.write_fails * 1000:
             self._faults.note("write fails")
             raise Unavailable(f"The store is away while {path} is written.")
         return self._inner.create(path)
