@@ -227,6 +227,27 @@ def test_text_that_is_not_utf8_is_refused(in_list: bool) -> None:
         cast(bad, data_type)
 
 
+def test_a_null_inside_of_a_dictionary_is_null() -> None:
+    # The array itself counts no NULL: its indices are all there.
+    given = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["a", None]))
+    assert given.null_count == 0
+    assert cast(given, pa.string()).to_pylist() == ["a", None]
+    with pytest.raises(InvalidArgument, match="Column 'c' has None in row 1: the column is NOT NULL"):
+        cast(given, pa.string(), nullable=False)
+    required = pa.field("x", pa.string(), nullable=False)
+    for array, data_type, what in (
+        (pa.StructArray.from_arrays([given], ["x"]), pa.struct([required]), "its field 'x' is NOT NULL"),
+        (pa.ListArray.from_arrays(pa.array([0, 2], pa.int32()), given), pa.list_(required), "its elements are NOT NULL"),
+        (
+            pa.MapArray.from_arrays(pa.array([0, 2], pa.int32()), pa.array(["k", "l"]), given),
+            pa.map_(pa.string(), required.with_name("value")),
+            "its map values are NOT NULL",
+        ),
+    ):
+        with pytest.raises(InvalidArgument, match=what):
+            cast(array, data_type)
+
+
 def test_columns_that_fit_are_not_copied() -> None:
     array = pa.array(["a", "b"])
     assert cast(array, pa.string()).buffers()[2].address == array.buffers()[2].address
