@@ -237,7 +237,11 @@ def test_a_null_inside_of_a_dictionary_is_null() -> None:
     required = pa.field("x", pa.string(), nullable=False)
     for array, data_type, what in (
         (pa.StructArray.from_arrays([given], ["x"]), pa.struct([required]), "its field 'x' is NOT NULL"),
-        (pa.ListArray.from_arrays(pa.array([0, 2], pa.int32()), given), pa.list_(required), "its elements are NOT NULL"),
+        (
+            pa.ListArray.from_arrays(pa.array([0, 2], pa.int32()), given),
+            pa.list_(required),
+            "its elements are NOT NULL",
+        ),
         (
             pa.MapArray.from_arrays(pa.array([0, 2], pa.int32()), pa.array(["k", "l"]), given),
             pa.map_(pa.string(), required.with_name("value")),
