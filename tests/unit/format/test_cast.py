@@ -208,6 +208,20 @@ def test_types_that_mean_something_else_are_refused(given_type: pa.DataType, dat
         check_schema(pa.schema([("c", given_type)]), pa.schema([("c", data_type)]))
 
 
+def test_an_unknown_column_tells_which_one_is_near() -> None:
+    table = pa.schema([("id", pa.int64()), ("price", pa.int64()), ("prices", pa.int64())])
+    with pytest.raises(InvalidArgument) as caught:
+        check_schema(pa.schema([("id", pa.int64()), ("pricee", pa.int64()), ("zz", pa.int64())]), table)
+    assert str(caught.value).splitlines()[1:] == [
+        "  pricee: expected no such column, got int64: drop it, or add it to the table; or is 'price' meant?",
+        "  zz: expected no such column, got int64: drop it, or add it to the table",
+    ]
+    # A column that is there under its own name is not the one that was meant.
+    with pytest.raises(InvalidArgument) as caught:
+        check_schema(pa.schema([("price", pa.int64()), ("pricee", pa.int64())]), table)
+    assert "or is 'prices' meant?" in str(caught.value)
+
+
 def test_long_differences_are_cut() -> None:
     many = pa.schema([(f"c{i}", pa.int8()) for i in range(5000)])
     with pytest.raises(InvalidArgument) as caught:
