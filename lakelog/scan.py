@@ -72,6 +72,11 @@ class Scan:
         return None if self._plan.snapshot is None else self._plan.snapshot.snapshot_id
 
     @property
+    def skipped_snapshots(self) -> tuple[int, ...]:
+        """Ids of the snapshots that overwrote rows, of which the changes show nothing; rising (SEMANTICS.md 5.2)."""
+        return tuple([each.snapshot_id for each in self._plan.range_snapshots if each.kind is SnapshotKind.OVERWRITE])
+
+    @property
     def schema(self) -> pa.Schema:
         """The columns of the result."""
         return self._files.returned_schema

@@ -284,5 +284,5 @@ class _EventHandler(logging.Handler):
         ended = getattr(record, "ended", None)
         words = self._stack.last_log_lines(ended, 1) if ended in self._stack.logs else []
         if words:
-            message += f". It said: {clean_text(words[0])[:_LONGEST_WORDS]}"
+            message = f"{message.rstrip('.')}. It said: {clean_text(words[0])[:_LONGEST_WORDS]}"
         self._events.tell("component", message)

@@ -207,6 +207,15 @@ def test_tail_begins_with_the_newest_snapshot(lake: Lake) -> None:
     assert "The first 2 rows" in cut.err
 
 
+def test_tail_tells_of_snapshots_that_it_cannot_show(lake: Lake) -> None:
+    lake.catalog.the_table.rows = CHANGES
+    lake.catalog.the_table.overwrites = (2, 3)
+    lake.metastore.snapshots = [make_snapshot(1), make_snapshot(2), make_snapshot(3)]
+    assert "Snapshot 2 overwrote rows" in lake.run("tail", "shop.orders", "--after", "0", "--until", "2").err
+    assert "2 snapshots overwrote rows" in lake.run("tail", "shop.orders", "--after", "0").err
+    assert "overwrote" not in lake.run("tail", "shop.orders", "--after", "0", "--until", "1").err
+
+
 def test_tail_follows_over_a_metastore_that_goes_and_returns(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakelog.cli.tail._RETRY_S", 0.0)
     lake.catalog.the_table.rows = CHANGES
