@@ -73,8 +73,8 @@ class Catalog:
             tables = await tx.list_tables(name)
             if tables and not cascade:
                 raise InvalidArgument(
-                    f"Database '{name}' has {len(tables)} tables, for instance '{tables[0]}'. Drop them first, or all of "
-                    "them with it (cascade=True; in a shell --cascade; in SQL CASCADE).",
+                    f"Database '{name}' has {len(tables)} tables, for instance '{tables[0]}'. Drop them first, or all "
+                    "of them with it (cascade=True; in a shell --cascade; in SQL CASCADE).",
                     reason="DATABASE_NOT_EMPTY",
                     metadata={"database": name, "tables": str(len(tables))},
                 )

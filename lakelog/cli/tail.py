@@ -63,8 +63,8 @@ def tail(
 ) -> None:
     """Show a table's changes as they were written.
 
-    Snapshots that overwrote rows show none; a line says which. Each row has its kind (+I insert, -U and +U update, -D delete) and the snapshot that brought it. With --output json
-    each row is an object on a line of its own.
+    Each row has its kind (+I insert, -U and +U update, -D delete) and the snapshot that brought it. Snapshots that
+    overwrote rows show none; a line says which. With --output json each row is an object on a line of its own.
     """
     if after is not None and until is not None and until <= after:
         raise InvalidArgument(f"--until {until} is not behind --after {after}; there is nothing between them.")
