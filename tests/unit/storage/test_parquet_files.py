@@ -207,11 +207,15 @@ class _FullFile(io.RawIOBase):
 def test_a_full_disk_is_told_as_what_it_is(room: int) -> None:
     schema = table_schema(pa.schema([pa.field("a", pa.int64())]))
     table = pa.table({"a": range(100)}, schema=schema.arrow)
-    with pytest.raises(ResourceExhausted, match=r"memory://full/data/0/f.parquet cannot be written .* No space left"):
+
+    def write_all() -> None:
         writer = DataFileWriter(FullDisk(room), PATH, schema.arrow, FileEncoding("none"))
         for _ in range(10):
             writer.write(table)
         writer.finish()
+
+    with pytest.raises(ResourceExhausted, match=r"memory://full/data/0/f.parquet cannot be written .* No space left"):
+        write_all()
 
 
 def test_what_is_finished_keeps_its_size_and_no_footer() -> None:
