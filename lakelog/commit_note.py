@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Integral
 
 from lakelog.arguments import to_epoch_ms
 from lakelog.errors import InvalidArgument
@@ -29,7 +30,12 @@ class CommitIdentity:
 
 
 def check_identity(writer: str | None, identifier: int | None, previous_identifier: int | None) -> None:
-    """Raises InvalidArgument where a commit has a writer or a number alone, or follows a number without having one."""
+    """Raises InvalidArgument for a writer or a number alone, a number that follows without one, and other types."""
+    if writer is not None and not isinstance(writer, str):
+        raise InvalidArgument(f"writer={writer!r:.80} is no name: give a text.", metadata={"field": "writer"})
+    for name, number in (("identifier", identifier), ("previous_identifier", previous_identifier)):
+        if number is not None and (not isinstance(number, Integral) or isinstance(number, bool)):
+            raise InvalidArgument(f"{name}={number!r:.80} is no whole number.", metadata={"field": name})
     if (writer is None) != (identifier is None):
         missing = "identifier" if identifier is None else "writer"
         raise InvalidArgument(
@@ -62,5 +68,11 @@ def make_note(
     watermark: int | dt.datetime | None, properties: Mapping[str, str] | None, allow_empty: bool
 ) -> CommitNote:
     """Returns what a commit says besides its rows, checked."""
+    for key, value in (properties or {}).items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise InvalidArgument(
+                f"properties[{key!r:.80}] is a {type(value).__name__}: give keys and values as text.",
+                metadata={"field": "properties"},
+            )
     watermark_ms = None if watermark is None else to_epoch_ms(watermark, "watermark")
     return CommitNote(watermark_ms, dict(properties or {}), allow_empty)

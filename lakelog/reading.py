@@ -172,4 +172,8 @@ def _to_request(
         # the older ones of their keys, which then would come back.
         predicate = parsed.to_predicate({name: ids[name] for name in schema.primary_key})
     first_key, last_key = parsed.key_bounds(schema.trimmed_key)
+    if first_key is not None and last_key is not None and first_key > last_key:
+        # As of `id > 5 AND id < 3`: no row matches, so that it does not matter which files are read; the fewer the
+        # better.
+        last_key = first_key
     return PlanRequest(info.table_uuid, at, predicate, buckets, first_key=first_key, last_key=last_key)
