@@ -25,17 +25,22 @@ class CommitIdentity:
     previous_identifier: int | None = None
 
     def __post_init__(self) -> None:
-        if (self.writer is None) != (self.identifier is None):
-            missing = "identifier" if self.identifier is None else "writer"
-            raise InvalidArgument(
-                f"A commit that shall be applied once needs both writer= and identifier=; {missing}= is missing.",
-                metadata={"field": missing},
-            )
-        if self.previous_identifier is not None and self.writer is None:
-            raise InvalidArgument(
-                "previous_identifier= says something only together with writer= and identifier=.",
-                metadata={"field": "previous_identifier"},
-            )
+        check_identity(self.writer, self.identifier, self.previous_identifier)
+
+
+def check_identity(writer: str | None, identifier: int | None, previous_identifier: int | None) -> None:
+    """Raises InvalidArgument where a commit has a writer or a number alone, or follows a number without having one."""
+    if (writer is None) != (identifier is None):
+        missing = "identifier" if identifier is None else "writer"
+        raise InvalidArgument(
+            f"A commit that shall be applied once needs both writer= and identifier=; {missing}= is missing.",
+            metadata={"field": missing},
+        )
+    if previous_identifier is not None and writer is None:
+        raise InvalidArgument(
+            "previous_identifier= says something only together with writer= and identifier=.",
+            metadata={"field": "previous_identifier"},
+        )
 
 
 @dataclass(frozen=True)

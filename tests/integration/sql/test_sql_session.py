@@ -52,6 +52,15 @@ def test_databases(session: SqlSession) -> None:
         session.execute("SHOW TABLES")
 
 
+def test_an_insert_tells_what_it_wrote(session: SqlSession) -> None:
+    session.execute(ORDERS)
+    wrote = session.execute("INSERT INTO orders VALUES (1, 'a', 1.50, 0.5)")
+    assert (wrote.table, wrote.snapshot_id) == ("shop.orders", 1)
+    nothing = session.execute("INSERT INTO orders SELECT * FROM orders WHERE id > 1")
+    assert (nothing.table, nothing.snapshot_id) == ("shop.orders", None)
+    assert session.execute("SHOW TABLES").table is None
+
+
 def test_tables(session: SqlSession) -> None:
     assert session.execute(ORDERS).message == "Table shop.orders created."
     assert rows(session, "SHOW TABLES") == rows(session, "SHOW TABLES IN shop") == [("orders",)]
