@@ -25,7 +25,7 @@ from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN, FileScan, ScanColumns
 from lakelog.storage.live_file import to_live_files
 from lakelog.storage.parquet_writer import plan_file_schema
 from lakelog.storage.routing import find_buckets, to_routing
-from lakelog.storage.superseded import to_merge_policy
+from lakelog.storage.superseded import MergePolicy, to_merge_policy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -163,9 +163,9 @@ def plan_scan(
             limit=limit,
             without_deletes=True,
         )
-    plan, parsed = _plan(catalog, info, at, filter, merged=True)
+    plan, parsed = _plan(catalog, info, at, filter)
     schema = plan.schema
-    policy = to_merge_policy(schema, TableOptions(plan.table.options)) if schema.primary_key else None
+    policy = _to_policy(plan)
     names = _check_columns(columns, schema, str(info.name), ())
     files = FileScan(
         catalog.open_store(plan.table),
@@ -191,13 +191,14 @@ def plan_changes(
 ) -> Scan:
     """Plans a read of what the snapshots behind `after`, up to and with `until`, added, as it was written.
 
-    Snapshots that overwrote or compacted show nothing (SEMANTICS.md 5.2).
+    Of a table with a primary key that is the last row a key of each commit, also where a commit had more rows than a
+    writer's buffer and so wrote several runs (SEMANTICS.md 3.3). Snapshots that overwrote or compacted show nothing (SEMANTICS.md 5.2).
     """
     if after == until:
         parsed = None if filter is None else parse_filter(filter, info.schema.arrow)
         plan = Plan(info, info.schema, {}, None, FILE_SCHEMA.empty_table())
     else:
-        plan, parsed = _plan(catalog, info, InRange(after, until), filter, merged=False)
+        plan, parsed = _plan(catalog, info, InRange(after, until), filter)
     shown = {each.snapshot_id for each in plan.range_snapshots if each.kind is SnapshotKind.APPEND}
     files = [file for file in to_live_files(plan.files) if file.added_snapshot in shown]
     files.sort(key=lambda file: (file.added_snapshot, file.partition, file.bucket, file.order_ordinal))
@@ -205,11 +206,14 @@ def plan_changes(
     names = _check_columns(columns, plan.schema, str(info.name), own)
     if columns is None:
         names = (*names, *own)
+    policy = _to_policy(plan)
     scan = FileScan(
         catalog.open_store(plan.table),
         files,
         plan.schema,
         _to_columns(names, plan.schema, parsed, with_kinds=True, without_deletes=without_deletes),
+        None if policy is None else dataclasses.replace(policy, keeps_deletes=True),
+        catalog.positions_cache,
     )
     return Scan(catalog, plan, scan, limit)
 
@@ -251,20 +255,18 @@ def _settle_state(snapshot_id: int | None, timestamp: int | dt.datetime | None, 
     return None if moment is None else AtTime(to_epoch_ms(moment, "timestamp"))
 
 
-def _plan(
-    catalog: Catalog, info: TableInfo, at: State, condition: str | None, *, merged: bool
-) -> tuple[Plan, Filter | None]:
+def _plan(catalog: Catalog, info: TableInfo, at: State, condition: str | None) -> tuple[Plan, Filter | None]:
     """Asks for the plan; asks again in the rare case that the state has another schema than the handle."""
     schema = info.schema
     while True:
         parsed = None if condition is None else parse_filter(condition, schema.arrow)
-        plan = catalog.metastore.plan(_to_request(info, at, parsed, schema, merged))
+        plan = catalog.metastore.plan(_to_request(info, at, parsed, schema))
         if plan.schema.schema_id == schema.schema_id:
             return plan, parsed
         schema = plan.schema
 
 
-def _to_request(info: TableInfo, at: State, parsed: Filter | None, schema: TableSchema, merged: bool) -> PlanRequest:
+def _to_request(info: TableInfo, at: State, parsed: Filter | None, schema: TableSchema) -> PlanRequest:
     if parsed is None:
         return PlanRequest(info.table_uuid, at)
     ids = schema.field_ids
@@ -273,12 +275,15 @@ def _to_request(info: TableInfo, at: State, parsed: Filter | None, schema: Table
     buckets = find_buckets(predicate, to_routing(schema, TableOptions(info.options)))
     if not schema.primary_key:
         return PlanRequest(info.table_uuid, at, predicate, buckets)
-    if merged:
-        # SUBTLE: a file may be left out for its key only. Left out for another column, its rows would no longer hide
-        # the older ones of their keys, which then would come back.
-        predicate = parsed.to_predicate({name: ids[name] for name in schema.primary_key})
+    # SUBTLE: a file may be left out for its key only. Left out for another column, its rows would no longer hide the
+    # older ones of their keys, which then would come back.
+    predicate = parsed.to_predicate({name: ids[name] for name in schema.primary_key})
     first_key, last_key = parsed.key_bounds(schema.trimmed_key)
     return PlanRequest(info.table_uuid, at, predicate, buckets, first_key=first_key, last_key=last_key)
+
+
+def _to_policy(plan: Plan) -> MergePolicy | None:
+    return to_merge_policy(plan.schema, TableOptions(plan.table.options)) if plan.schema.primary_key else None
 
 
 def _to_columns(
