@@ -192,7 +192,8 @@ def plan_changes(
     """Plans a read of what the snapshots behind `after`, up to and with `until`, added, as it was written.
 
     Of a table with a primary key that is the last row a key of each commit, also where a commit had more rows than a
-    writer's buffer and so wrote several runs (SEMANTICS.md 3.3). Snapshots that overwrote or compacted show nothing (SEMANTICS.md 5.2).
+    writer's buffer and so wrote several runs (SEMANTICS.md 3.3). Snapshots that overwrote or compacted show nothing
+    (SEMANTICS.md 5.2).
     """
     if after == until:
         parsed = None if filter is None else parse_filter(filter, info.schema.arrow)
