@@ -123,6 +123,27 @@ class History:
             options["file.compression"] = random.choice(("snappy", "lz4", "none"))
         self.options = options
 
+    # How it is used
+
+    def send(self, call: str, data: pa.Table, more: dict[str, Any]) -> WriteResult:
+        """Writes rows; `call` is the SDK's name of it."""
+        result: WriteResult = getattr(self.table, call)(self._as_input(data), **more)
+        return result
+
+    def read(self, names: list[str] | None, condition: str, snapshot_id: int | None) -> pa.Table:
+        """Reads rows."""
+        scan = self.table.scan(names, condition, snapshot_id=snapshot_id)
+        found = scan.to_arrow()
+        assert found.schema.equals(scan.schema)
+        assert scan.count() == found.num_rows
+        limit = self.random.randrange(found.num_rows + 2)
+        some = self.table.scan(names, condition, limit, snapshot_id=snapshot_id).to_arrow()
+        assert some.num_rows == min(limit, found.num_rows)
+        left = _sorted(found.to_pylist())
+        for row in _sorted(some.to_pylist()):
+            left.remove(row)
+        return found
+
     # What happens to it
 
     def step(self) -> None:
@@ -166,7 +187,8 @@ class History:
             elif column.type.also and random.random() < 0.3:
                 wanted = random.choice(column.type.also)
                 place = data.schema.get_field_index(name)
-                data = data.set_column(place, pa.field(name, wanted), _convert(data.column(name), wanted))
+                converted = _convert(data.column(name), wanted)
+                data = data.set_column(place, pa.field(name, converted.type), converted)
         data = data.select(names) if names else data
         if random.random() < 0.3 and data.num_rows > 1:
             cut = random.randrange(data.num_rows)
@@ -176,14 +198,11 @@ class History:
             return data.to_reader(max_chunksize=7)
         return data
 
-    def _canonical(self, rows: Sequence[Row]) -> list[Row]:
-        return to_arrow(self.columns, rows).to_pylist()
-
     def _append(self) -> None:
         rows = self._rows()
         data = to_arrow(self.columns, rows)
-        call = self.table.upsert if self.key and self.random.random() < 0.5 else self.table.append
-        self._commit(lambda more: call(self._as_input(data), **more), self._records(data.to_pylist()), None)
+        call = "upsert" if self.key and self.random.random() < 0.5 else "append"
+        self._commit(lambda more: self.send(call, data, more), self._records(data.to_pylist()), None)
 
     def _delete(self) -> None:
         names = [*self.key, *self.sequence]
@@ -191,20 +210,18 @@ class History:
         data = to_arrow(columns, self._rows(10))
         rows = [dict.fromkeys(self.by_name) | row for row in data.to_pylist()]
         records = self._records(rows, ["-D"] * len(rows))
-        self._commit(lambda more: self.table.delete(self._as_input(data), **more), records, None)
+        self._commit(lambda more: self.send("delete", data, more), records, None)
 
     def _write(self) -> None:
         rows = self._rows()
         data = to_arrow(self.columns, rows)
         if self.kind_column:
-            self._commit(
-                lambda more: self.table.write(self._as_input(data), **more), self._records(data.to_pylist()), None
-            )
+            self._commit(lambda more: self.send("write", data, more), self._records(data.to_pylist()), None)
             return
         kinds = [self.random.choice(("+I", "+U", "-U", "-D")) for _ in rows]
         records = self._records(data.to_pylist(), kinds)
         data = data.append_column("_row_kind", pa.array(kinds, pa.string()))
-        self._commit(lambda more: self.table.write(self._as_input(data), **more), records, None)
+        self._commit(lambda more: self.send("write", data, more), records, None)
 
     def _overwrite(self) -> None:
         random = self.random
@@ -223,16 +240,16 @@ class History:
             def removed(row: Row) -> bool:
                 return all(repr(row[name]) == repr(target[name]) for name in names)
 
-            self._commit(lambda more: self.table.overwrite(self._as_input(data), target, **more), records, removed)
+            self._commit(lambda more: self.send("overwrite", data, {"partition": target} | more), records, removed)
             return
         data = to_arrow(self.columns, rows)
         records = self._records(data.to_pylist())
         if way == "whole":
-            self._commit(lambda more: self.table.overwrite(self._as_input(data), **more), records, lambda row: True)
+            self._commit(lambda more: self.send("overwrite", data, more), records, lambda row: True)
             return
         touched = {self._partition(record.row) for record in self.model.kept(records)}
         self._commit(
-            lambda more: self.table.overwrite(self._as_input(data), "dynamic", **more),
+            lambda more: self.send("overwrite", data, {"partition": "dynamic"} | more),
             records,
             lambda row: self._partition(row) in touched,
         )
@@ -359,20 +376,10 @@ class History:
         shown = names if names is not None else [column.name for column in self.columns]
         projected = _sorted([{name: row[name] for name in shown} for row in wanted])
         told = f"{self!r} at {snapshot_id}, columns {names}, filter {condition.sql}"
-        scan = self.table.scan(names, condition.sql, snapshot_id=snapshot_id)
-        found = scan.to_arrow()
-        assert found.schema.equals(scan.schema), told
+        found = self.read(names, condition.sql, snapshot_id)
         assert found.num_rows == len(wanted), told
         if shown:
             assert _sorted(found.to_pylist()) == projected, told
-        assert scan.count() == len(wanted), told
-        limit = self.random.randrange(len(wanted) + 2)
-        some = self.table.scan(names, condition.sql, limit, snapshot_id=snapshot_id).to_arrow()
-        assert some.num_rows == min(limit, len(wanted)), told
-        if shown:
-            left = list(projected)
-            for row in _sorted(some.to_pylist()):
-                left.remove(row)
 
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+import lakelog
 from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
+from lakelog.embedded.stack import EmbeddedStack
 from lakelog.storage.stores import LocationStores
 from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
@@ -38,9 +40,26 @@ def memory_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog
         yield catalog
 
 
+@pytest.fixture(scope="module")
+def served_catalog(stack: EmbeddedStack) -> Iterator[Catalog]:
+    with lakelog.connect(stack.target) as catalog:
+        catalog.create_database("random", if_not_exists=True)
+        yield catalog
+
+
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + TABLES))
 def test_a_table_shows_what_lists_show(memory_catalog: Catalog, seed: int) -> None:
-    history = History(memory_catalog, f"random.t{seed}", seed)
+    _run(memory_catalog, seed)
+
+
+@pytest.mark.parametrize("seed", range(-FIRST_SEED - TABLES // 4, -FIRST_SEED))
+def test_so_does_a_table_of_a_served_metastore(served_catalog: Catalog, seed: int) -> None:
+    """The same over gRPC and Postgres."""
+    _run(served_catalog, seed)
+
+
+def _run(catalog: Catalog, seed: int) -> None:
+    history = History(catalog, f"random.t{abs(seed)}", seed)
     for _ in range(history.random.randrange(3, 12)):
         history.step()
         history.check_newest()
