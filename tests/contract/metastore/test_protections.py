@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lakelog.client.metastore import Metastore, WatchPosition
+from lakelog.client.metastore import Metastore
 from lakelog.errors import CommitConflict, Fenced, HistoryDiverged, LakelogError
 from lakelog.format.commit import BucketRef, CommitRequest, Fence, RemoveFiles
 from lakelog.format.plan import PlanRequest
@@ -120,25 +120,6 @@ def a_base_of_another_history_is_noticed(metastore: Metastore) -> str:
     return "" if isinstance(refused, HistoryDiverged) else "a change against a snapshot that never was"
 
 
-def a_watch_on_another_history_stops(metastore: Metastore) -> str:
-    """C9: the watcher saw a snapshot 1 that was lost in a failover; another one took its number."""
-    table = make_table(metastore)
-    metastore.commit(empty(table, 1))
-    metastore.commit(empty(table, 2))
-    watch = metastore.watch([WatchPosition(table.table_uuid, 1, "0" * 32)])
-    try:
-        event = next(iter(watch))
-    except HistoryDiverged:
-        return ""
-    finally:
-        watch.close()
-    return f"went on in silence with snapshot {event.snapshots[0].snapshot_id}"
-
-
-async def _check_nothing(*_: object) -> None:
-    """A check of the watch that is left out."""
-
-
 def _leave_out(*_: object) -> None:
     """A check of the gate that is left out."""
 
@@ -161,7 +142,6 @@ CASES = [
     Case(what_was_looked_up_still_holds, f"{RULES}._check_base"),
     Case(files_of_another_bucket_count_stay_out, f"{RULES}.check_fit"),
     Case(a_base_of_another_history_is_noticed, f"{RULES}._check_base"),
-    Case(a_watch_on_another_history_stops, "metastore.watching._check_history", _check_nothing),
 ]
 
 
