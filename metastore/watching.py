@@ -279,7 +279,7 @@ def _check_parent(table_uuid: str, known_uuid: str, snapshot: Snapshot) -> None:
         raise HistoryDiverged(
             f"The watcher of table {table_uuid} knows snapshot {before} as {known_uuid}, but what follows it here "
             f"names {snapshot.parent_uuid}: the database was restored to an earlier state and went on. Stop, and "
-            "what was read with the table.",
+            "compare what was read with the table.",
             metadata={"table_uuid": table_uuid, "snapshot_id": str(before), "snapshot_uuid": snapshot.parent_uuid},
         )
 
