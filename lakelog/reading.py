@@ -61,8 +61,6 @@ def plan_files(
     info: TableInfo,
     at: State | InRange,
     parse: Callable[[TableSchema], Filter | None],
-    *,
-    merged: bool = True,
 ) -> tuple[Plan, Filter | None]:
     """Asks for the files to read; blocks on the metastore.
 
@@ -71,7 +69,6 @@ def plan_files(
         info: The table.
         at: What to read; None: the newest snapshot.
         parse: Resolves the condition of the read on a schema; None: there is none, or it leaves out no files.
-        merged: Whether rows of one key are merged; False: all rows are read as they were written.
 
     Returns:
         The plan, and the condition on the plan's schema.
@@ -79,7 +76,7 @@ def plan_files(
     schema = info.schema
     while True:
         parsed = parse(schema)
-        plan = metastore.plan(_to_request(info, at, parsed, schema, merged))
+        plan = metastore.plan(_to_request(info, at, parsed, schema))
         # Asked again in the rare case that the state has another schema than the table has now.
         if plan.schema.schema_id == schema.schema_id:
             return plan, parsed
@@ -156,9 +153,7 @@ def to_scan_columns(
     )
 
 
-def _to_request(
-    info: TableInfo, at: State | InRange, parsed: Filter | None, schema: TableSchema, merged: bool
-) -> PlanRequest:
+def _to_request(info: TableInfo, at: State | InRange, parsed: Filter | None, schema: TableSchema) -> PlanRequest:
     if parsed is None:
         return PlanRequest(info.table_uuid, at)
     ids = schema.field_ids
@@ -167,13 +162,8 @@ def _to_request(
     buckets = find_buckets(predicate, to_routing(schema, TableOptions(info.options)))
     if not schema.primary_key:
         return PlanRequest(info.table_uuid, at, predicate, buckets)
-    if merged:
-        # SUBTLE: a file may be left out for its key only. Left out for another column, its rows would no longer hide
-        # the older ones of their keys, which then would come back.
-        predicate = parsed.to_predicate({name: ids[name] for name in schema.primary_key})
+    # SUBTLE: a file may be left out for its key only. Left out for another column, its rows would no longer hide the
+    # older ones of their keys, which then would come back.
+    predicate = parsed.to_predicate({name: ids[name] for name in schema.primary_key})
     first_key, last_key = parsed.key_bounds(schema.trimmed_key)
-    if first_key is not None and last_key is not None and first_key > last_key:
-        # As of `id > 5 AND id < 3`: no row matches, so that it does not matter which files are read; the fewer the
-        # better.
-        last_key = first_key
     return PlanRequest(info.table_uuid, at, predicate, buckets, first_key=first_key, last_key=last_key)

@@ -24,7 +24,7 @@ from lakelog.reading import check_columns, plan_files, settle_state, to_names, t
 from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN, FileScan, ScanColumns
 from lakelog.storage.live_file import to_live_files
 from lakelog.storage.parquet_writer import plan_file_schema
-from lakelog.storage.superseded import to_merge_policy
+from lakelog.storage.superseded import MergePolicy, to_merge_policy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -168,7 +168,7 @@ def plan_scan(
         )
     plan, parsed = plan_files(catalog.metastore, info, at, _parser(filter))
     schema = plan.schema
-    policy = to_merge_policy(schema, TableOptions(plan.table.options)) if schema.primary_key else None
+    policy = _to_policy(plan)
     names = check_columns(columns, schema, str(info.name))
     files = FileScan(
         catalog.open_store(plan.table),
@@ -194,13 +194,15 @@ def plan_changes(
 ) -> Scan:
     """Plans a read of what the snapshots behind `after`, up to and with `until`, added, as it was written.
 
-    Snapshots that overwrote or compacted show nothing (SEMANTICS.md 5.2).
+    Of a table with a primary key that is the last row a key of each commit, also where a commit had more rows than a
+    writer's buffer and so wrote several runs (SEMANTICS.md 3.3). Snapshots that overwrote or compacted show nothing
+    (SEMANTICS.md 5.2).
     """
     if after == until:
         parsed = _parser(filter)(info.schema)
         plan = Plan(info, info.schema, {}, None, FILE_SCHEMA.empty_table())
     else:
-        plan, parsed = plan_files(catalog.metastore, info, InRange(after, until), _parser(filter), merged=False)
+        plan, parsed = plan_files(catalog.metastore, info, InRange(after, until), _parser(filter))
     shown = {each.snapshot_id for each in plan.range_snapshots if each.kind is SnapshotKind.APPEND}
     files = [file for file in to_live_files(plan.files) if file.added_snapshot in shown]
     files.sort(key=lambda file: (file.added_snapshot, file.partition, file.bucket, file.order_ordinal))
@@ -208,11 +210,14 @@ def plan_changes(
     names = check_columns(columns, plan.schema, str(info.name), own)
     if columns is None:
         names = (*names, *own)
+    policy = _to_policy(plan)
     scan = FileScan(
         catalog.open_store(plan.table),
         files,
         plan.schema,
         _to_change_columns(names, plan.schema, parsed, without_deletes),
+        None if policy is None else dataclasses.replace(policy, keeps_deletes=True),
+        catalog.positions_cache,
     )
     return Scan(catalog, plan, scan, limit)
 
@@ -229,6 +234,10 @@ def _rebuild_scan(catalog: Catalog, plan: Plan, files: FileScan, limit: int | No
 
 def _parser(condition: str | None) -> Callable[[TableSchema], Filter | None]:
     return lambda schema: None if condition is None else parse_filter(condition, schema.arrow)
+
+
+def _to_policy(plan: Plan) -> MergePolicy | None:
+    return to_merge_policy(plan.schema, TableOptions(plan.table.options)) if plan.schema.primary_key else None
 
 
 def _to_change_columns(

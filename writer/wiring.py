@@ -35,10 +35,7 @@ from .service import Events, Service
 
 
 def open_catalog(config: Config, pipeline: Pipeline) -> tuple[Metastore, str]:
-    """The metastore, and where it is; connects when it is first asked. Before anything else of gRPC is used."""
-    # SUBTLE: Spark starts Java by a fork, and gRPC's fork handlers kill one child in ten (measured: grpcio 1.85, 16 of
-    # 150) when they meet its poller. The child becomes Java at once and needs none of gRPC, so they are left out.
-    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+    """The metastore, and where it is; connects when it is first asked."""
     target = config.target or pipeline.target
     connection = make_connection(target, tls=None, tls_ca=None, tls_cert=None, tls_key=None, token=None)
     return open_metastore(connection), connection.target

@@ -86,7 +86,7 @@ def _convert(array: pa.Array, expected: pa.DataType) -> pa.Array:
     if isinstance(given, pa.BaseExtensionType):
         return _convert(array.storage, expected)
     if pt.is_dictionary(given):
-        return _convert(array.dictionary_decode(), expected)
+        return _convert(_decode_dictionary(array), expected)
     if pt.is_null(given):
         return pa.nulls(len(array), expected)
     if pt.is_struct(expected):
@@ -103,6 +103,14 @@ def _convert(array: pa.Array, expected: pa.DataType) -> pa.Array:
     if pt.is_float32(expected) and pt.is_float64(given):
         return _narrow_floats(array)
     return array.cast(expected)
+
+
+def _decode_dictionary(array: pa.Array) -> pa.Array:
+    plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(given := array.type.value_type, given)
+    if plain != given:
+        # Arrow cannot take views, which polars' categories are, out of a dictionary.
+        array = pa.DictionaryArray.from_arrays(array.indices, array.dictionary.cast(plain))
+    return array.dictionary_decode()
 
 
 def _convert_struct(array: pa.Array, expected: pa.DataType) -> pa.Array:

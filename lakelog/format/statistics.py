@@ -11,7 +11,7 @@ from pyarrow import types as pt
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.files import ColumnStatistics
-from lakelog.format.keys import encode_values, lower_bound, upper_bound
+from lakelog.format.keys import encode_value, lower_bound, upper_bound
 from lakelog.format.types import is_primitive
 
 MAX_STATISTICS_COLUMNS: Final = 64
@@ -71,13 +71,13 @@ class _Column:
         self._null_count += column.null_count
         if self._is_floating and pc.any(pc.is_nan(column)).as_py():
             # NaN is above all numbers, as in filters (SEMANTICS.md 1.5).
-            self._take(pa.array([float("nan")], column.type))
+            self._take(pa.scalar(float("nan"), column.type))
         # Arrow leaves NaN and NULL out here.
         bounds = pc.min_max(column)
         for name in ("min", "max"):
             bound: Any = bounds[name]
             if bound.is_valid and not (self._is_floating and bound.as_py() != bound.as_py()):
-                self._take(pa.repeat(bound, 1))
+                self._take(bound)
 
     def finish(self) -> ColumnStatistics:
         lower, upper = self._lowest, self._highest
@@ -85,7 +85,7 @@ class _Column:
             lower, upper = lower_bound(lower, BOUND_LENGTH), upper_bound(upper, BOUND_LENGTH)
         return ColumnStatistics(self._field_id, self._null_count, lower, upper)
 
-    def _take(self, value: pa.Array) -> None:
-        encoded: bytes = encode_values(value)[0].as_py()
+    def _take(self, value: pa.Scalar) -> None:
+        encoded = encode_value(value)
         self._lowest = encoded if self._lowest is None else min(self._lowest, encoded)
         self._highest = encoded if self._highest is None else max(self._highest, encoded)

@@ -119,7 +119,11 @@ class FileScan:
         if self.policy is None:
             yield from ((file, None) for file in self.files)
             return
-        buckets = [list(group) for _, group in itertools.groupby(self.files, lambda f: (f.partition, f.bucket))]
+        # What was written is merged within each commit only.
+        commits = (file.added_snapshot if self.policy.keeps_deletes else 0 for file in self.files)
+        keyed = zip(commits, self.files, strict=True)
+        groups = itertools.groupby(keyed, lambda each: (each[0], each[1].partition, each[1].bucket))
+        buckets = [[file for _, file in group] for _, group in groups]
         for found in look_ahead(pool, self._merge, buckets, _BUCKETS_AHEAD):
             yield from found
 

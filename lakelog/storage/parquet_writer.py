@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -32,6 +33,9 @@ ROW_GROUP_BYTES: Final = 32 << 20
 """Of Arrow memory: bounds a reader's memory where rows are wide."""
 
 _SAMPLE_ROWS: Final = 2048
+_TOO_FEW_ROWS: Final = 512
+"""Below it there is nothing that a dictionary could save and zstd does not, and looking takes longer than encoding."""
+
 _DICTIONARY_MAX_DISTINCT: Final = 0.5
 """Share of distinct values in the sample up to which a dictionary makes a column smaller after zstd as well."""
 
@@ -71,6 +75,8 @@ def plan_file_schema(schema: TableSchema, with_row_kind: bool) -> pa.Schema:
 
 def plan_encoding(sample: pa.Table, compression: str) -> FileEncoding:
     """Decides how to encode columns like those of `sample`. Pure; looks at no more than some thousand rows."""
+    if sample.num_rows < _TOO_FEW_ROWS:
+        return FileEncoding(compression)
     if sample.num_rows > _SAMPLE_ROWS:
         # Spread over the table, since neighbours in sorted columns are more alike than all values are.
         sample = sample.take(pa.array(np.linspace(0, sample.num_rows - 1, _SAMPLE_ROWS).astype(np.int64)))
@@ -178,6 +184,7 @@ class DataFileWriter:
             ) from error
 
 
+@lru_cache(maxsize=64)
 def _paths_with_statistics(schema: pa.Schema) -> list[str]:
     """Every column but those of floats, whose statistics in Parquet say nothing of NaN.
 

@@ -4,7 +4,6 @@ import datetime as dt
 import math
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -197,20 +196,3 @@ def test_large_files_roll_and_small_buffers_make_runs(catalog: Catalog, warehous
     assert keyed.files().num_rows > 4
     assert keyed.scan().count() == len(set(data.column("n").to_pylist()))
     assert keyed.scan(["t"]).to_arrow().column("t").unique().to_pylist() == ["again"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "field"),
-    [
-        ({"writer": "w", "identifier": "7"}, "identifier"),
-        ({"writer": "w", "identifier": 1.5}, "identifier"),
-        ({"writer": "w", "identifier": True}, "identifier"),
-        ({"writer": 5, "identifier": 7}, "writer"),
-        ({"writer": "w", "identifier": 7, "previous_identifier": "6"}, "previous_identifier"),
-        ({"properties": {"a": 1}}, "properties"),
-    ],
-)
-def test_values_of_other_types_are_named(catalog: Catalog, arguments: dict[str, Any], field: str) -> None:
-    with pytest.raises(InvalidArgument) as caught:
-        make_orders(catalog).upsert(orders((1, "a", None)), **arguments)
-    assert (caught.value.metadata["field"], field in caught.value.message) == (field, True)

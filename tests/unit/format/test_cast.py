@@ -42,6 +42,8 @@ KEEP: list[tuple[pa.Array, pa.DataType]] = [
     (pa.array(["a", None], pa.string_view()), pa.string()),
     (pa.array(["a", "b", "a", None]).dictionary_encode(), pa.string()),
     (pa.array([5, 6]).dictionary_encode(), pa.int16()),
+    (pa.DictionaryArray.from_arrays([0, None, 1], pa.array(["a", "ż"], pa.string_view())), pa.string()),
+    (pa.DictionaryArray.from_arrays([0, None, 1], pa.array([b"a", b""], pa.binary_view())), pa.binary()),
     (pa.array([b"ab", None], pa.binary(2)), pa.binary()),
     (pa.array([None, None]), pa.struct([("a", pa.int8())])),
     (pa.array([dt.date(2020, 1, 1)], pa.date64()), pa.date32()),
