@@ -14,7 +14,6 @@ from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.plan import PlanRequest
 from lakelog.format.table import TableInfo
 from lakelog.listings import list_snapshots, to_files_table, to_snapshots_table
-from lakelog.options.values import ScanOptions
 from lakelog.reading import settle_state
 from lakelog.results import WriteResult
 from lakelog.scan import Scan, check_limit, plan_changes, plan_scan
@@ -358,7 +357,7 @@ class Table:
             Columns path, partition (a struct of the partition columns), bucket, level, rows, bytes, min_key, max_key
             (as text, cut where they are long), added_snapshot; by partition, bucket and order.
         """
-        at = settle_state(snapshot_id, None, ScanOptions({}))
+        at = settle_state(snapshot_id)
         plan = self._ask(lambda: self._catalog.metastore.plan(PlanRequest(self.uuid, at)))
         return to_files_table(plan)
 
