@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Final
 
-from lakelog.errors import Fenced, LakelogError, OutcomeUnknown, Unavailable
+from lakelog.errors import Fenced, LakelogError, OutcomeUnknown, ResourceExhausted, Unavailable
 
 
 class Ending(enum.IntEnum):
@@ -58,5 +58,8 @@ def to_ending(error: BaseException) -> Ending:
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether the same batch, repeated a little later, may succeed: it is applied once all the same. Pure."""
-    return isinstance(error, Unavailable | OutcomeUnknown)
+    """Whether the same batch, repeated a little later, may succeed: it is applied once all the same. Pure.
+
+    A full disk may have room later, and a metastore that was asked for too much at once be less busy.
+    """
+    return isinstance(error, Unavailable | OutcomeUnknown | ResourceExhausted)

@@ -8,6 +8,7 @@ vectorised reader: data pages of version 1, plain and dictionary encodings, deci
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -20,6 +21,8 @@ from pyarrow import types as pt
 
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.schema import TableSchema
+from lakelog.storage.local import translate_os_error
+from lakelog.storage.s3 import translate_s3_error
 from lakelog.storage.store import ObjectStore
 
 ROW_GROUP_ROWS: Final = 131_072
@@ -102,30 +105,34 @@ class DataFileWriter:
 
     Raises:
         AlreadyExists: There is such a file.
+        ResourceExhausted: There is no room for it; so do `write` and `finish`.
+        Unavailable: The store cannot be reached; so do `write` and `finish`.
     """
 
     def __init__(self, store: ObjectStore, path: str, schema: pa.Schema, encoding: FileEncoding) -> None:
         self.path: Final = path
         self.schema: Final = schema
         self.row_count = 0
+        self._name = f"{store.location}{path}"
         self._object = store.create(path)
         try:
-            self._parquet = pq.ParquetWriter(
-                self._object.sink,
-                schema,
-                compression=encoding.compression,
-                compression_level=_COMPRESSION_LEVELS.get(encoding.compression),
-                use_dictionary=list(encoding.dictionary_columns),
-                write_statistics=_paths_with_statistics(schema),
-                version="2.6",
-                data_page_version="1.0",
-                # Pages are cut by size; a row limit of 20,000, the default, costs a fifth of the speed.
-                max_rows_per_page=ROW_GROUP_ROWS,
-                write_page_checksum=True,
-                store_decimal_as_integer=True,
-                # The types are canonical, so Parquet's own schema says all; 5000 columns would be a footer of 1 MB.
-                store_schema=False,
-            )
+            with _translated(self._name):
+                self._parquet = pq.ParquetWriter(
+                    self._object.sink,
+                    schema,
+                    compression=encoding.compression,
+                    compression_level=_COMPRESSION_LEVELS.get(encoding.compression),
+                    use_dictionary=list(encoding.dictionary_columns),
+                    write_statistics=_paths_with_statistics(schema),
+                    version="2.6",
+                    data_page_version="1.0",
+                    # Pages are cut by size; a row limit of 20,000, the default, costs a fifth of the speed.
+                    max_rows_per_page=ROW_GROUP_ROWS,
+                    write_page_checksum=True,
+                    store_decimal_as_integer=True,
+                    # The types are canonical, so Parquet's own schema says all; 5000 columns would be a footer of 1 MB.
+                    store_schema=False,
+                )
         except BaseException:
             self._object.abort()
             raise
@@ -138,12 +145,14 @@ class DataFileWriter:
     def write(self, table: pa.Table) -> None:
         """Writes rows as one row group, or several where there are more than `ROW_GROUP_ROWS`; with no rows nothing."""
         if table.num_rows:
-            self._parquet.write_table(table, row_group_size=ROW_GROUP_ROWS)
+            with _translated(self._name):
+                self._parquet.write_table(table, row_group_size=ROW_GROUP_ROWS)
             self.row_count += table.num_rows
 
     def finish(self) -> int:
         """Makes the file durable, blocking until it is, and returns its size in bytes."""
-        self._parquet.close()
+        with _translated(self._name):
+            self._parquet.close()
         return self._object.commit()
 
     def abort(self) -> None:
@@ -151,6 +160,17 @@ class DataFileWriter:
         # SUBTLE: pyarrow's writer writes a footer when it is collected, into a sink that is closed by then.
         self._parquet.is_open = False
         self._object.abort()
+
+
+@contextlib.contextmanager
+def _translated(name: str) -> Iterator[None]:
+    """Turns what the store raises under pyarrow's own calls into errors of lakelog that name the file."""
+    try:
+        yield
+    except OSError as error:
+        if "AWS Error" in str(error):
+            raise translate_s3_error(error, name.removeprefix("s3://")) from None
+        raise translate_os_error(error, name) from error
 
 
 def _paths_with_statistics(schema: pa.Schema) -> list[str]:

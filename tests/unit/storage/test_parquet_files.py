@@ -4,6 +4,7 @@ import datetime as dt
 import gc
 import math
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from lakelog.errors import AlreadyExists
+from lakelog.errors import AlreadyExists, ResourceExhausted
 from lakelog.format.schema import TableSchema, assign_field_ids
 from lakelog.storage.memory import MemoryStore
 from lakelog.storage.parquet_reader import DataFileReader
@@ -237,3 +238,24 @@ def test_no_columns_and_unknown_columns_keep_the_number_of_rows() -> None:
         for fields in ([], [unknown]):
             mapping = reader.map_columns(fields)
             assert sum(batch.num_rows for batch in reader.read_batches([0, 2], mapping)) == 1500
+
+
+class FullDisk(MemoryStore):
+    """A store whose files take no byte."""
+
+    def create(self, path: str) -> Any:
+        inner = super().create(path)
+
+        class Writer:
+            sink = pa.OSFile("/dev/full", "wb")
+            commit, abort = inner.commit, inner.abort
+
+        return Writer()
+
+
+def test_a_full_disk_is_said_with_the_file_and_what_to_do() -> None:
+    schema = table_schema(pa.schema([pa.field("a", pa.int64())]))
+    with pytest.raises(ResourceExhausted, match=r"File .*data/0/f.parquet cannot be written: No space left") as error:
+        write_data_file(FullDisk(), PATH, schema, pa.table({"a": np.arange(100_000)}, schema=schema.arrow))
+    assert error.value.reason == "DISK_FULL"
+    assert "Make room" in error.value.message
