@@ -31,6 +31,9 @@ ROW_GROUP_ROWS: Final = 131_072
 ROW_GROUP_BYTES: Final = 32 << 20
 """Of Arrow memory: bounds a reader's memory where rows are wide."""
 
+PATH_KEY: Final = "lakelog.path"
+"""Of the footer's metadata: the file's path in its table, which names its attempt and so is the file's alone."""
+
 _SAMPLE_ROWS: Final = 2048
 _DICTIONARY_MAX_DISTINCT: Final = 0.5
 """Share of distinct values in the sample up to which a dictionary makes a column smaller after zstd as well."""
@@ -152,6 +155,8 @@ class DataFileWriter:
     def finish(self) -> int:
         """Makes the file durable, blocking until it is, and returns its size in bytes."""
         with _translated(self._name):
+            # What it is stands in it too, so that a file put in another's place by hand is found out.
+            self._parquet.add_key_value_metadata({PATH_KEY: self.path})
             self._parquet.close()
         return self._object.commit()
 
