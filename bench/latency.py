@@ -1,7 +1,8 @@
 """Latencies: calls too short to be measured one by one, told in milliseconds.
 
 A turn is some calls of each kind, one kind after the other, so that a pause of the machine meets all of them; its
-latency is the median of its calls, and what is told is the median of the turns. CPU and memory are not looked at: to ask for them takes as long as such a call.
+latency is the median of its calls, and what is told is the median of the turns. CPU and memory are not looked at: to
+ask for them takes as long as such a call.
 """
 
 from __future__ import annotations
