@@ -182,8 +182,8 @@ def _check_writer_epoch(request: CommitRequest, epoch: int) -> None:
     if request.epoch < epoch:
         raise Fenced(
             f"Writer '{request.writer}' commits with epoch {request.epoch}, but a newer instance took the name over "
-            "and "
-            f"has epoch {epoch}. Stop this instance; or register again and read the writer's progress before going on.",
+            f"and has epoch {epoch}. Stop this instance; or take the name with register_writer, and see where the "
+            "writer is (last_identifier) before going on.",
             reason="WRITER_FENCED",
             metadata=metadata,
         )

@@ -140,8 +140,7 @@ class Fitting:
         given = rows.columns.get(source.name)
         if given is None:
             return pa.nulls(rows.count, field.type)
-        if pt.is_large_string(given.type) or pt.is_string_view(given.type):
-            given = given.cast(pa.string())
+        given = _plain_text(given)
         formats = source.formats or (self.text.timestamp_formats if pt.is_timestamp(field.type) else ())
         if pt.is_integer(given.type) and pt.is_timestamp(field.type) and formats:
             given = given.cast(pa.string())
@@ -183,7 +182,7 @@ class Fitting:
         else:
             name = self.row_kind.column
             values = dict(self.row_kind.values) or {kind: kind for kind in _KINDS}
-        given = rows.columns[name]
+        given = _plain_text(rows.columns[name])
         if not pt.is_string(given.type):
             raise FileRefused(f"its column '{name}' is {given.type}, but must hold texts: {', '.join(values)}")
         places = pc.index_in(given, value_set=pa.array(list(values)))
@@ -220,6 +219,11 @@ def _is_json_type(type_: pa.DataType) -> bool:
     if pt.is_struct(type_):
         return all(_is_json_type(type_.field(place).type) for place in range(type_.num_fields))
     return bool(pt.is_integer(type_) or pt.is_floating(type_) or pt.is_boolean(type_) or pt.is_string(type_))
+
+
+def _plain_text(given: pa.Array) -> pa.Array:
+    """Texts of any of Arrow's types as strings; all else as it is."""
+    return given.cast(pa.string()) if pt.is_large_string(given.type) or pt.is_string_view(given.type) else given
 
 
 def _convert(given: pa.Array, field: pa.Field, why: Offences) -> pa.Array:

@@ -47,7 +47,7 @@ class Orders:
         end_at: The point at which it kills itself: stage 1, staged 1, stage 2.., file 1.., written,
             committed.
         freeze_at: The same, for stopping itself until somebody lets it go on.
-        register: Take the writer's identity first and commit with its epoch.
+        register: Take the writer's name first, as of `Catalog.register_writer`.
         lease: Take this lease first and commit under its fence.
         new_identifier: Repeat a write with an unknown outcome under another number: the control.
         tables: To which it writes; both for multi-table commits.
@@ -97,7 +97,6 @@ class PointedMetastore:
     def __init__(self, inner: GrpcMetastore, points: Points) -> None:
         self._inner = inner
         self._points = points
-        self.epoch = 0
         self.fences: tuple[Fence, ...] = ()
 
     def __getattr__(self, name: str) -> Any:
@@ -112,7 +111,7 @@ class PointedMetastore:
 
     def commit(self, request: CommitRequest) -> CommitResult:
         self._points.reach("written")
-        result = self._inner.commit(dataclasses.replace(request, epoch=self.epoch, fences=self.fences))
+        result = self._inner.commit(dataclasses.replace(request, fences=self.fences))
         self._points.reach("committed")
         return result
 
@@ -180,7 +179,7 @@ def main(orders: Orders) -> None:
     metastore = PointedMetastore(client, points)
     catalog = Catalog(metastore, PointedStores(points))
     if orders.register:
-        metastore.epoch = client.register_writer(orders.writer)
+        catalog.register_writer(orders.writer)
     if orders.lease:
         metastore.fences = (Fence(orders.lease, client.acquire_lease(orders.lease, "process", 1000).epoch),)
     for identifier in range(orders.first, orders.first + orders.count):

@@ -207,6 +207,15 @@ def test_tail_begins_with_the_newest_snapshot(lake: Lake) -> None:
     assert "The first 2 rows" in cut.err
 
 
+def test_tail_tells_of_snapshots_that_it_cannot_show(lake: Lake) -> None:
+    lake.catalog.the_table.rows = CHANGES
+    lake.catalog.the_table.overwrites = (2, 3)
+    lake.metastore.snapshots = [make_snapshot(1), make_snapshot(2), make_snapshot(3)]
+    assert "Snapshot 2 overwrote rows" in lake.run("tail", "shop.orders", "--after", "0", "--until", "2").err
+    assert "2 snapshots overwrote rows" in lake.run("tail", "shop.orders", "--after", "0").err
+    assert "overwrote" not in lake.run("tail", "shop.orders", "--after", "0", "--until", "1").err
+
+
 def test_tail_follows_over_a_metastore_that_goes_and_returns(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakelog.cli.tail._RETRY_S", 0.0)
     lake.catalog.the_table.rows = CHANGES
@@ -285,6 +294,37 @@ def test_insert_reads_texts_with_the_tables_types(
     assert lake.table.written is not None
     assert lake.table.written.to_pylist() == [{"id": 1, "item": "tea"}, {"id": 2, "item": None}, {"id": 3, "item": ""}]
     assert lake.table.calls == [{"mode": "upsert", "writer": None, "identifier": None}]
+
+
+def test_insert_takes_no_word_of_a_csv_file_for_null(lake: Lake, tmp_path: Path) -> None:
+    file = tmp_path / "countries.csv"
+    words = ["NA", "null", "NaN", "N/A", "-", "#N/A"]
+    file.write_text("id,item\n" + "".join(f"{place},{word}\n" for place, word in enumerate(words)))
+    assert lake.run("insert", "shop.orders", str(file)).code == 0
+    assert lake.table.written is not None
+    assert lake.table.written["item"].to_pylist() == words
+
+
+def test_a_damaged_file_is_named(lake: Lake, tmp_path: Path) -> None:
+    for name in ("bad.parquet", "bad.arrow"):
+        bad = tmp_path / name
+        bad.write_bytes(b"PAR1" + b"\0" * 100 + b"PAR1")
+        refused = lake.run("insert", "shop.orders", str(bad))
+        assert (refused.code, refused.err.startswith(f"Error: {bad} cannot be read as")) == (1, True), refused.err
+
+
+def test_times_beyond_the_years_that_python_knows_are_shown(lake: Lake) -> None:
+    far = 400_000_000_000_000_000  # In microseconds: the year 14645.
+    lake.catalog.the_table.rows = pa.table(
+        {
+            "instant": pa.array([far, 0], pa.timestamp("us", "UTC")),
+            "day": pa.array([5_000_000, 0], pa.date32()),
+        }
+    )
+    shown = lake.run("scan", "shop.orders", "--columns", "instant,day")
+    assert shown.code == 0, shown.err
+    assert shown.out.splitlines()[1].startswith("14645-06-30T15:06:40Z")
+    assert shown.out.splitlines()[2].split() == ["1970-01-01T00:00:00Z", "1970-01-01"]
 
 
 def test_insert_refuses_what_it_cannot_read(lake: Lake, tmp_path: Path) -> None:

@@ -304,6 +304,36 @@ def test_a_dictionary_that_claims_gigabytes_is_read_in_small_parts(tmp_path: Pat
         assert pa.total_allocated_bytes() - before < 400_000_000
 
 
+@pytest.mark.parametrize("data_type", [pa.large_string(), pa.large_binary()], ids=str)
+def test_large_types_are_read_in_small_parts_too(tmp_path: Path, data_type: pa.DataType) -> None:
+    names = pa.repeat(pa.scalar(b"x" * 1_000_000, pa.large_binary()), 200).view(data_type)
+    path = tmp_path / "file"
+    path.write_bytes(parquet(pa.table({"id": list(range(200)), "name": names}), compression="zstd"))
+    del names
+    from writer.records.parquet_records import read_parquet
+
+    with pa.OSFile(str(path)) as file:
+        counts = [part.count for part in read_parquet(file)]
+    assert (sum(counts), max(counts) < 100) == (200, True)
+
+
+def test_texts_of_large_types_are_texts(tmp_path: Path) -> None:
+    # As polars and DuckDB say in the schema of the files that they write.
+    large = pa.large_string()
+    table = pa.table({"id": [1, 2], "name": pa.array(["a", "b"], large), "op": pa.array(["+I", "-D"], large)})
+    case = Case(tmp_path, Format.PARQUET, row_kind=RowKindSource("op"))
+    rows, bad = case.read(parquet(table))
+    assert [(row["name"], row["_row_kind"]) for row in rows] == [("a", "+I"), ("b", "-D")]
+    assert bad == []
+
+
+def test_a_bad_record_may_hold_what_python_cannot_show(tmp_path: Path) -> None:
+    far = pa.array([400_000_000_000_000_000], pa.timestamp("us"))
+    rows, bad = Case(tmp_path, Format.PARQUET).read(parquet(pa.table({"id": [1], "small": [999], "local": far})))
+    assert (rows, places(bad)) == ([], [(1, "small")])
+    assert json.loads(bad[0]["raw"])["local"] == "a value that cannot be shown"
+
+
 @pytest.mark.parametrize(
     ("data", "part"),
     [
