@@ -1,7 +1,8 @@
 """Latencies: calls too short to be measured one by one, told in milliseconds.
 
-A turn is some calls of one kind, then as many of the next; its latency is the median of its calls, and what is told is
-the median of the turns. CPU and memory are not looked at: to ask for them takes as long as such a call.
+A turn is some calls of each kind, one kind after the other, so that a pause of the machine meets all of them; its
+latency is the median of its calls, and what is told is the median of the turns. CPU and memory are not looked at: to
+ask for them takes as long as such a call.
 """
 
 from __future__ import annotations
@@ -64,18 +65,22 @@ class Latencies:
 
 
 async def measure_latencies(kinds: Sequence[Call], *, turns: int, calls: int) -> Latencies:
-    """Measures kinds of call in turn: `calls` of the first, of the second, ...; then all of that again.
+    """Measures kinds of call in turn: A B C A B C ...
 
     Args:
         kinds: What is called.
         turns: How many turns count; one before them warms up.
-        calls: How many calls a turn has.
+        calls: How many calls of each kind a turn has.
     """
     medians: list[list[float]] = [[] for _ in kinds]
     for _ in range(turns + 1):
-        for place, call in enumerate(kinds):
-            medians[place].append(statistics.median([await _timed_ms(call) for _ in range(calls)]))
-    return Latencies(tuple(tuple(taken[1:]) for taken in medians))
+        taken: list[list[float]] = [[] for _ in kinds]
+        for _ in range(calls):
+            for place, call in enumerate(kinds):
+                taken[place].append(await _timed_ms(call))
+        for place, of_kind in enumerate(taken):
+            medians[place].append(statistics.median(of_kind))
+    return Latencies(tuple(tuple(of_kind[1:]) for of_kind in medians))
 
 
 async def _timed_ms(call: Call) -> float:

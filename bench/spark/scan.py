@@ -45,7 +45,7 @@ class _State:
 
 
 def measure_scan(bench: Bench) -> Iterator[Figure]:
-    """All columns and three, a point and a range, with 0 to 20 deltas of a tenth of the base; if quick, not all."""
+    """All columns and three, a point and a range, with 0 to 20 deltas of a tenth of the base each."""
     base = bench.scaled(BASE_ROWS)
     with open_spark(bench) as on:
         table = on.catalog.create_table(_NAME, q1_schema(), primary_key=["id"], options={"bucket": "2"})
