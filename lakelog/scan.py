@@ -225,6 +225,16 @@ def check_limit(limit: int | None) -> None:
         raise InvalidArgument(f"limit={limit!r:.80} is no number of rows: give 0 or more.", metadata={"field": "limit"})
 
 
+def check_snapshot_id(value: Any) -> int:
+    """Returns the id of a snapshot; InvalidArgument for what can be none."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise InvalidArgument(
+            f"snapshot_id={value!r:.80} is no snapshot: these are numbered from 1; see snapshots().",
+            metadata={"field": "snapshot_id"},
+        )
+    return value
+
+
 def _rebuild_scan(catalog: Catalog, plan: Plan, files: FileScan, limit: int | None) -> Scan:
     return Scan(catalog, plan, dataclasses.replace(files, cache=catalog.positions_cache), limit)
 
@@ -246,12 +256,7 @@ def _settle_state(snapshot_id: int | None, timestamp: int | dt.datetime | None, 
         )
     wanted = snapshot_id if snapshot_id is not None else by_option[0]
     if wanted is not None:
-        if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1:
-            raise InvalidArgument(
-                f"snapshot_id={wanted!r:.80} is no snapshot: these are numbered from 1; see snapshots().",
-                metadata={"field": "snapshot_id"},
-            )
-        return AtSnapshot(wanted)
+        return AtSnapshot(check_snapshot_id(wanted))
     moment = timestamp if timestamp is not None else by_option[1]
     return None if moment is None else AtTime(to_epoch_ms(moment, "timestamp"))
 
