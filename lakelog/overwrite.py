@@ -13,6 +13,7 @@ from lakelog.errors import InvalidArgument
 from lakelog.format.cast import cast_batch
 from lakelog.format.keys import encode_key
 from lakelog.format.table import TableInfo
+from lakelog.listings import show_value
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,9 @@ class StaticPartition:
             if not pc.all(same, min_count=0).as_py():
                 row = pc.index(same, False).as_py()
                 raise InvalidArgument(
-                    f"Row {row} has {name}={own[row].as_py()!r:.80}, but only the partition {name}="
-                    f"{value.as_py()!r:.80} of {self.table_name} is overwritten. Filter the rows, or overwrite with "
-                    "partition='dynamic'.",
+                    f"Row {row} has {name}={show_value(own[row], repr):.80}, but only the partition "
+                    f"{name}={show_value(value, repr):.80} of {self.table_name} is overwritten. Filter the rows, or "
+                    "overwrite with partition='dynamic'.",
                     metadata={"column": name},
                 )
         return batch

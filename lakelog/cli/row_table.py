@@ -100,8 +100,17 @@ def _cells(column: pa.Array, style: Callable[[str], str] | None) -> list[Cell]:
         column = pc.utf8_slice_codeunits(column, 0, MAX_CELL + 1)
     elif pt.is_binary(data_type) or pt.is_large_binary(data_type):
         column = pc.binary_slice(column, 0, MAX_CELL // 2 + 1)
-    texts = (None if value is None else _text(value, data_type) for value in column.to_pylist())
+    texts = (None if value is None else _text(value, data_type) for value in _values(column))
     return [_NULL if text is None else Cell(text, style(text) if style else "") for text in texts]
+
+
+def _values(column: pa.Array) -> list[Any]:
+    try:
+        return list(column.to_pylist())
+    except (OverflowError, ValueError):
+        # Dates beyond the years that Python knows, which Arrow writes as well as it can.
+        parts = [column.slice(place, 1) for place in range(len(column))]
+        return [None if part.null_count else " ".join(part.to_string().split())[2:-2] for part in parts]
 
 
 def _text(value: Any, data_type: pa.DataType) -> str:

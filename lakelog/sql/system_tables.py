@@ -94,13 +94,16 @@ def _files(catalog: Catalog, table: Table, snapshot_id: int | None) -> pa.Table:
 
 def _partitions(catalog: Catalog, table: Table, snapshot_id: int | None) -> pa.Table:
     files = table.files(snapshot_id)
-    # A struct cannot be grouped by, its text can: partitions are told apart by the values that they show.
-    texts = pa.array([None if value is None else str(value) for value in files["partition"].to_pylist()], pa.string())
+    # A struct cannot be grouped by, its fields can; a table without partitions is one group.
+    parts = files["partition"].combine_chunks().flatten() if table.partition_by else [pa.repeat(0, files.num_rows)]
+    keys = [f"part {number}" for number in range(len(parts))]
     grouped = (
-        files.drop_columns(["partition"])
-        .append_column("text", texts)
+        pa.table(
+            [*parts, *files.drop_columns(["partition"]).columns],
+            [*keys, *files.schema.names[:1], *files.schema.names[2:]],
+        )
         .append_column("place", pa.array(range(files.num_rows), pa.int64()))
-        .group_by("text", use_threads=False)
+        .group_by(keys, use_threads=False)
         .aggregate(
             [
                 ("place", "min"),
