@@ -131,7 +131,7 @@ def stream_commits(lab: Lab, writer: str, count: int, acknowledged: list[int]) -
             ):
                 for number in range(len(acknowledged), count):
                     request = CommitRequest(writer, number, (change,), "", number - 1)
-                    answers.append(to.submit(request))  # noqa: PERF401 - what was sent before one failed counts
+                    answers.append(to.submit(request))
             try:
                 for answer in answers:
                     answer.result(60)
