@@ -11,6 +11,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -155,7 +156,7 @@ def _measure_read(
     *,
     cold: bool,
 ) -> Figure:
-    paths = _paths(table)
+    paths = data_paths(table)
     unmerged = sum(table.files().column("rows").to_pylist())
 
     def ours() -> bool:
@@ -172,7 +173,7 @@ def _measure_read(
 
 
 def _measure_lookups(bench: Bench, table: Table, base: int) -> Iterator[Figure]:
-    paths = _paths(table)
+    paths = data_paths(table)
     for label, first, last in (("point", base // 3, base // 3), ("range of 1000", base // 2, base // 2 + 999)):
 
         def ours(first: int = first, last: int = last) -> int:
@@ -202,8 +203,9 @@ def _write_plain(data: pa.Table, path: Path) -> None:
     os.close(descriptor)
 
 
-def _paths(table: Table) -> list[str]:
-    folder = table.location.removeprefix("file://")
+def data_paths(table: Table) -> list[str]:
+    """Where a table's data files are, all of this machine."""
+    folder = unquote(table.location.removeprefix("file://"))
     return [folder + path for path in table.files().column("path").to_pylist()]
 
 

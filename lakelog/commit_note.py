@@ -18,6 +18,9 @@ class CommitIdentity:
         writer: Who commits; None: a new name that nobody else has.
         identifier: The writer's own number; given if and only if `writer` is.
         previous_identifier: What the writer's last one must be; None: not checked.
+
+    Raises:
+        InvalidArgument: One is missing, or has a value that cannot be.
     """
 
     writer: str | None = None
@@ -25,17 +28,31 @@ class CommitIdentity:
     previous_identifier: int | None = None
 
     def __post_init__(self) -> None:
-        if (self.writer is None) != (self.identifier is None):
-            missing = "identifier" if self.identifier is None else "writer"
+        check_identity(self.writer, self.identifier, self.previous_identifier)
+
+
+def check_identity(writer: str | None, identifier: int | None, previous_identifier: int | None) -> None:
+    """Raises InvalidArgument for a writer or a number alone, a number that follows without one, and other types."""
+    if (writer is None) != (identifier is None):
+        missing = "identifier" if identifier is None else "writer"
+        raise InvalidArgument(
+            f"A commit that shall be applied once needs both writer= and identifier=; {missing}= is missing.",
+            metadata={"field": missing},
+        )
+    if writer is not None and (not isinstance(writer, str) or not writer):
+        raise InvalidArgument(
+            f"writer={writer!r:.80} is no name: give a text of at least one character.", metadata={"field": "writer"}
+        )
+    for name, value in (("identifier", identifier), ("previous_identifier", previous_identifier)):
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
             raise InvalidArgument(
-                f"A commit that shall be applied once needs both writer= and identifier=; {missing}= is missing.",
-                metadata={"field": missing},
+                f"{name}={value!r:.80} is no number: give a whole number of 0 or more.", metadata={"field": name}
             )
-        if self.previous_identifier is not None and self.writer is None:
-            raise InvalidArgument(
-                "previous_identifier= says something only together with writer= and identifier=.",
-                metadata={"field": "previous_identifier"},
-            )
+    if previous_identifier is not None and writer is None:
+        raise InvalidArgument(
+            "previous_identifier= says something only together with writer= and identifier=.",
+            metadata={"field": "previous_identifier"},
+        )
 
 
 @dataclass(frozen=True)
@@ -56,6 +73,21 @@ class CommitNote:
 def make_note(
     watermark: int | dt.datetime | None, properties: Mapping[str, str] | None, allow_empty: bool
 ) -> CommitNote:
-    """Returns what a commit says besides its rows, checked."""
+    """Returns what a commit says besides its rows.
+
+    Raises:
+        InvalidArgument: The watermark is no point in time, or the properties are not texts by texts.
+    """
     watermark_ms = None if watermark is None else to_epoch_ms(watermark, "watermark")
+    if properties is not None and not isinstance(properties, Mapping):
+        raise InvalidArgument(
+            f"properties is a {type(properties).__name__}: give a dict of texts, as {{'job': 'nightly'}}.",
+            metadata={"field": "properties"},
+        )
+    for key, value in (properties or {}).items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise InvalidArgument(
+                f"properties has {value!r:.80} for {key!r:.80}: keys and values are texts.",
+                metadata={"field": "properties", "key": str(key)[:80]},
+            )
     return CommitNote(watermark_ms, dict(properties or {}), allow_empty)

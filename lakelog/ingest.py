@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from lakelog.errors import InvalidArgument
+
+_UNNAMED_INDEX: Final = re.compile(r"__index_level_[0-9]+__")
 
 
 def to_batches(data: Any) -> Iterator[pa.RecordBatch]:
@@ -15,7 +18,7 @@ def to_batches(data: Any) -> Iterator[pa.RecordBatch]:
 
     Args:
         data: Anything with the Arrow C stream interface (pyarrow, polars, pandas, duckdb ...) or array interface (one
-            batch), or an iterable of such things.
+            batch), or an iterable of such things. An index of pandas without a name is left out.
 
     Yields:
         At least the schema is known from the first batch; a stream without rows gives one empty batch.
@@ -43,12 +46,21 @@ def _read_stream(data: Any) -> Iterator[pa.RecordBatch]:
         raise InvalidArgument(
             f"The {type(data).__name__} given as data is no stream of rows: {error}. Give a table, not one column."
         ) from error
+    unnamed = _unnamed_index(reader.schema)
     empty = True
     for batch in reader:
         empty = False
-        yield batch
+        yield batch.drop_columns(unnamed) if unnamed else batch
     if empty:
-        yield pa.RecordBatch.from_pylist([], schema=reader.schema)
+        batch = pa.RecordBatch.from_pylist([], schema=reader.schema)
+        yield batch.drop_columns(unnamed) if unnamed else batch
+
+
+def _unnamed_index(schema: pa.Schema) -> list[str]:
+    """Columns that pandas makes of an index without a name, as a filtered frame has it: nobody wrote them."""
+    if b"pandas" not in (schema.metadata or {}):
+        return []
+    return [name for name in schema.names if _UNNAMED_INDEX.fullmatch(name)]
 
 
 def _read_array(data: Any) -> pa.RecordBatch:

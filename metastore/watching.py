@@ -245,7 +245,8 @@ class WatchHub:
 
     async def _load(self, table: _WatchedTable, after: int) -> tuple[Snapshot, ...]:
         tail = table.tail
-        if tail and tail[0].snapshot_id <= after + 1:
+        # What another metastore committed behind the tail is known to be there, but only the store has it.
+        if tail and tail[0].snapshot_id <= after + 1 <= tail[-1].snapshot_id:
             start = after + 1 - tail[0].snapshot_id
             return tuple(tail[place] for place in range(start, min(len(tail), start + _MAX_EVENT)))
         until = table.latest

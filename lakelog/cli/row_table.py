@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from lakelog.cli.json_rows import to_json_value
+from lakelog.cli.json_rows import to_json_value, to_time_texts
 from lakelog.cli.layout import LEAST_WIDTH, Cell, Layout, measure, plan_layout
 from lakelog.cli.printer import Printer
 from lakelog.cli.text import clean_text
@@ -100,7 +99,10 @@ def _cells(column: pa.Array, style: Callable[[str], str] | None) -> list[Cell]:
         column = pc.utf8_slice_codeunits(column, 0, MAX_CELL + 1)
     elif pt.is_binary(data_type) or pt.is_large_binary(data_type):
         column = pc.binary_slice(column, 0, MAX_CELL // 2 + 1)
-    texts = (None if value is None else _text(value, data_type) for value in column.to_pylist())
+    elif pt.is_date(data_type) or pt.is_timestamp(data_type):
+        # People need no microseconds where there are none.
+        column = pc.replace_substring(to_time_texts(column), ".000000", "")
+    texts = (None if value is None else _text(value, column.type) for value in column.to_pylist())
     return [_NULL if text is None else Cell(text, style(text) if style else "") for text in texts]
 
 
@@ -109,9 +111,6 @@ def _text(value: Any, data_type: pa.DataType) -> str:
         text = "0x" + value.hex()
     elif isinstance(value, float):
         text = repr(value)
-    elif isinstance(value, datetime):
-        # People need no microseconds where there are none.
-        text = to_json_value(value, data_type).replace(".000000", "")
     else:
         plain = to_json_value(value, data_type)
         text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)

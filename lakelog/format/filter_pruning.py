@@ -92,7 +92,7 @@ def key_bounds(node: Node, key: Sequence[str]) -> tuple[bytes | None, bytes | No
         key: Names of the trimmed primary key's columns in order.
 
     Returns:
-        The least and the greatest key; None: unbounded.
+        The least and the greatest key, the first never above the second; None: unbounded.
     """
     parts = node.operands if isinstance(node, AllOf) else (node,)
     first = last = b""
@@ -112,6 +112,9 @@ def key_bounds(node: Node, key: Sequence[str]) -> tuple[bytes | None, bytes | No
         if bounds.first is None or bounds.first != bounds.last:
             # Behind a column that is not fixed to one value, the next ones would bound only its least and greatest.
             break
+    if first and last and first > last + _AFTER_ALL:
+        # Conditions that contradict each other, as BETWEEN 3 AND 1: no row fulfils them, so any range is right.
+        return first, first
     return first or None, last + _AFTER_ALL if last else None
 
 

@@ -260,7 +260,7 @@ class ExpressionParser:
             self._fail(
                 "Here stands a column, a constant or a function; put a column of this name in `back-quotes`.", token
             )
-        if following.word == "(":
+        if following.word == "(" or (following.word == "[" and token.word in ("ARRAY", "MAP")):
             return self._call(token)
         tree = self._node("name", token.start, value=token.text)
         while self._accept("."):
@@ -282,17 +282,18 @@ class ExpressionParser:
         return self._node("cast", token.start, value=type_text, children=(operand,))
 
     def _call(self, token: Token) -> Syntax:
-        self._take()
+        # ARRAY[1, 2] is ARRAY(1, 2), as Flink writes it.
+        closing = {"(": ")", "[": "]"}[self._take().word]
         # A call takes more frames than a parenthesis.
         self._nesting += 1
         arguments: list[Syntax] = []
         if self._peek().word in ("DISTINCT", "*"):
             self._fail("Aggregates are not possible in a filter. Filter the result of the scan instead.")
-        while self._peek().word != ")":
+        while self._peek().word != closing:
             arguments.append(self._expression(_LOWEST))
             if not self._accept(","):
                 break
-        self._expect(")", "The arguments of a function end with a parenthesis.")
+        self._expect(closing, f"The arguments of a function end with '{closing}'.")
         self._nesting -= 1
         if self._peek().word in ("OVER", "FILTER"):
             self._fail("Window functions are not possible in a filter. Filter the result of the scan instead.")

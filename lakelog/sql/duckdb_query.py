@@ -42,8 +42,12 @@ def run_query(session: SqlSession, sql: str) -> pa.RecordBatchReader:
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         reader = connection.sql(plan.sql).to_arrow_reader()
-    except duckdb.Error as error:
-        raise _to_own_error(error, failures) from error
+    except BaseException as error:
+        # What holds the rows read so far, in memory or in a file.
+        connection.close()
+        if isinstance(error, duckdb.Error):
+            raise _to_own_error(error, failures) from error
+        raise
     return pa.RecordBatchReader.from_batches(reader.schema, _read(connection, reader, failures))
 
 

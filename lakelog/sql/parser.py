@@ -151,8 +151,6 @@ def _parse_insert(reader: WordReader) -> Statement:
     reader.accept("TABLE")
     name = reader.take_name()
     partition = _take_partition(reader)
-    if partition and not overwrite:
-        reader.fail("INSERT INTO takes no PARTITION: write the partition columns as all others.")
     columns = reader.take_identifiers("columns") if reader.peek().word == "(" else ()
     if reader.peek().word in ("SELECT", "WITH", "FROM", "("):
         return Insert(name, Query(reader.rest()), columns, overwrite, partition, reader.source)

@@ -31,6 +31,9 @@ _KEEPS_LEFT: Final = frozenset({"", "INNER", "CROSS", "LEFT", "SEMI", "ANTI"})
 _PLAIN_TEXT: Final = re.compile(r"[^\\'\x00-\x1f]*")
 _PLAIN_TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?)?")
 
+_LAST_SECOND: Final = 253_402_300_799
+"""9999-12-31 23:59:59 UTC."""
+
 
 @dataclass(frozen=True)
 class TableUse:
@@ -77,11 +80,8 @@ def plan_select(sql: str) -> SelectPlan:
         InvalidArgument: It cannot be read, is more than one statement, or names a version that cannot be.
     """
     tree = _parse(sql)
-    common = {cte.alias.casefold() for cte in tree.find_all(exp.CTE)}
     nodes = [
-        node
-        for node in tree.find_all(exp.Table)
-        if isinstance(node.this, exp.Identifier) and (node.args.get("db") or node.name.casefold() not in common)
+        node for node in tree.find_all(exp.Table) if isinstance(node.this, exp.Identifier) and not _is_common(node)
     ]
     for node in tree.find_all(exp.Table):
         if not isinstance(node.this, exp.Identifier):
@@ -160,6 +160,31 @@ def _quote_system_tables(sql: str) -> str:
     return "".join(parts) + sql[end:]
 
 
+def _is_common(node: exp.Table) -> bool:
+    """Whether a name means what WITH defines, and not a table.
+
+    Inside of a definition its own name means a table still, as do those of the definitions behind it.
+    """
+    if node.args.get("db") or node.args.get("version"):
+        return False
+    child: exp.Expr = node
+    parent = node.parent
+    while parent is not None:
+        if isinstance(parent, exp.With):
+            names = [each.alias.casefold() for each in parent.expressions]
+            place = next(i for i, each in enumerate(parent.expressions) if each is child)
+            visible = names if parent.args.get("recursive") else names[:place]
+        else:
+            common = parent.args.get("with_")
+            visible = (
+                [] if common is None or common is child else [each.alias.casefold() for each in common.expressions]
+            )
+        if node.name.casefold() in visible:
+            return True
+        child, parent = parent, parent.parent
+    return False
+
+
 def _table_use(node: exp.Table, relation: str) -> TableUse:
     if node.args.get("catalog"):
         raise _invalid(f"{node.sql('spark')[:80]} has three parts. A table's name is database.table.")
@@ -184,10 +209,20 @@ def _snapshot_id(value: exp.Expr) -> int:
 
 
 def _timestamp_ms(value: exp.Expr) -> int:
+    if isinstance(value, exp.Literal) and value.name.isascii() and value.name.isdigit():
+        # As Spark casts a number to a timestamp.
+        seconds = int(value.name)
+        if seconds > _LAST_SECOND:
+            raise _invalid(
+                f"TIMESTAMP AS OF {value.name[:40]} lies behind the year 9999: a number counts seconds since "
+                "1970-01-01 UTC, not milliseconds."
+            )
+        return seconds * 1000
     literal = value.this if isinstance(value, exp.Cast) else value
     if not isinstance(literal, exp.Literal) or not literal.is_string:
         raise _invalid(
-            "TIMESTAMP AS OF takes a text, as in TIMESTAMP AS OF '2024-05-01 12:00:00'; without a zone it is UTC."
+            "TIMESTAMP AS OF takes a text, as in TIMESTAMP AS OF '2024-05-01 12:00:00' (without a zone it is UTC), or "
+            "seconds since 1970-01-01 UTC."
         )
     try:
         return parse_timestamp(literal.name) // 1000

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from lakelog.errors import InvalidArgument
+from lakelog.ingest import to_batches
 from lakelog.options.call_options import DYNAMIC_PARTITION_OVERWRITE
+from lakelog.overwrite import to_static_partition
 from lakelog.sql.create_table import to_create_sql
 from lakelog.sql.parser import parse_statement
 from lakelog.sql.statements import (
@@ -44,10 +46,14 @@ class SqlResult:
     Args:
         message: What was done, one sentence; empty for what returns rows.
         rows: The rows of a SELECT, SHOW or DESCRIBE; None for what returns none.
+        table: The full name of the table that an INSERT wrote to; None for all else.
+        snapshot_id: The snapshot that an INSERT made; None for all else, and where there were no rows.
     """
 
     message: str = ""
     rows: pa.Table | None = None
+    table: str | None = None
+    snapshot_id: int | None = None
 
 
 class SqlSession:
@@ -168,10 +174,14 @@ class SqlSession:
             dynamic = "dynamic" if table.partition_by and DYNAMIC_PARTITION_OVERWRITE.default else None
             result = table.overwrite(rows, partition or dynamic)
         else:
+            if partition:
+                static = to_static_partition(partition, table.info)
+                rows = (static.fill_in(batch) for batch in to_batches(rows))
             result = table.upsert(rows) if table.primary_key else table.append(rows)
         if result.snapshot_id is None:
-            return SqlResult(f"Nothing was written to {table.name}: there were no rows.")
-        return SqlResult(f"Snapshot {result.snapshot_id} of {table.name} written.")
+            return SqlResult(f"Nothing was written to {table.name}: there were no rows.", table=table.name)
+        message = f"Snapshot {result.snapshot_id} of {table.name} written."
+        return SqlResult(message, table=table.name, snapshot_id=result.snapshot_id)
 
     def _partition_values(self, table: Table, statement: Insert) -> dict[str, Any]:
         if not statement.partition:
@@ -201,8 +211,13 @@ class SqlSession:
                 f"The query returns {len(reader.schema)} columns for {len(fields)} ({names}). Select one for each, or "
                 "name the columns behind the table."
             )
-        named = pa.schema([given.with_name(field.name) for given, field in zip(reader.schema, fields, strict=True)])
-        batches = (pa.RecordBatch.from_arrays(batch.columns, schema=named) for batch in reader)
+        named = pa.schema([_to_given(given, field) for given, field in zip(reader.schema, fields, strict=True)])
+        batches = (
+            pa.RecordBatch.from_arrays(
+                [each.cast(to) for each, to in zip(batch.columns, named.types, strict=True)], schema=named
+            )
+            for batch in reader
+        )
         return pa.RecordBatchReader.from_batches(named, batches)
 
 
@@ -212,6 +227,12 @@ def create_sql_of(table: Table) -> str:
     from lakelog.format.table import TableName
 
     return to_create_sql(TableName(database, name), table.info.schema, options=table.options, comment=table.comment)
+
+
+def _to_given(given: pa.Field, target: pa.Field) -> pa.Field:
+    """A column of a query as it is written: a decimal, which 1.5 is, becomes the nearest DOUBLE, as in VALUES."""
+    is_decimal = pa.types.is_decimal(given.type) and pa.types.is_floating(target.type)
+    return pa.field(target.name, target.type if is_decimal else given.type)
 
 
 def _target_fields(table: Table, columns: tuple[str, ...], partition: Mapping[str, Any]) -> list[pa.Field]:

@@ -137,7 +137,8 @@ class Insert:
         rows: What is written.
         columns: Which columns the rows have, in their order; empty: all.
         overwrite: Replace what is there.
-        partition: Values of partition columns, as they were written; with `overwrite` the partition that is replaced.
+        partition: Values of partition columns, as they were written, which all rows get; with `overwrite` the partition
+            that is replaced.
         source: The text that `partition` stands in.
     """
 

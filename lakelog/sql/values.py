@@ -88,7 +88,7 @@ def _nested_value(source: Source, syntax: Syntax, field: pa.Field) -> Any:
         children = [field.type.field(i) for i in range(field.type.num_fields)]
         if function == "named_struct" and len(parts) == 2 * len(children):
             parts = _named_parts(source, syntax, field, [child.name for child in children])
-        elif function != "struct" or len(parts) != len(children):
+        elif function not in ("struct", "row") or len(parts) != len(children):
             _fail(source, syntax, field, f"Write struct(...) with {len(children)} values, or named_struct('name', ...)")
         return {
             child.name: to_value(source, part, child.with_name(f"{field.name}.{child.name}"))

@@ -26,6 +26,7 @@ from lakelog.storage.live_file import LiveFile
 from lakelog.storage.lookahead import look_ahead
 from lakelog.storage.parquet_reader import DataFileReader
 from lakelog.storage.row_groups import pick_row_groups
+from lakelog.storage.schema_mapping import make_empty_rows
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.superseded import MergePolicy, SupersededCache, find_superseded_positions
 
@@ -118,7 +119,11 @@ class FileScan:
         if self.policy is None:
             yield from ((file, None) for file in self.files)
             return
-        buckets = [list(group) for _, group in itertools.groupby(self.files, lambda f: (f.partition, f.bucket))]
+        # What was written is merged within each commit only.
+        commits = (file.added_snapshot if self.policy.keeps_deletes else 0 for file in self.files)
+        keyed = zip(commits, self.files, strict=True)
+        groups = itertools.groupby(keyed, lambda each: (each[0], each[1].partition, each[1].bucket))
+        buckets = [[file for _, file in group] for _, group in groups]
         for found in look_ahead(pool, self._merge, buckets, _BUCKETS_AHEAD):
             yield from found
 
@@ -156,7 +161,7 @@ class FileScan:
         if self.columns.filter is not None:
             rows = _join(tested, rows)
         if rows.num_columns == 0:
-            return [pa.RecordBatch.from_struct_array(pa.array([{}] * int(kept.sum()), pa.struct([])))]
+            return [make_empty_rows(int(kept.sum()))]
         if not kept.all():
             rows = rows.filter(pa.array(kept))
         return [self._project(batch, opened.file) for batch in rows.to_batches() if batch.num_rows]

@@ -54,8 +54,13 @@ class LocalStore:
         target = self._resolve(path)
         with _translated(target):
             unsynced = _make_folders(target.parent)
-            # SUBTLE: Arrow's own file opens with O_TRUNC. Whoever wins O_EXCL owns the name, so truncating is harmless.
-            os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+            try:
+                _make_empty(target)
+            except FileNotFoundError:
+                # Another writer of the same attempt took its last file back and the folder with it. That writer
+                # removes it once, so that once more is enough.
+                unsynced = _make_folders(target.parent)
+                _make_empty(target)
             return LocalWriter(target, unsynced)
 
     def delete(self, path: str) -> bool:
@@ -146,6 +151,11 @@ class LocalWriter:
             self._target.unlink()
         with contextlib.suppress(OSError):
             self._target.parent.rmdir()
+
+
+def _make_empty(target: Path) -> None:
+    # SUBTLE: Arrow's own file opens with O_TRUNC. Whoever wins O_EXCL owns the name, so truncating is harmless.
+    os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
 
 
 def _make_folders(folder: Path) -> list[Path]:

@@ -18,10 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakelog.errors import DataCorrupted, LakelogError, NotFound, ResourceExhausted
+from lakelog.storage.io_errors import translate_io_error
 from lakelog.storage.live_file import LiveFile
-from lakelog.storage.local import translate_os_error
 from lakelog.storage.parquet_writer import PATH_KEY
-from lakelog.storage.s3 import translate_s3_error
 from lakelog.storage.schema_mapping import ColumnMapping, apply_mapping, map_columns
 from lakelog.storage.store import ObjectStore
 
@@ -164,11 +163,7 @@ def translated(name: str) -> Iterator[None]:
             metadata={"path": name},
         ) from error
     except OSError as error:
-        if error.errno is not None:
-            raise translate_os_error(error, name) from error
-        if "AWS Error" in str(error):
-            raise translate_s3_error(error, name.removeprefix("s3://")) from None
-        raise _corrupted(name, str(error)) from error
+        raise translate_io_error(error, name) or _corrupted(name, str(error)) from error
     except (pa.ArrowException, ValueError, KeyError, IndexError, OverflowError) as error:
         raise _corrupted(name, str(error)) from error
 

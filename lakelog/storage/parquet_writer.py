@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -19,10 +20,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types as pt
 
+from lakelog.errors import Unavailable
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.schema import TableSchema
-from lakelog.storage.local import translate_os_error
-from lakelog.storage.s3 import translate_s3_error
+from lakelog.storage.io_errors import translate_io_error
 from lakelog.storage.store import ObjectStore
 
 ROW_GROUP_ROWS: Final = 131_072
@@ -35,6 +36,9 @@ PATH_KEY: Final = "lakelog.path"
 """Of the footer's metadata: the file's path in its table, which names its attempt and so is the file's alone."""
 
 _SAMPLE_ROWS: Final = 2048
+_TOO_FEW_ROWS: Final = 512
+"""Below it there is nothing that a dictionary could save and zstd does not, and looking takes longer than encoding."""
+
 _DICTIONARY_MAX_DISTINCT: Final = 0.5
 """Share of distinct values in the sample up to which a dictionary makes a column smaller after zstd as well."""
 
@@ -74,6 +78,8 @@ def plan_file_schema(schema: TableSchema, with_row_kind: bool) -> pa.Schema:
 
 def plan_encoding(sample: pa.Table, compression: str) -> FileEncoding:
     """Decides how to encode columns like those of `sample`. Pure; looks at no more than some thousand rows."""
+    if sample.num_rows < _TOO_FEW_ROWS:
+        return FileEncoding(compression)
     if sample.num_rows > _SAMPLE_ROWS:
         # Spread over the table, since neighbours in sorted columns are more alike than all values are.
         sample = sample.take(pa.array(np.linspace(0, sample.num_rows - 1, _SAMPLE_ROWS).astype(np.int64)))
@@ -108,8 +114,7 @@ class DataFileWriter:
 
     Raises:
         AlreadyExists: There is such a file.
-        ResourceExhausted: There is no room for it; so do `write` and `finish`.
-        Unavailable: The store cannot be reached; so do `write` and `finish`.
+        ResourceExhausted: The disk is full; as all other errors of the store, also while it is written.
     """
 
     def __init__(self, store: ObjectStore, path: str, schema: pa.Schema, encoding: FileEncoding) -> None:
@@ -118,9 +123,10 @@ class DataFileWriter:
         self.row_count = 0
         self._name = f"{store.location}{path}"
         self._object = store.create(path)
+        self._size_bytes: int | None = None
         try:
-            with _translated(self._name):
-                self._parquet = pq.ParquetWriter(
+            with self._translated():
+                self._parquet: pq.ParquetWriter | None = pq.ParquetWriter(
                     self._object.sink,
                     schema,
                     compression=encoding.compression,
@@ -143,41 +149,47 @@ class DataFileWriter:
     @property
     def size_bytes(self) -> int:
         """What was written so far; exact, since row groups are written whole."""
-        return int(self._object.sink.tell())
+        return int(self._object.sink.tell()) if self._size_bytes is None else self._size_bytes
 
     def write(self, table: pa.Table) -> None:
         """Writes rows as one row group, or several where there are more than `ROW_GROUP_ROWS`; with no rows nothing."""
+        assert self._parquet is not None, "it is finished"
         if table.num_rows:
-            with _translated(self._name):
+            with self._translated():
                 self._parquet.write_table(table, row_group_size=ROW_GROUP_ROWS)
             self.row_count += table.num_rows
 
     def finish(self) -> int:
         """Makes the file durable, blocking until it is, and returns its size in bytes."""
-        with _translated(self._name):
+        assert self._parquet is not None, "it is finished"
+        with self._translated():
             # What it is stands in it too, so that a file put in another's place by hand is found out.
             self._parquet.add_key_value_metadata({PATH_KEY: self.path})
             self._parquet.close()
-        return self._object.commit()
+            self._size_bytes = self._object.commit()
+        # A write has as many of these as files; the footer that pyarrow keeps would be most of its memory.
+        self._parquet = None
+        return self._size_bytes
 
     def abort(self) -> None:
         """Takes the file back; never raises, does nothing after `finish`."""
-        # SUBTLE: pyarrow's writer writes a footer when it is collected, into a sink that is closed by then.
-        self._parquet.is_open = False
+        if self._parquet is not None:
+            # SUBTLE: pyarrow's writer writes a footer when it is collected, into a sink that is closed by then.
+            self._parquet.is_open = False
         self._object.abort()
 
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise translate_io_error(error, self._name) or Unavailable(
+                f"File {self._name} cannot be written: {str(error)[:300]}. Nothing of it is visible; write again.",
+                metadata={"path": self._name},
+            ) from error
 
-@contextlib.contextmanager
-def _translated(name: str) -> Iterator[None]:
-    """Turns what the store raises under pyarrow's own calls into errors of lakelog that name the file."""
-    try:
-        yield
-    except OSError as error:
-        if "AWS Error" in str(error):
-            raise translate_s3_error(error, name.removeprefix("s3://")) from None
-        raise translate_os_error(error, name) from error
 
-
+@lru_cache(maxsize=64)
 def _paths_with_statistics(schema: pa.Schema) -> list[str]:
     """Every column but those of floats, whose statistics in Parquet say nothing of NaN.
 

@@ -55,12 +55,15 @@ class MergePolicy:
         sequence: `sequence.field`.
         sequence_descending: `sequence.field.sort-order` is desc.
         delete_retention_ms: `sequence.delete-retention`.
+        keeps_deletes: Rows that take away are left out only where a later row of their key is there too, as in what one
+            commit wrote (SEMANTICS.md 3.3).
     """
 
     key: tuple[str, ...]
     sequence: tuple[str, ...]
     sequence_descending: bool
     delete_retention_ms: int
+    keeps_deletes: bool = False
 
 
 def to_merge_policy(schema: TableSchema, options: TableOptions) -> MergePolicy:
@@ -142,7 +145,7 @@ def find_superseded_positions(
     Raises:
         DataCorrupted: A file is damaged; named.
     """
-    if all(file.delete_count == 0 for file in files) and len(files) < 2:
+    if len(files) < 2 and (policy.keeps_deletes or all(file.delete_count == 0 for file in files)):
         return (None,) * len(files)
     cache_key = (store.location, tuple(file.path for file in files), policy)
     if cache is not None and (known := cache.get(cache_key)) is not None:
@@ -189,7 +192,8 @@ class _Section:
         return [each.to_file_positions(positions) for each, positions in zip(picked, found, strict=True)]
 
     def _pick(self, file: LiveFile) -> _PickedFile:
-        fields = [*self._fields, _KIND_FIELD] if file.delete_count else self._fields
+        # Without their kinds, deletes are rows like others.
+        fields = [*self._fields, _KIND_FIELD] if file.delete_count and not self._policy.keeps_deletes else self._fields
         if self._predicate is None:
             # The whole file, which need not be opened for that.
             return _PickedFile(file, fields, None, file.row_count, None)
@@ -200,7 +204,7 @@ class _Section:
             return _PickedFile(file, fields, groups, rows, starts)
 
     def _find_deletes(self, file: LiveFile) -> Positions | None:
-        if file.delete_count == 0:
+        if file.delete_count == 0 or self._policy.keeps_deletes:
             return None
         kinds = self._read(_PickedFile(file, [_KIND_FIELD], None, file.row_count, None)).column(ROW_KIND_COLUMN)
         return np.flatnonzero(is_retract(kinds))

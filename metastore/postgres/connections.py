@@ -15,10 +15,19 @@ from typing import Any, Final
 
 import psycopg
 from psycopg import AsyncConnection
+from psycopg.pq.abc import PGconn
+from psycopg.rows import AsyncRowFactory, tuple_row
 
 from lakelog.errors import InvalidArgument, Unavailable
 
-Connection = AsyncConnection[tuple[Any, ...]]
+
+class Connection(AsyncConnection[tuple[Any, ...]]):
+    """A connection that knows what is prepared on it."""
+
+    def __init__(self, pgconn: PGconn, row_factory: AsyncRowFactory[Any] = tuple_row) -> None:
+        super().__init__(pgconn, row_factory)
+        self.prepared: set[bytes] = set()
+
 
 _SETTINGS: Final = {
     # A connection that is given up by a stopped process must not keep the heads it locked.
@@ -61,7 +70,7 @@ async def connect(url: str, *, synchronous_commit: str = "on") -> Connection:
         InvalidArgument: The URL is none.
     """
     try:
-        connection = await AsyncConnection.connect(libpq_url(url), autocommit=True, prepare_threshold=0, **_CONNECT)
+        connection = await Connection.connect(libpq_url(url), autocommit=True, prepare_threshold=0, **_CONNECT)
     except psycopg.OperationalError as error:
         raise _unreachable(error) from error
     except psycopg.ProgrammingError as error:

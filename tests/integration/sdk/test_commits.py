@@ -145,6 +145,26 @@ def test_half_an_identity_is_refused(table: Table, arguments: dict[str, Any], mi
         table.upsert(rows(1), **arguments)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"writer": "", "identifier": 1}, "writer='' is no name"),
+        ({"writer": 5, "identifier": 1}, "writer=5 is no name"),
+        ({"writer": "w", "identifier": "1"}, "identifier='1' is no number"),
+        ({"writer": "w", "identifier": True}, "identifier=True is no number"),
+        ({"writer": "w", "identifier": 1.0}, "identifier=1.0 is no number"),
+        ({"writer": "w", "identifier": 1, "previous_identifier": "0"}, "previous_identifier='0' is no number"),
+        ({"properties": {"a": 1}}, "properties has 1 for 'a'"),
+        ({"properties": {1: "a"}}, "properties has 'a' for 1"),
+        ({"properties": "a"}, "properties is a str"),
+    ],
+)
+def test_what_a_commit_cannot_be_known_by_is_refused(table: Table, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        table.upsert(rows(1), **arguments)
+    assert table.snapshots().num_rows == 0
+
+
 def test_the_watermark_never_falls(table: Table) -> None:
     moment = dt.datetime.fromtimestamp(2.048, dt.UTC)
     for number, watermark in enumerate([None, 1024, 600, None, moment]):

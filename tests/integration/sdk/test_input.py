@@ -31,6 +31,26 @@ def test_whatever_speaks_arrow_may_be_written(catalog: Catalog) -> None:
     ]
 
 
+def test_categories_of_polars_and_pandas_are_texts(catalog: Catalog) -> None:
+    table = make_log(catalog)
+    table.append(pl.DataFrame({"n": [1, 2], "t": pl.Series(["a", None], dtype=pl.Categorical)}))
+    table.append(pl.DataFrame({"n": [3], "t": pl.Series(["b"], dtype=pl.Enum(["a", "b"]))}))
+    table.append(pd.DataFrame({"n": [4], "t": pd.Categorical(["a"])}))
+    assert sorted(table.scan().to_arrow().to_pylist(), key=lambda row: int(row["n"])) == [
+        {"n": n, "t": t} for n, t in ((1, "a"), (2, None), (3, "b"), (4, "a"))
+    ]
+
+
+def test_an_unnamed_index_of_pandas_is_left_out(catalog: Catalog) -> None:
+    table = make_log(catalog)
+    frame = pd.DataFrame({"n": [1, 2, 3], "t": ["a", "b", "c"]})
+    table.append(frame[frame["n"] > 1])
+    table.append(frame[frame["n"] > 5])
+    assert sorted(table.scan().to_arrow().column("n").to_pylist()) == [2, 3]
+    with pytest.raises(InvalidArgument, match="day"):
+        table.append(frame.set_index(pd.Index([1, 2, 3], name="day")))
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [

@@ -52,6 +52,15 @@ def test_databases(session: SqlSession) -> None:
         session.execute("SHOW TABLES")
 
 
+def test_an_insert_tells_what_it_wrote(session: SqlSession) -> None:
+    session.execute(ORDERS)
+    wrote = session.execute("INSERT INTO orders VALUES (1, 'a', 1.50, 0.5)")
+    assert (wrote.table, wrote.snapshot_id) == ("shop.orders", 1)
+    nothing = session.execute("INSERT INTO orders SELECT * FROM orders WHERE id > 1")
+    assert (nothing.table, nothing.snapshot_id) == ("shop.orders", None)
+    assert session.execute("SHOW TABLES").table is None
+
+
 def test_tables(session: SqlSession) -> None:
     assert session.execute(ORDERS).message == "Table shop.orders created."
     assert rows(session, "SHOW TABLES") == rows(session, "SHOW TABLES IN shop") == [("orders",)]
@@ -128,6 +137,15 @@ def test_time_travel(session: SqlSession) -> None:
         session.execute("SELECT * FROM orders TIMESTAMP AS OF 'soon'")
 
 
+def test_a_time_may_be_seconds_since_the_epoch(session: SqlSession) -> None:
+    fill(session)
+    assert rows(session, "SELECT count(*) AS n FROM orders TIMESTAMP AS OF 4102444800") == [(3,)]
+    with pytest.raises(NotFound, match="at or before"):
+        session.execute("SELECT * FROM orders TIMESTAMP AS OF 5")
+    with pytest.raises(InvalidArgument, match="not milliseconds"):
+        session.execute("SELECT * FROM orders TIMESTAMP AS OF 4102444800000")
+
+
 def test_joins_subqueries_and_common_tables(session: SqlSession) -> None:
     fill(session)
     session.execute("CREATE TABLE days (dt STRING, name STRING)")
@@ -174,6 +192,54 @@ def test_overwrites(session: SqlSession) -> None:
     assert rows(session, "SELECT a FROM flat") == [(12,)]
     with pytest.raises(InvalidArgument, match=r"no partition column.*these are dt"):
         session.execute("INSERT OVERWRITE orders PARTITION (id = 1) VALUES ('a', 1, 1)")
+
+
+def test_inserts_into_a_partition(session: SqlSession) -> None:
+    fill(session)
+    session.execute("INSERT INTO orders PARTITION (dt = 'c') (id, price) VALUES (8, 8), (9, 9)")
+    session.execute("INSERT INTO orders PARTITION (dt = 'c') SELECT id, price, rating FROM orders WHERE dt = 'b'")
+    assert rows(session, "SELECT id, dt FROM orders WHERE dt = 'c' ORDER BY id") == [(1, "c"), (8, "c"), (9, "c")]
+    assert rows(session, "SELECT count(*) FROM orders") == [(6,)]
+    with pytest.raises(InvalidArgument, match=r"'dt' is written twice"):
+        session.execute("INSERT INTO orders PARTITION (dt = 'c') (id, dt) VALUES (8, 'c')")
+
+
+def test_a_decimal_of_a_query_becomes_the_nearest_double(session: SqlSession) -> None:
+    session.execute("CREATE TABLE numbers (d DOUBLE, f FLOAT, n DECIMAL(5, 2))")
+    session.execute("INSERT INTO numbers SELECT 0.1, 0.5, 1.5")
+    session.execute("INSERT INTO numbers SELECT n, n, n FROM numbers")
+    assert rows(session, "SELECT d, f, n FROM numbers ORDER BY d") == [
+        (0.1, 0.5, Decimal("1.50")),
+        (1.5, 1.5, Decimal("1.50")),
+    ]
+
+
+def test_selects_may_have_what_our_own_statements_have_not(session: SqlSession) -> None:
+    session.execute("CREATE TABLE nested (k INT, l ARRAY<INT>, m MAP<STRING, INT>)")
+    session.execute("INSERT INTO nested VALUES (1, ARRAY[5, 6], MAP['a', 7])")
+    assert rows(session, "SELECT l[0] AS a, m['a'] AS b, k | 4 AS c, k & 3 AS d, ~k AS e, k ^ 1 AS f FROM nested") == [
+        (5, 7, 5, 1, -2, 0)
+    ]
+    session.execute("INSERT INTO nested (k) SELECT l[1] FROM nested")
+    assert rows(session, "SELECT k FROM nested ORDER BY k") == [(1,), (6,)]
+    with pytest.raises(InvalidArgument, match=r"before '\[0"):
+        session.catalog.table("shop.nested").scan(filter="l[0] = 5")
+
+
+def test_common_tables_may_have_the_name_of_a_table(session: SqlSession) -> None:
+    fill(session)
+    last = "SELECT id FROM orders ORDER BY id DESC LIMIT 1"
+    assert rows(session, f"WITH orders AS (SELECT id + 100 AS id FROM orders) {last}") == [(102,)]
+    assert rows(session, f"WITH orders AS (SELECT id FROM orders VERSION AS OF 1), b AS ({last}) SELECT * FROM b") == [
+        (2,)
+    ]
+    assert rows(
+        session,
+        "WITH a AS (SELECT count(*) AS n FROM orders), orders AS (SELECT 7 AS n) SELECT a.n, o.n AS o FROM a, orders o",
+    ) == [(3, 7)]
+    assert rows(
+        session, "SELECT (WITH orders AS (SELECT 1 AS n) SELECT n FROM orders) AS n, count(*) AS c FROM orders"
+    ) == [(1, 3)]
 
 
 def test_inserts_that_cannot_be(session: SqlSession) -> None:
@@ -278,3 +344,15 @@ def test_without_duckdb_the_extra_is_named(session: SqlSession, monkeypatch: pyt
     with pytest.raises(InvalidArgument, match=r"pip install 'lakelog\[sql\]'"):
         session.execute("SELECT 1")
     assert rows(session, "SHOW TABLES") == [("orders",)]
+
+
+def test_partitions_of_any_values_are_told_apart(session: SqlSession) -> None:
+    session.execute("CREATE TABLE days (at TIMESTAMP_NTZ, n BIGINT) PARTITIONED BY (at)")
+    times = pa.array([400_000_000_000_000_000, 0, None, 0], pa.timestamp("us"))  # The first one: the year 14645.
+    session.catalog.table("shop.days").append(pa.table({"at": times, "n": [1, 2, 3, 4]}))
+    found = session.execute("SELECT files, rows FROM days$partitions ORDER BY rows").rows
+    assert found is not None
+    assert [tuple(row.values()) for row in found.to_pylist()] == [(1, 1), (1, 1), (1, 2)]
+    session.execute("CREATE TABLE plain (n BIGINT)")
+    session.execute("INSERT INTO plain VALUES (1)")
+    assert rows(session, "SELECT partition, files, rows FROM plain$partitions") == [(None, 1, 1)]

@@ -118,6 +118,9 @@ def test_a_long_list_is_told_as_its_range() -> None:
         ("id = 5 OR s = 'a'", None, None),
         ("id <> 5", None, None),
         ("true", None, None),
+        ("id BETWEEN 3 AND 1", number(3), number(3)),
+        ("id = 5 AND id = 7", number(7), number(7)),
+        ("id = 5 AND s > 'b' AND s < 'a'", number(5) + text("b"), number(5) + text("b")),
     ],
 )
 def test_key_bounds(sql: str, first: bytes | None, last: bytes | None) -> None:

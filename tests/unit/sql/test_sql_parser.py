@@ -171,7 +171,6 @@ def test_inserts() -> None:
         ("INSERT t VALUES (1)", 8, ["INTO or OVERWRITE"]),
         ("INSERT INTO t VALUES 1", 22, ["stands in parentheses"]),
         ("INSERT INTO t VALUES (1", 24, ["')' is expected"]),
-        ("INSERT INTO t PARTITION (dt = 'x') VALUES (1)", 36, ["takes no PARTITION"]),
         ("INSERT OVERWRITE t PARTITION (dt) VALUES (1)", 33, ["has a value"]),
         ("INSERT INTO t SET a = 1", 15, ["VALUES (...)"]),
         ("INSERT INTO t VALUES ('a)", 23, ["not closed"]),

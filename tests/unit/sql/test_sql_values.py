@@ -28,6 +28,10 @@ def rows_of(sql: str, *fields: pa.Field) -> pa.Table:
 @pytest.mark.parametrize(
     ("sql_type", "sql", "expected"),
     [
+        ("ARRAY<INT>", "ARRAY[1, NULL, 1 + 1]", [1, None, 2]),
+        ("ARRAY<ARRAY<STRING>>", "ARRAY[ARRAY[], ARRAY['a']]", [[], ["a"]]),
+        ("MAP<STRING, INT>", "MAP['a', 1, 'b', NULL]", [("a", 1), ("b", None)]),
+        ("STRUCT<a: INT, b: ARRAY<INT>>", "ROW(1, ARRAY[2])", {"a": 1, "b": [2]}),
         ("INT", "5", 5),
         ("TINYINT", "-128", -128),
         ("BIGINT", "-9223372036854775808", -(2**63)),

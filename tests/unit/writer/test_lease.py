@@ -133,7 +133,7 @@ def test_but_not_for_ever() -> None:
         (OutcomeUnknown("x"), Ending.UNAVAILABLE, True),
         (Fenced("x"), Ending.FENCED, False),
         (InvalidArgument("x"), Ending.INVALID, False),
-        (NotFound("x"), Ending.INVALID, False),
+        (NotFound("x"), Ending.MISSING, False),
         (InvalidArgument("x", reason="BAD_RECORD"), Ending.BAD_RECORD, False),
         (InvalidArgument("x", reason="CHECKPOINT_MISFIT"), Ending.CHECKPOINT, False),
         (CommitConflict("x", reason="IDENTIFIER_GAP"), Ending.CHECKPOINT, False),

@@ -1,0 +1,70 @@
+"""Any table, whatever happens to it, shows what lists and dicts show.
+
+LAKELOG_RANDOM_TABLES makes more of them than CI has time for, LAKELOG_RANDOM_SEED begins elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import lakelog
+from lakelog.catalog import Catalog
+from lakelog.clock import SystemClock
+from lakelog.embedded.stack import EmbeddedStack
+from lakelog.storage.stores import LocationStores
+from metastore.inprocess import InProcessMetastore
+from metastore.memory import MemoryStore
+from metastore.service import MetastoreService
+from metastore.store import Store
+from tests.property.tables.history import History
+
+TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "24"))
+FIRST_SEED = int(os.environ.get("LAKELOG_RANDOM_SEED", "1"))
+
+
+@pytest.fixture(scope="module")
+def memory_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
+    warehouse: Path = tmp_path_factory.mktemp("warehouse")
+
+    async def open_store() -> Store:
+        return MemoryStore(SystemClock())
+
+    with Catalog(
+        InProcessMetastore(open_store, lambda store: MetastoreService(store, warehouse.as_uri())), LocationStores()
+    ) as catalog:
+        catalog.create_database("random")
+        yield catalog
+
+
+@pytest.fixture(scope="module")
+def served_catalog(stack: EmbeddedStack) -> Iterator[Catalog]:
+    with lakelog.connect(stack.target) as catalog:
+        catalog.create_database("random", if_not_exists=True)
+        yield catalog
+
+
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + TABLES))
+def test_a_table_shows_what_lists_show(memory_catalog: Catalog, seed: int) -> None:
+    _run(memory_catalog, seed)
+
+
+@pytest.mark.parametrize("seed", range(-FIRST_SEED - TABLES // 4, -FIRST_SEED))
+def test_so_does_a_table_of_a_served_metastore(served_catalog: Catalog, seed: int) -> None:
+    """The same over gRPC and Postgres."""
+    _run(served_catalog, seed)
+
+
+def _run(catalog: Catalog, seed: int) -> None:
+    history = History(catalog, f"random.t{abs(seed)}", seed)
+    for _ in range(history.random.randrange(3, 12)):
+        history.step()
+        history.check_newest()
+    history.check_reads(12)
+    history.check_times()
+    history.check_listing()
+    history.check_order()
+    history.check_changes()
