@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import pickle
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,8 +13,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog
-from lakelog.client.grpc_metastore import GrpcMetastore
-from lakelog.errors import CommitConflict, Fenced, InvalidArgument, LakelogError, OutcomeUnknown, Unavailable
+from lakelog.errors import CommitConflict, InvalidArgument, LakelogError, OutcomeUnknown, Unavailable
 from lakelog.format.commit import CommitRequest, CommitResult
 from lakelog.storage.stores import LocationStores
 from lakelog.table import Table
@@ -351,44 +349,3 @@ def test_many_threads_share_a_table(table: Table) -> None:
     assert failures == []
     assert table.scan().count() == 20
     assert table.snapshots().column("id").to_pylist() == list(range(1, 21))
-
-
-def test_a_writer_whose_name_was_taken_over_is_fenced(metastore: InProcessMetastore, warehouse: Path) -> None:
-    """C3, from the SDK: who registered last may commit, and nobody else under that name."""
-    zombie, successor = Catalog(metastore, LocationStores()), Catalog(metastore, LocationStores())
-    zombie.create_database("shop")
-    zombie.create_table("shop.t", KEYED)
-    rows = pa.table({"id": [1], "v": ["a"]}, schema=KEYED)
-    assert zombie.last_identifier("w", "shop.t") is None
-    assert zombie.register_writer("w") == 1
-    zombie.table("shop.t").append(rows, writer="w", identifier=1)
-    begun = zombie.transaction(writer="w", identifier=2)
-    begun.table("shop.t").append(rows)
-
-    assert successor.register_writer("w") == 2
-    assert successor.last_identifier("w", "shop.t") == 1
-    files = data_files(warehouse)
-    with pytest.raises(Fenced, match="commits with epoch 1, but a newer instance took the name over and has epoch 2"):
-        begun.commit()
-    assert data_files(warehouse) == files, "what the fenced one wrote is gone"
-    with pytest.raises(Fenced):
-        zombie.table("shop.t").append(rows, writer="w", identifier=2)
-    with pytest.raises(Fenced, match="commits with epoch 0"):
-        Catalog(metastore, LocationStores()).table("shop.t").append(rows, writer="w", identifier=2)
-    # A repeat of what was done is answered all the same, and other names are free.
-    assert zombie.table("shop.t").append(rows, writer="w", identifier=1).already_applied
-    zombie.table("shop.t").append(rows, writer="other", identifier=1)
-    # A transaction begun before its own catalog registered is of the time before.
-    early = successor.transaction(writer="w", identifier=2)
-    early.table("shop.t").append(rows)
-    assert successor.register_writer("w") == 3
-    with pytest.raises(Fenced):
-        early.commit()
-    successor.table("shop.t").append(rows, writer="w", identifier=2)
-    assert successor.table("shop.t").snapshots().column("writer").to_pylist() == ["w", "other", "w"]
-
-
-def test_a_pickled_catalog_is_the_same_instance() -> None:
-    catalog = Catalog(GrpcMetastore("localhost:1"), LocationStores(), writer_epochs={"w": 7})
-    copy = pickle.loads(pickle.dumps(catalog))
-    assert (copy.writer_epoch("w"), copy.writer_epoch("other")) == (7, 0)
