@@ -15,10 +15,10 @@ from pyspark.sql import DataFrame
 
 import lakelog.spark
 from bench.context import Bench
+from bench.expected import check_equal
 from bench.measure import Figure, compare
 from bench.sdk import BASE_ROWS, HASHED
 from bench.shapes import order_free_hash, q1, q1_schema
-from bench.spark.expected import check_equal
 from bench.spark.stack import SparkBench, open_spark, write_plain
 
 _SOURCE_FILES = 8

@@ -13,10 +13,10 @@ import numpy as np
 
 import lakelog.spark
 from bench.context import Bench
+from bench.expected import Q1_COLUMNS, Q1Model, check_equal, check_rows, digest_sql
 from bench.measure import Figure, Work, compare, compare_variants
 from bench.sdk import BASE_ROWS, HASHED, data_paths
-from bench.shapes import order_free_hash, q1, q1_schema
-from bench.spark.expected import Q1_COLUMNS, Q1Model, check_equal, digest_sql
+from bench.shapes import q1, q1_schema
 from bench.spark.stack import SparkBench, open_spark
 from lakelog.spark.installation import installation_of
 from lakelog.table import Table
@@ -73,12 +73,7 @@ def _upsert(table: Table, model: Q1Model, ids: np.ndarray, seed: int) -> None:
 def _check_rows(state: _State) -> None:
     """Whole rows, once: the digests of the runs look at each column by itself."""
     found = lakelog.spark.read_table(state.on.spark, _NAME, columns=HASHED).toArrow()
-    expected = state.model.rows(tuple(HASHED))
-    check_equal(
-        f"rows with k={state.deltas}",
-        (found.num_rows, order_free_hash(found)),
-        (expected.num_rows, order_free_hash(expected)),
-    )
+    check_rows(f"rows with k={state.deltas}", found, state.model, tuple(HASHED))
 
 
 def _measure_full(bench: Bench, state: _State, columns: tuple[str, ...]) -> list[Figure]:

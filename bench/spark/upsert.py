@@ -19,11 +19,11 @@ from pyspark.sql import DataFrame
 
 import lakelog.spark
 from bench.context import Bench
+from bench.expected import Q1Model, check_equal, check_rows
 from bench.growth import commit_growth
 from bench.measure import Figure, compare
 from bench.sdk import BASE_ROWS, HASHED
 from bench.shapes import order_free_hash, q1, q1_schema, zipf_ids
-from bench.spark.expected import Q1Model, check_equal
 from bench.spark.stack import SparkBench, open_spark, write_plain
 from lakelog.table import Table
 
@@ -84,9 +84,7 @@ def _measure(
         target=0.85,
     )
     yield from commit_growth(f"upserts of {rows:,} rows, {keys}, Spark", ours.commits_s)
-    found = table.scan(HASHED).to_arrow()
-    expected = model.rows(tuple(HASHED))
-    check_equal(label, (found.num_rows, order_free_hash(found)), (base, order_free_hash(expected)))
+    check_rows(label, table.scan(HASHED).to_arrow(), model, tuple(HASHED))
     on.catalog.drop_table(name)
 
 
