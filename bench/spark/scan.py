@@ -17,7 +17,7 @@ from bench.expected import Q1_COLUMNS, Q1Model, check_equal, check_rows, digest_
 from bench.measure import Figure, Work, compare, compare_variants
 from bench.sdk import BASE_ROWS, HASHED, data_paths
 from bench.shapes import q1, q1_schema
-from bench.spark.stack import SparkBench, open_spark
+from bench.spark.stack import WARM_UPS, SparkBench, open_spark
 from lakelog.spark.installation import installation_of
 from lakelog.table import Table
 
@@ -87,7 +87,7 @@ def _measure_full(bench: Bench, state: _State, columns: tuple[str, ...]) -> list
         variants = {label: (_ours(state, columns), target)}
     else:
         variants[f"{label}, cold"] = (_ours(state, columns, cold=True), target)
-    return compare_variants(variants, _reference(state, columns), pairs=bench.pairs)
+    return compare_variants(variants, _reference(state, columns), pairs=bench.pairs, warm_ups=WARM_UPS)
 
 
 def _measure_lookup(bench: Bench, state: _State, label: str, first: int, last: int) -> Figure:
@@ -96,6 +96,7 @@ def _measure_lookup(bench: Bench, state: _State, label: str, first: int, last: i
         _ours(state, Q1_COLUMNS, (first, last)),
         _reference(state, Q1_COLUMNS, (first, last)),
         pairs=bench.pairs,
+        warm_ups=WARM_UPS,
         target=_LOOKUP_TARGET,
     )
 
