@@ -32,7 +32,7 @@ class CommitIdentity:
 
 
 def check_identity(writer: str | None, identifier: int | None, previous_identifier: int | None) -> None:
-    """Raises InvalidArgument where a commit has a writer or a number alone, or follows a number without having one."""
+    """Raises InvalidArgument for a writer or a number alone, a number that follows without one, and other types."""
     if (writer is None) != (identifier is None):
         missing = "identifier" if identifier is None else "writer"
         raise InvalidArgument(

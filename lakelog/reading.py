@@ -24,12 +24,15 @@ from lakelog.storage.routing import find_buckets, to_routing
 State = AtSnapshot | AtTime | None
 
 
-def settle_state(snapshot_id: int | None, timestamp: int | dt.datetime | None, options: ScanOptions) -> State:
+def settle_state(
+    snapshot_id: int | None, timestamp: int | dt.datetime | None = None, options: ScanOptions | None = None
+) -> State:
     """Which state is meant by arguments and options together; None: the newest. Pure.
 
     Raises:
         InvalidArgument: More than one says so, or one is no snapshot or time.
     """
+    options = options or ScanOptions({})
     by_option = options.get(SCAN_SNAPSHOT_ID), options.get(SCAN_TIMESTAMP_MILLIS)
     said = {
         "snapshot_id=": snapshot_id,

@@ -96,8 +96,9 @@ class Scan:
                 if left is None:
                     yield batch
                     continue
-                yield batch.slice(0, left)
-                left -= min(left, batch.num_rows)
+                rows = min(left, batch.num_rows)
+                yield batch.slice(0, rows)
+                left -= rows
                 if left == 0:
                     return
         finally:

@@ -12,6 +12,7 @@ from lakelog.errors import (
     NotFound,
     OutcomeUnknown,
     PermissionDenied,
+    ResourceExhausted,
     Unavailable,
 )
 
@@ -70,5 +71,8 @@ def to_ending(error: BaseException) -> Ending:
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether the same batch, repeated a little later, may succeed: it is applied once all the same. Pure."""
-    return isinstance(error, Unavailable | OutcomeUnknown)
+    """Whether the same batch, repeated a little later, may succeed: it is applied once all the same. Pure.
+
+    A full disk may have room later, and a metastore that was asked for too much at once be less busy.
+    """
+    return isinstance(error, Unavailable | OutcomeUnknown | ResourceExhausted)

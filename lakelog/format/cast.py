@@ -95,6 +95,15 @@ def check_schema(given: pa.Schema, expected: pa.Schema) -> None:
         raise InvalidArgument(_difference(lines), reason="SCHEMA_MISMATCH", metadata={"column": lines[0][0]})
 
 
+def show_value(value: pa.Scalar) -> str:
+    """A value for messages: as Python writes it, cut where it is long. Pure."""
+    try:
+        return _shorten(repr(value.as_py()))
+    except (ValueError, OverflowError, pa.ArrowException):
+        # Bytes that are not UTF-8, and times beyond Python's, have no Python value.
+        return "a value that cannot be shown"
+
+
 def _difference(lines: Sequence[tuple[str, str, str, str]]) -> str:
     shown = [f"  {name}: expected {expected}, got {got}: {remedy}" for name, expected, got, remedy in lines]
     if len(shown) > _MAX_REPORTED:
@@ -125,13 +134,8 @@ def _cast_array(array: pa.Array, field: pa.Field, start: int) -> pa.Array:
         return convert_values(array, field)
     except ValueLost:
         row, lost = _first_offence(array, field)
-    try:
-        value = _shorten(repr(array[row].as_py()))
-    except (ValueError, OverflowError, pa.ArrowException):
-        # Bytes that are not UTF-8, and dates beyond Python's, have no Python value.
-        value = "a value"
     raise InvalidArgument(
-        f"Column '{field.name}' has {value} in row {start + row}: {lost}.",
+        f"Column '{field.name}' has {show_value(array[row])} in row {start + row}: {lost}.",
         reason="VALUE_MISMATCH",
         metadata={"column": field.name, "row": str(start + row)},
     )

@@ -6,14 +6,12 @@ for a value that does not fit. Both walk nested types; the messages for users ar
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-_HARMLESS_EXTENSIONS: Final = frozenset({"arrow.json", "arrow.uuid"})
+from lakelog.format.types import HARMLESS_EXTENSIONS
 
 
 class ValueLost(Exception):
@@ -187,7 +185,7 @@ def _struct_mismatch(given: pa.DataType, expected: pa.DataType) -> str | None:
 
 
 def _stored_type(given: pa.DataType) -> pa.DataType:
-    if isinstance(given, pa.BaseExtensionType) and given.extension_name in _HARMLESS_EXTENSIONS:
+    if isinstance(given, pa.BaseExtensionType) and given.extension_name in HARMLESS_EXTENSIONS:
         return given.storage_type
     return given
 

@@ -48,6 +48,7 @@ from lakelog.format.sql_types import from_sql_type
 MAX_PATTERN_LENGTH: Final = 1_000
 """Characters of a LIKE pattern that needs a regular expression; its automaton's size is bounded."""
 
+_WHOLE_NUMBER: Final = re.compile(r"\s*[+-]?[0-9]+\s*", re.ASCII)
 _AGGREGATES: Final = frozenset(
     {"count", "sum", "avg", "mean", "min", "max", "first", "last", "any_value", "collect_list"}
 )
@@ -326,10 +327,10 @@ class _Binder:
             return UNKNOWN
         if isinstance(left, Constant) and not isinstance(right, Constant):
             return self._compare(SWAPPED[operator], right_syntax, right, left_syntax, left)
-        if isinstance(right, Constant) and family(left.type) == "time" and isinstance(right.value, str):
-            right = self._text_as_time(left_syntax, left, right_syntax, right.value)
-        if isinstance(left, Constant) and family(right.type) == "time" and isinstance(left.value, str):
-            left = self._text_as_time(right_syntax, right, left_syntax, left.value)
+        if isinstance(right, Constant) and isinstance(right.value, str):
+            right = self._text_as_other(left_syntax, left, right_syntax, right)
+        if isinstance(left, Constant) and isinstance(left.value, str):
+            left = self._text_as_other(right_syntax, right, left_syntax, left)
         if family(left.type) != family(right.type) or family(left.type) == "nested":
             self._mismatch(operator, left_syntax, left, right_syntax, right)
         if isinstance(right, Constant) and not isinstance(left, Constant):
@@ -352,17 +353,25 @@ class _Binder:
         both_valid = all_of([*valid, equal])
         return both_valid if len(sides) == 1 else any_of([all_of([negate(node) for node in valid]), both_valid])
 
-    def _text_as_time(self, time_syntax: Syntax, time: Node, text_syntax: Syntax, text: str) -> Constant:
+    def _text_as_other(self, syntax: Syntax, node: Node, text_syntax: Syntax, text: Constant) -> Constant:
+        """A constant text as a value of what it is compared with, as Spark casts it; as it is where that is no use."""
         try:
-            return text_constant(text, time.type)
+            if family(node.type) == "time":
+                return text_constant(str(text.value), node.type)
+            if family(node.type) == "number":
+                # As Spark in ANSI mode: a whole number as BIGINT, any other as DOUBLE.
+                if pt.is_integer(node.type) and _WHOLE_NUMBER.fullmatch(str(text.value)) is None:
+                    raise ValueError(f"'{str(text.value)[:50]}' is no whole number. Write the number without quotes")
+                return cast_constant(text, pa.int64() if pt.is_integer(node.type) else pa.float64())
+            if family(node.type) in ("boolean", "binary"):
+                return cast_constant(text, node.type)
         except ValueError as error:
-            self._fail(text_syntax, f"{self._describe(time_syntax, time)} is compared with a text, but {error}.")
+            self._fail(text_syntax, f"{self._describe(syntax, node)} is compared with a text, but {error}.")
+        return text
 
     def _mismatch(self, operator: str, left_syntax: Syntax, left: Node, right_syntax: Syntax, right: Node) -> NoReturn:
         remedy = "Cast one of them."
-        if family(left.type) == "number" and family(right.type) == "text":
-            remedy = "Write the number without quotes."
-        elif family(left.type) == "text" and isinstance(right, Constant):
+        if family(left.type) == "text" and isinstance(right, Constant):
             remedy = "Write the constant in single quotes."
         elif family(left.type) == "nested":
             remedy = "Compare a field inside it, or test it with IS NULL."

@@ -148,7 +148,10 @@ def _from_text(text: str, target: pa.DataType) -> Constant:
     if pt.is_boolean(target) and text.strip().lower() in _BOOLEAN_WORDS:
         return Constant(_BOOLEAN_WORDS[text.strip().lower()], target)
     if pt.is_floating(target):
-        number = float(text)
+        try:
+            number = float(text)
+        except ValueError:
+            raise ValueError(f"'{text[:50]}' is no value of type {type_name(target)}") from None
         return Constant(number if pt.is_float64(target) else to_float32(number), target)
     if family(target) == "number" and text.strip()[-1:] not in _NUMBER_SUFFIXES:
         number_value = number_constant(text.strip().lstrip("+")).value

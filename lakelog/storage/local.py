@@ -207,6 +207,16 @@ def translate_os_error(error: OSError, name: str) -> LakelogError:
             f"This user may not read or write {name}: {error.strerror}. Give it the right, or check the warehouse.",
             metadata=metadata,
         )
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE):
-        return ResourceExhausted(f"File {name} cannot be written or opened: {error.strerror}.", metadata=metadata)
-    return Unavailable(f"File {name} cannot be reached: {error.strerror or error}.", metadata=metadata)
+    said = os.strerror(error.errno) if error.errno else str(error)  # Arrow's own text repeats itself.
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return ResourceExhausted(
+            f"File {name} cannot be written: {said}. Nothing of this write is visible. Make room there, then write "
+            "again.",
+            reason="DISK_FULL",
+            metadata=metadata,
+        )
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return ResourceExhausted(
+            f"File {name} cannot be opened: {said}. Raise the limit of open files (ulimit -n).", metadata=metadata
+        )
+    return Unavailable(f"File {name} cannot be reached: {said}.", metadata=metadata)

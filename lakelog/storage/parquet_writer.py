@@ -32,6 +32,9 @@ ROW_GROUP_ROWS: Final = 131_072
 ROW_GROUP_BYTES: Final = 32 << 20
 """Of Arrow memory: bounds a reader's memory where rows are wide."""
 
+PATH_KEY: Final = "lakelog.path"
+"""Of the footer's metadata: the file's path in its table, which names its attempt and so is the file's alone."""
+
 _SAMPLE_ROWS: Final = 2048
 _TOO_FEW_ROWS: Final = 512
 """Below it there is nothing that a dictionary could save and zstd does not, and looking takes longer than encoding."""
@@ -160,6 +163,8 @@ class DataFileWriter:
         """Makes the file durable, blocking until it is, and returns its size in bytes."""
         assert self._parquet is not None, "it is finished"
         with self._translated():
+            # What it is stands in it too, so that a file put in another's place by hand is found out.
+            self._parquet.add_key_value_metadata({PATH_KEY: self.path})
             self._parquet.close()
             self._size_bytes = self._object.commit()
         # A write has as many of these as files; the footer that pyarrow keeps would be most of its memory.

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lakelog.format.cast import show_value
 from lakelog.format.convert import ValueLost, convert_values, find_mismatch
 from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind
 from lakelog.format.schema import TableSchema
@@ -129,7 +130,7 @@ class Fitting:
         for column, mask, wanted, given in why:
             # Only what no earlier column has told of; a loop over bad rows, of which there are few.
             for row in np.flatnonzero(mask & ~bad):
-                shown = "no value" if given is None else _shown(given[row])
+                shown = "no value" if given is None else show_value(given[row])
                 reason = f"column '{column}' has {shown}, but needs {wanted}"
                 report(BadRecord(int(rows.lines[row]), column, reason, rows.raw(int(row))))
             bad |= mask
@@ -243,14 +244,6 @@ def _convert(given: pa.Array, field: pa.Field, why: Offences) -> pa.Array:
             wanted = f"a value of {to_sql_type(field.type)}, to which this cannot be brought without loss"
         why.append((field.name, bad, wanted, given))
     return values
-
-
-def _shown(value: Any) -> str:
-    try:
-        text = repr(value.as_py())
-    except (ValueError, OverflowError, UnicodeDecodeError):
-        return "a value that cannot be shown"
-    return text if len(text) <= 120 else text[:117] + "..."
 
 
 def _mask(values: pa.Array) -> Mask:

@@ -1,11 +1,14 @@
 """The writer service with a fault in it, for tests: dies at a step of a batch, as told by the variable `FAULT`.
 
 `FAULT=step:batch`; steps are `planned`, `written` (files are there, the commit is not), `committed` (the commit is
-there, nothing knows of it) and `counted` (Spark does not know that the batch is done).
+there, nothing knows of it) and `counted` (Spark does not know that the batch is done). At the step `frozen`, which is
+that of `written`, it stops until somebody lets it go on; `unfenced` is the same with commits that
+leave their fence out.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import sys
@@ -32,6 +35,10 @@ def install_fault(step: str, at_batch: int) -> None:
     def faulty_commit(metastore: Any, attempt: Any, written: Any, terms: Any, overwrite: Any) -> Any:
         if step == "written" and terms.identifier == at_batch:
             die()
+        if step in ("frozen", "unfenced") and terms.identifier == at_batch:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        if step == "unfenced":
+            terms = dataclasses.replace(terms, fences=())
         result = commit(metastore, attempt, written, terms, overwrite)
         if step == "committed" and terms.identifier == at_batch:
             die()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
 from lakelog.format.files import FILE_SCHEMA
@@ -19,7 +21,9 @@ def make_plan(partitions: list[bytes], keys: list[bytes]) -> Plan:
     columns = pa.schema([pa.field("at", INSTANT), pa.field("dt", pa.string()), pa.field("id", pa.int64())])
     schema = TableSchema(0, assign_field_ids(columns), ("at", "dt", "id"), ("dt", "at"))
     info = TableInfo("a" * 32, TableName("shop", "t"), "file:///w/a/", schema, {}, 1, 0)
-    values = {field.name: [0] * len(keys) if pa.types.is_integer(field.type) else keys for field in FILE_SCHEMA}
+    values: dict[str, Any] = {
+        field.name: [0] * len(keys) if pa.types.is_integer(field.type) else keys for field in FILE_SCHEMA
+    }
     values |= {"path": ["f"] * len(keys), "partition": partitions}
     return Plan(info, schema, {0: schema}, None, pa.table(values, schema=FILE_SCHEMA))
 
