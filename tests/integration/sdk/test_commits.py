@@ -15,7 +15,6 @@ import pytest
 from lakelog.catalog import Catalog
 from lakelog.errors import CommitConflict, InvalidArgument, LakelogError, OutcomeUnknown, Unavailable
 from lakelog.format.commit import CommitRequest, CommitResult
-from lakelog.storage.stores import LocationStores
 from lakelog.table import Table
 from metastore.inprocess import InProcessMetastore
 
