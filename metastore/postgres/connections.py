@@ -103,8 +103,8 @@ def _check_version(number: int) -> None:
     """Checks the server's version, as libpq counts: 160003 is 16.3."""
     if number < OLDEST_SERVER * 10_000:
         raise InvalidArgument(
-            f"The database server is PostgreSQL {number // 10_000}, and lakelog needs {OLDEST_SERVER} or newer. Upgrade "
-            "it, or give another one (--database-url).",
+            f"The database server is PostgreSQL {number // 10_000}, and lakelog needs {OLDEST_SERVER} or newer. "
+            "Upgrade it, or give another one (--database-url).",
             reason="DATABASE_TOO_OLD",
         )
 
