@@ -108,11 +108,12 @@ class DataFileWriter:
         self.path: Final = path
         self.schema: Final = schema
         self.row_count = 0
+        self._stored = pa.schema([field.with_type(_with_optional_fields(field.type)) for field in schema])
         self._object = store.create(path)
         try:
             self._parquet = pq.ParquetWriter(
                 self._object.sink,
-                schema,
+                self._stored,
                 compression=encoding.compression,
                 compression_level=_COMPRESSION_LEVELS.get(encoding.compression),
                 use_dictionary=list(encoding.dictionary_columns),
@@ -138,6 +139,8 @@ class DataFileWriter:
     def write(self, table: pa.Table) -> None:
         """Writes rows as one row group, or several where there are more than `ROW_GROUP_ROWS`; with no rows nothing."""
         if table.num_rows:
+            if self._stored != self.schema:
+                table = table.cast(self._stored)
             self._parquet.write_table(table, row_group_size=ROW_GROUP_ROWS)
             self.row_count += table.num_rows
 
@@ -151,6 +154,23 @@ class DataFileWriter:
         # SUBTLE: pyarrow's writer writes a footer when it is collected, into a sink that is closed by then.
         self._parquet.is_open = False
         self._object.abort()
+
+
+def _with_optional_fields(data_type: pa.DataType) -> pa.DataType:
+    """A type as it is stored: fields of structs are optional, whatever the table says.
+
+    pyarrow takes no NULL in a required field, not even below a struct that is NULL itself. Readers give back the
+    table's own nullability.
+    """
+    if pt.is_struct(data_type):
+        fields = [data_type.field(place) for place in range(data_type.num_fields)]
+        return pa.struct([each.with_type(_with_optional_fields(each.type)).with_nullable(True) for each in fields])
+    if pt.is_list(data_type):
+        return pa.list_(data_type.value_field.with_type(_with_optional_fields(data_type.value_type)))
+    if pt.is_map(data_type):
+        key, item = data_type.key_field, data_type.item_field
+        return pa.map_(key.with_type(_with_optional_fields(key.type)), item.with_type(_with_optional_fields(item.type)))
+    return data_type
 
 
 def _paths_with_statistics(schema: pa.Schema) -> list[str]:
