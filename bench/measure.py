@@ -11,12 +11,18 @@ import gc
 import statistics
 import threading
 import time
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 
 import psutil
 
-SAMPLE_INTERVAL_S = 0.02
+SAMPLE_INTERVAL_S = 0.05
+LISTING_INTERVAL_S = 0.5
+"""Listing all processes takes milliseconds that would be missing in the work itself; to ask known ones does not."""
+
+Work = Callable[[], Hashable]
+"""Does some work and returns its answer: a count, an order-free hash, or both. It may return a function instead, which
+is called when the clock has stopped: what it returns is the answer, and there is the place to clear away."""
 
 
 class WrongAnswerError(Exception):
@@ -47,6 +53,7 @@ class Figure:
         n: Pairs (or runs).
         target: What was aimed at; None where nothing was.
         met: Whether it was reached.
+        aim: The target in words, for a target is sometimes of `ratio` and sometimes of `ours`.
         ours_cpu_s: Median CPU seconds of ours, process tree.
         reference_cpu_s: Of the reference.
         ours_peak_mib: Highest resident memory seen in ours, process tree.
@@ -67,19 +74,30 @@ class Figure:
     reference_cpu_s: float | None = None
     ours_peak_mib: float | None = None
     reference_peak_mib: float | None = None
+    aim: str | None = None
 
 
-@dataclass
 class _TreeWatch:
-    """Samples the process tree's memory while a run goes on."""
+    """Samples the process tree's memory while a run goes on; the first time when it is made."""
 
-    stop: threading.Event = field(default_factory=threading.Event)
-    peak: int = 0
+    def __init__(self) -> None:
+        self.stop = threading.Event()
+        self._list()
+        self.peak = self._resident()
 
     def run(self) -> None:
-        root = psutil.Process()
         while not self.stop.wait(SAMPLE_INTERVAL_S):
-            self.peak = max(self.peak, sum(_rss(p) for p in (root, *root.children(recursive=True))))
+            if time.monotonic() - self._listed_s >= LISTING_INTERVAL_S:
+                self._list()
+            self.peak = max(self.peak, self._resident())
+
+    def _list(self) -> None:
+        root = psutil.Process()
+        self._tree = [root, *root.children(recursive=True)]
+        self._listed_s = time.monotonic()
+
+    def _resident(self) -> int:
+        return sum(map(_rss, self._tree))
 
 
 def _rss(process: psutil.Process) -> int:
@@ -101,7 +119,7 @@ def _tree_cpu_s() -> float:
     return total
 
 
-def sample(work: Callable[[], Hashable]) -> tuple[Sample, Hashable]:
+def sample(work: Work) -> tuple[Sample, Hashable]:
     """Runs some work once and tells what it took and what it answered."""
     gc.collect()
     watch = _TreeWatch()
@@ -114,13 +132,14 @@ def sample(work: Callable[[], Hashable]) -> tuple[Sample, Hashable]:
         wall = time.perf_counter() - begin
         watch.stop.set()
         thread.join()
-    return Sample(wall, max(0.0, _tree_cpu_s() - cpu), watch.peak), answer
+    taken = Sample(wall, max(0.0, _tree_cpu_s() - cpu), watch.peak)
+    return taken, answer() if callable(answer) else answer
 
 
 def compare(
     name: str,
-    ours: Callable[[], Hashable],
-    reference: Callable[[], Hashable],
+    ours: Work,
+    reference: Work,
     *,
     pairs: int = 5,
     warm_ups: int = 1,
@@ -131,7 +150,7 @@ def compare(
 
     Args:
         name: What is measured.
-        ours: Does the work and returns its answer (a count, an order-free hash, or both).
+        ours: The work.
         reference: The same work done otherwise.
         pairs: How many pairs count.
         warm_ups: Pairs before that, not counted.
@@ -141,39 +160,78 @@ def compare(
     Raises:
         WrongAnswerError: The answers differ.
     """
-    runs: list[tuple[Sample, Sample]] = []
+    variants = {name: (ours, target)}
+    return compare_variants(variants, reference, pairs=pairs, warm_ups=warm_ups, same_answer=same_answer)[0]
+
+
+def compare_variants(
+    variants: Mapping[str, tuple[Work, float | None]],
+    reference: Work,
+    *,
+    pairs: int = 5,
+    warm_ups: int = 1,
+    same_answer: bool = True,
+) -> list[Figure]:
+    """As `compare`, for several ways of ours with one reference: A B C A B C ...
+
+    Args:
+        variants: The ways by name, and the ratio aimed at.
+        reference: The same work done otherwise.
+        pairs: How many runs of each count.
+        warm_ups: Runs of each before that, not counted.
+        same_answer: See `compare`.
+
+    Raises:
+        WrongAnswerError: An answer differs from the reference's.
+    """
+    mine: dict[str, list[Sample]] = {name: [] for name in variants}
+    others: list[Sample] = []
     for turn in range(warm_ups + pairs):
-        mine, answer = sample(ours)
+        taken = {name: sample(work) for name, (work, _) in variants.items()}
         other, expected = sample(reference)
-        if same_answer and answer != expected:
-            raise WrongAnswerError(f"{name}: ours answered {answer!r}, the reference {expected!r}")
+        for name, (run, answer) in taken.items():
+            if same_answer and answer != expected:
+                raise WrongAnswerError(f"{name}: ours answered {answer!r}, the reference {expected!r}")
+            if turn >= warm_ups:
+                mine[name].append(run)
         if turn >= warm_ups:
-            runs.append((mine, other))
-    ratios = [other.wall_s / mine.wall_s for mine, other in runs]
+            others.append(other)
+    return [_compared(name, mine[name], others, target) for name, (_, target) in variants.items()]
+
+
+def _compared(name: str, mine: Sequence[Sample], others: Sequence[Sample], target: float | None) -> Figure:
+    ratios = [other.wall_s / own.wall_s for own, other in zip(mine, others, strict=True)]
     ratio = statistics.median(ratios)
     return Figure(
         name,
         "s",
-        statistics.median(m.wall_s for m, _ in runs),
-        statistics.median(o.wall_s for _, o in runs),
+        statistics.median(own.wall_s for own in mine),
+        statistics.median(other.wall_s for other in others),
         ratio,
         min(ratios),
         max(ratios),
-        len(runs),
+        len(mine),
         target,
         None if target is None else ratio >= target,
-        statistics.median(m.cpu_s for m, _ in runs),
-        statistics.median(o.cpu_s for _, o in runs),
-        max(m.peak_rss_bytes for m, _ in runs) / 2**20,
-        max(o.peak_rss_bytes for _, o in runs) / 2**20,
+        statistics.median(own.cpu_s for own in mine),
+        statistics.median(other.cpu_s for other in others),
+        max(own.peak_rss_bytes for own in mine) / 2**20,
+        max(other.peak_rss_bytes for other in others) / 2**20,
+        aim=ratio_aim(target),
     )
+
+
+def ratio_aim(target: float | None) -> str | None:
+    """A target of a ratio in words."""
+    return None if target is None else f">= {target:g} x"
 
 
 def absolute(name: str, unit: str, values: list[float], *, target: float | None = None, at_most: bool = True) -> Figure:
     """A figure without a reference: the median of some values, to stay below (or above) a target."""
     middle = statistics.median(values)
     met = None if target is None else (middle <= target if at_most else middle >= target)
-    return Figure(name, unit, middle, None, None, min(values), max(values), len(values), target, met)
+    aim = None if target is None else f"{'<=' if at_most else '>='} {target:g} {unit}".rstrip()
+    return Figure(name, unit, middle, None, None, min(values), max(values), len(values), target, met, aim=aim)
 
 
 def ratio_of_rates(
@@ -200,4 +258,5 @@ def ratio_of_rates(
         len(runs),
         target,
         None if target is None else ratio >= target,
+        aim=ratio_aim(target),
     )

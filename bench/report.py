@@ -1,4 +1,4 @@
-"""How a result is shown: a table for people, JSON for programs."""
+"""How a result is shown: a table for people, JSON for programs, and rows for the page from several results."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import platform
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import psutil
 from rich.console import Console
@@ -20,6 +21,7 @@ def machine() -> dict[str, object]:
     """What the figures were measured on: processor, cores, memory, versions."""
     import numpy
     import pyarrow
+    import pyspark
 
     return {
         "processor": _processor_name(),
@@ -29,6 +31,7 @@ def machine() -> dict[str, object]:
         "python": platform.python_version(),
         "pyarrow": pyarrow.__version__,
         "numpy": numpy.__version__,
+        "pyspark": pyspark.__version__,
     }
 
 
@@ -51,7 +54,7 @@ def print_figures(title: str, figures: Sequence[Figure], console: Console) -> No
 
 def _cells(figure: Figure) -> tuple[str, ...]:
     mark = {True: "[green]met[/]", False: "[red]missed[/]", None: ""}[figure.met]
-    target = "" if figure.target is None else f"{figure.target:g} {mark}"
+    target = "" if figure.aim is None else f"{figure.aim} {mark}"
     return (
         figure.name,
         f"{figure.ours:.4g} {figure.unit}",
@@ -75,7 +78,51 @@ def write_json(path: Path, workload: str, quick: bool, figures: Sequence[Figure]
         "workload": workload,
         "quick": quick,
         "machine": machine(),
+        "load_average": round(os.getloadavg()[0], 1),
         "checked": True,
         "figures": [dataclasses.asdict(figure) for figure in figures],
     }
     path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+
+
+def to_markdown(documents: Sequence[dict[str, Any]]) -> str:
+    """Results as a table in Markdown, in the order given; behind it a line on each machine. Pure.
+
+    Args:
+        documents: What `write_json` wrote.
+    """
+    lines = [
+        "| workload | figure | ours | reference | ratio | range | n | target | |",
+        "|---|---|---:|---:|---:|---:|---:|---|---|",
+    ]
+    for document in documents:
+        workload = document["workload"] + (" (quick)" if document["quick"] else "")
+        lines += [_markdown_row(workload, figure) for figure in document["figures"]]
+    return "\n".join([*lines, "", *dict.fromkeys(map(_taken_on, documents))]) + "\n"
+
+
+def _markdown_row(workload: str, figure: dict[str, Any]) -> str:
+    met = {True: "met", False: "**missed**", None: ""}[figure["met"]]
+    reference = "" if figure["reference"] is None else f"{figure['reference']:.3g} {figure['unit']}"
+    ratio = "" if figure["ratio"] is None else f"{figure['ratio']:.3g}"
+    cells = [
+        workload,
+        figure["name"],
+        f"{figure['ours']:.3g} {figure['unit']}",
+        reference,
+        ratio,
+        f"{figure['min']:.3g}-{figure['max']:.3g}",
+        str(figure["n"]),
+        figure["aim"] or "",
+        met,
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _taken_on(document: dict[str, Any]) -> str:
+    machine = document["machine"]
+    return (
+        f"{machine['cores']} cores ({machine['processor']}), {machine['memory_gib']} GiB, {machine['system']}; Python "
+        f"{machine['python']}, pyarrow {machine['pyarrow']}, numpy {machine['numpy']}, PySpark {machine['pyspark']}. "
+        f"Load average afterwards: {document['load_average']}."
+    )

@@ -35,6 +35,7 @@ class Catalog:
         stores: Where the files are.
         clock: For the pauses between repetitions of a commit whose outcome is unknown.
         draw: A random number in [0, 1), for their jitter.
+        writer_epochs: Of the writers whose names this catalog has taken; see `register_writer`.
     """
 
     def __init__(
@@ -44,15 +45,17 @@ class Catalog:
         *,
         clock: Clock | None = None,
         draw: Callable[[], float] = random.random,
+        writer_epochs: Mapping[str, int] | None = None,
     ) -> None:
         self.metastore: Final = metastore
         self.clock: Final = clock or SystemClock()
         self.draw: Final = draw
         self.positions_cache: Final = SupersededCache(_POSITIONS_CACHE_BYTES)
         self._stores = stores
+        self._writer_epochs = dict(writer_epochs or {})
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (Catalog, (self.metastore, self._stores))
+        return (_unpickle, (self.metastore, self._stores, dict(self._writer_epochs)))
 
     def __repr__(self) -> str:
         return f"<lakelog catalog of {self.metastore!r}>"
@@ -204,6 +207,44 @@ class Catalog:
             make_note(watermark, properties, allow_empty),
         )
 
+    # Writers
+
+    def register_writer(self, writer: str) -> int:
+        """Takes a writer's name, so that whoever commits under it and took it earlier is refused from now on.
+
+        For programs of which one instance shall work: one that was replaced, but hangs somewhere and does not know it,
+        gets Fenced from its next commit instead of writing beside its successor. Every later commit of this catalog
+        under the name carries the epoch, transactions begun before do not. A name that was ever registered can only be
+        used by a catalog that registered it: before its first write, a new instance registers and asks
+        `last_identifier` where to go on. Copies of the catalog made by pickling after that are the same instance.
+
+        Returns:
+            The epoch: 1 for the first who takes the name, higher for each later one.
+
+        Raises:
+            InvalidArgument: The name is not possible.
+        """
+        epoch = self.metastore.register_writer(writer)
+        self._writer_epochs[writer] = epoch
+        return epoch
+
+    def writer_epoch(self, writer: str) -> int:
+        """The epoch under which commits of this catalog by `writer` go; 0 when it has not registered the name."""
+        return self._writer_epochs.get(writer, 0)
+
+    def last_identifier(self, writer: str, table: str) -> int | None:
+        """The highest identifier that a writer has committed to a table, empty commits included; None: none.
+
+        Args:
+            writer: The writer's name.
+            table: `database.table`.
+
+        Raises:
+            NotFound: There is no such table.
+        """
+        info = self.metastore.get_table(parse_table_name(table))
+        return self.metastore.get_writer_progress(writer, info.table_uuid).last_identifier
+
     # SQL
 
     def sql(self, statement: str, *, database: str | None = None) -> SqlResult:
@@ -228,3 +269,7 @@ class Catalog:
     def open_store(self, info: TableInfo) -> ObjectStore:
         """Where a table's files are."""
         return self._stores.open(info.location)
+
+
+def _unpickle(metastore: Metastore, stores: Stores, writer_epochs: Mapping[str, int]) -> Catalog:
+    return Catalog(metastore, stores, writer_epochs=writer_epochs)

@@ -28,27 +28,31 @@ class CommitIdentity:
     previous_identifier: int | None = None
 
     def __post_init__(self) -> None:
-        if (self.writer is None) != (self.identifier is None):
-            missing = "identifier" if self.identifier is None else "writer"
+        check_identity(self.writer, self.identifier, self.previous_identifier)
+
+
+def check_identity(writer: str | None, identifier: int | None, previous_identifier: int | None) -> None:
+    """Raises InvalidArgument for a writer or a number alone, a number that follows without one, and other types."""
+    if (writer is None) != (identifier is None):
+        missing = "identifier" if identifier is None else "writer"
+        raise InvalidArgument(
+            f"A commit that shall be applied once needs both writer= and identifier=; {missing}= is missing.",
+            metadata={"field": missing},
+        )
+    if writer is not None and (not isinstance(writer, str) or not writer):
+        raise InvalidArgument(
+            f"writer={writer!r:.80} is no name: give a text of at least one character.", metadata={"field": "writer"}
+        )
+    for name, value in (("identifier", identifier), ("previous_identifier", previous_identifier)):
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
             raise InvalidArgument(
-                f"A commit that shall be applied once needs both writer= and identifier=; {missing}= is missing.",
-                metadata={"field": missing},
+                f"{name}={value!r:.80} is no number: give a whole number of 0 or more.", metadata={"field": name}
             )
-        if self.writer is not None and (not isinstance(self.writer, str) or not self.writer):
-            raise InvalidArgument(
-                f"writer={self.writer!r:.80} is no name: give a text of at least one character.",
-                metadata={"field": "writer"},
-            )
-        for name, value in (("identifier", self.identifier), ("previous_identifier", self.previous_identifier)):
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-                raise InvalidArgument(
-                    f"{name}={value!r:.80} is no number: give a whole number of 0 or more.", metadata={"field": name}
-                )
-        if self.previous_identifier is not None and self.writer is None:
-            raise InvalidArgument(
-                "previous_identifier= says something only together with writer= and identifier=.",
-                metadata={"field": "previous_identifier"},
-            )
+    if previous_identifier is not None and writer is None:
+        raise InvalidArgument(
+            "previous_identifier= says something only together with writer= and identifier=.",
+            metadata={"field": "previous_identifier"},
+        )
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -93,10 +93,12 @@ def _to_partitions(encoded: pa.ChunkedArray, schema: TableSchema) -> pa.Array:
     fields = [schema.arrow.field(name).remove_metadata().with_nullable(True) for name in schema.partition_by]
     types = [field.type for field in fields]
     # Files are many, partitions few: each is decoded once.
-    distinct = {value: decode_partition(value, types) for value in encoded.unique().to_pylist()}
-    rows = [distinct[value] for value in encoded.to_pylist()]
-    # Arrow's values, since dates beyond the year 9999 have none in Python.
-    columns = [pa.array([row[place] for row in rows], field.type) for place, field in enumerate(fields)]
+    numbered = encoded.combine_chunks().dictionary_encode()
+    distinct = [decode_partition(value, types) for value in numbered.dictionary.to_pylist()]
+    columns = [
+        pa.array([values[place] for values in distinct], field.type).take(numbered.indices)
+        for place, field in enumerate(fields)
+    ]
     return pa.StructArray.from_arrays(columns, fields=fields)
 
 
@@ -105,22 +107,16 @@ def _to_keys(encoded: pa.ChunkedArray, schema: TableSchema) -> pa.Array:
     return pa.array([_to_text(value, types) for value in encoded.to_pylist()], pa.string())
 
 
+def _value_text(value: pa.Scalar) -> str:
+    # By Arrow for times, of which some lie beyond the years that Python knows.
+    return str((value.cast(pa.string()) if pa.types.is_temporal(value.type) else value).as_py())
+
+
 def _to_text(encoded: bytes | None, types: list[pa.DataType]) -> str | None:
     if encoded is None or not types:
         return None
     try:
-        return ", ".join(show_value(value) for value in decode_key(encoded, types))
+        return ", ".join(_value_text(value) for value in decode_key(encoded, types))
     except DataCorrupted:
         # A long bound is cut, so that it is no key any more.
         return f"0x{encoded.hex()}..."
-
-
-def show_value(value: pa.Scalar, form: Callable[[object], str] = str) -> str:
-    """A value of a key as text; `form` is how Python values are written. Pure."""
-    try:
-        return form(value.as_py())
-    except (OverflowError, ValueError):
-        # A date or timestamp beyond the years that Python knows.
-        if pa.types.is_date(value.type):
-            return f"{value.cast(pa.int32()).as_py()} days since 1970-01-01"
-        return f"{value.cast(pa.int64()).as_py()} µs since 1970-01-01"

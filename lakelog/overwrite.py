@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.cast import cast_batch
+from lakelog.format.cast import cast_batch, show_value
 from lakelog.format.keys import encode_key
 from lakelog.format.table import TableInfo
-from lakelog.listings import show_value
 
 
 @dataclass(frozen=True)
@@ -37,8 +36,11 @@ class StaticPartition:
             InvalidArgument: A row lies in another partition, or a column has another type.
         """
         for name, value in self.values.items():
-            if name not in batch.schema.names:
+            given = batch.schema.names.count(name)
+            if given == 0:
                 batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
+            if given != 1:
+                # More than one of a name are refused with all else that does not fit the table.
                 continue
             field = pa.field(name, value.type)
             own = cast_batch(batch.select([name]), pa.schema([field])).column(name)
@@ -46,9 +48,8 @@ class StaticPartition:
             if not pc.all(same, min_count=0).as_py():
                 row = pc.index(same, False).as_py()
                 raise InvalidArgument(
-                    f"Row {row} has {name}={show_value(own[row], repr):.80}, but only the partition "
-                    f"{name}={show_value(value, repr):.80} of {self.table_name} is overwritten. Filter the rows, or "
-                    "overwrite with partition='dynamic'.",
+                    f"Row {row} has {name}={show_value(own[row])}, but only the partition {name}={show_value(value)} "
+                    f"of {self.table_name} is overwritten. Filter the rows, or overwrite with partition='dynamic'.",
                     metadata={"column": name},
                 )
         return batch

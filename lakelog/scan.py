@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelog.arguments import to_epoch_ms, to_option_texts
+from lakelog.arguments import to_option_texts
 from lakelog.errors import InvalidArgument
 from lakelog.format.files import FILE_SCHEMA
 from lakelog.format.filter import Filter, parse_filter
-from lakelog.format.plan import AtSnapshot, AtTime, InRange, Plan, PlanRequest
+from lakelog.format.plan import InRange, Plan
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import SnapshotKind
-from lakelog.options.call_options import INCREMENTAL_BETWEEN, SCAN_SNAPSHOT_ID, SCAN_TIMESTAMP_MILLIS
+from lakelog.options.call_options import INCREMENTAL_BETWEEN
 from lakelog.options.values import ScanOptions, TableOptions
+from lakelog.reading import check_columns, plan_files, settle_state, to_names, to_scan_columns
 from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN, FileScan, ScanColumns
 from lakelog.storage.live_file import to_live_files
 from lakelog.storage.parquet_writer import plan_file_schema
-from lakelog.storage.routing import find_buckets, to_routing
 from lakelog.storage.superseded import MergePolicy, to_merge_policy
 
 if TYPE_CHECKING:
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 
     from lakelog.catalog import Catalog
     from lakelog.format.table import TableInfo
-
-State = AtSnapshot | AtTime | InRange | None
 
 
 class Scan:
@@ -72,6 +69,11 @@ class Scan:
         return None if self._plan.snapshot is None else self._plan.snapshot.snapshot_id
 
     @property
+    def skipped_snapshots(self) -> tuple[int, ...]:
+        """Ids of the snapshots that overwrote rows, of which the changes show nothing; rising (SEMANTICS.md 5.2)."""
+        return tuple([each.snapshot_id for each in self._plan.range_snapshots if each.kind is SnapshotKind.OVERWRITE])
+
+    @property
     def schema(self) -> pa.Schema:
         """The columns of the result."""
         return self._files.returned_schema
@@ -94,8 +96,9 @@ class Scan:
                 if left is None:
                     yield batch
                     continue
-                yield batch.slice(0, left)
-                left -= min(left, batch.num_rows)
+                rows = min(left, batch.num_rows)
+                yield batch.slice(0, rows)
+                left -= rows
                 if left == 0:
                     return
         finally:
@@ -144,7 +147,7 @@ def plan_scan(
     """Plans a read of a table's state; arguments as of `lakelog.table.Table.scan`."""
     given = ScanOptions(to_option_texts(options or {}))
     between = given.get(INCREMENTAL_BETWEEN)
-    at = _settle_state(snapshot_id, timestamp, given)
+    at = settle_state(snapshot_id, timestamp, given)
     check_limit(limit)
     if between is not None:
         if at is not None:
@@ -158,20 +161,20 @@ def plan_scan(
             info,
             after=between[0],
             until=between[1],
-            columns=_names(columns) if columns is not None else info.schema.arrow.names,
+            columns=to_names(columns) if columns is not None else info.schema.arrow.names,
             filter=filter,
             limit=limit,
             without_deletes=True,
         )
-    plan, parsed = _plan(catalog, info, at, filter)
+    plan, parsed = plan_files(catalog.metastore, info, at, _parser(filter))
     schema = plan.schema
     policy = _to_policy(plan)
-    names = _check_columns(columns, schema, str(info.name), ())
+    names = check_columns(columns, schema, str(info.name))
     files = FileScan(
         catalog.open_store(plan.table),
         to_live_files(plan.files),
         schema,
-        _to_columns(names, schema, parsed),
+        to_scan_columns(names, schema, parsed),
         policy,
         catalog.positions_cache,
     )
@@ -196,15 +199,15 @@ def plan_changes(
     (SEMANTICS.md 5.2).
     """
     if after == until:
-        parsed = None if filter is None else parse_filter(filter, info.schema.arrow)
+        parsed = _parser(filter)(info.schema)
         plan = Plan(info, info.schema, {}, None, FILE_SCHEMA.empty_table())
     else:
-        plan, parsed = _plan(catalog, info, InRange(after, until), filter)
+        plan, parsed = plan_files(catalog.metastore, info, InRange(after, until), _parser(filter))
     shown = {each.snapshot_id for each in plan.range_snapshots if each.kind is SnapshotKind.APPEND}
     files = [file for file in to_live_files(plan.files) if file.added_snapshot in shown]
     files.sort(key=lambda file: (file.added_snapshot, file.partition, file.bucket, file.order_ordinal))
     own = (ROW_KIND_COLUMN, SNAPSHOT_ID_COLUMN)
-    names = _check_columns(columns, plan.schema, str(info.name), own)
+    names = check_columns(columns, plan.schema, str(info.name), own)
     if columns is None:
         names = (*names, *own)
     policy = _to_policy(plan)
@@ -212,7 +215,7 @@ def plan_changes(
         catalog.open_store(plan.table),
         files,
         plan.schema,
-        _to_columns(names, plan.schema, parsed, with_kinds=True, without_deletes=without_deletes),
+        _to_change_columns(names, plan.schema, parsed, without_deletes),
         None if policy is None else dataclasses.replace(policy, keeps_deletes=True),
         catalog.positions_cache,
     )
@@ -225,138 +228,34 @@ def check_limit(limit: int | None) -> None:
         raise InvalidArgument(f"limit={limit!r:.80} is no number of rows: give 0 or more.", metadata={"field": "limit"})
 
 
-def check_snapshot_id(value: Any) -> int:
-    """Returns the id of a snapshot; InvalidArgument for what can be none."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise InvalidArgument(
-            f"snapshot_id={value!r:.80} is no snapshot: these are numbered from 1; see snapshots().",
-            metadata={"field": "snapshot_id"},
-        )
-    return value
-
-
 def _rebuild_scan(catalog: Catalog, plan: Plan, files: FileScan, limit: int | None) -> Scan:
     return Scan(catalog, plan, dataclasses.replace(files, cache=catalog.positions_cache), limit)
 
 
-def _settle_state(snapshot_id: int | None, timestamp: int | dt.datetime | None, options: ScanOptions) -> State:
-    by_option = options.get(SCAN_SNAPSHOT_ID), options.get(SCAN_TIMESTAMP_MILLIS)
-    said = {
-        "snapshot_id=": snapshot_id,
-        "timestamp=": timestamp,
-        f"option '{SCAN_SNAPSHOT_ID.key}'": by_option[0],
-        f"option '{SCAN_TIMESTAMP_MILLIS.key}'": by_option[1],
-    }
-    given = [name for name, value in said.items() if value is not None]
-    if len(given) > 1:
-        raise InvalidArgument(
-            f"{given[0]} and {given[1]} both say which state to read. Give one of them.",
-            reason="CONTRADICTING_OPTIONS",
-            metadata={"option": given[0], "other_option": given[1]},
-        )
-    wanted = snapshot_id if snapshot_id is not None else by_option[0]
-    if wanted is not None:
-        return AtSnapshot(check_snapshot_id(wanted))
-    moment = timestamp if timestamp is not None else by_option[1]
-    return None if moment is None else AtTime(to_epoch_ms(moment, "timestamp"))
-
-
-def _plan(catalog: Catalog, info: TableInfo, at: State, condition: str | None) -> tuple[Plan, Filter | None]:
-    """Asks for the plan; asks again in the rare case that the state has another schema than the handle."""
-    schema = info.schema
-    while True:
-        parsed = None if condition is None else parse_filter(condition, schema.arrow)
-        plan = catalog.metastore.plan(_to_request(info, at, parsed, schema))
-        if plan.schema.schema_id == schema.schema_id:
-            return plan, parsed
-        schema = plan.schema
-
-
-def _to_request(info: TableInfo, at: State, parsed: Filter | None, schema: TableSchema) -> PlanRequest:
-    if parsed is None:
-        return PlanRequest(info.table_uuid, at)
-    ids = schema.field_ids
-    predicate = parsed.to_predicate(ids)
-    # Buckets and bucket keys never change, so those of the handle are right.
-    buckets = find_buckets(predicate, to_routing(schema, TableOptions(info.options)))
-    if not schema.primary_key:
-        return PlanRequest(info.table_uuid, at, predicate, buckets)
-    # SUBTLE: a file may be left out for its key only. Left out for another column, its rows would no longer hide the
-    # older ones of their keys, which then would come back.
-    predicate = parsed.to_predicate({name: ids[name] for name in schema.primary_key})
-    first_key, last_key = parsed.key_bounds(schema.trimmed_key)
-    return PlanRequest(info.table_uuid, at, predicate, buckets, first_key=first_key, last_key=last_key)
+def _parser(condition: str | None) -> Callable[[TableSchema], Filter | None]:
+    return lambda schema: None if condition is None else parse_filter(condition, schema.arrow)
 
 
 def _to_policy(plan: Plan) -> MergePolicy | None:
     return to_merge_policy(plan.schema, TableOptions(plan.table.options)) if plan.schema.primary_key else None
 
 
-def _to_columns(
-    names: tuple[str, ...],
-    schema: TableSchema,
-    parsed: Filter | None,
-    *,
-    with_kinds: bool = False,
-    without_deletes: bool = False,
+def _to_change_columns(
+    names: tuple[str, ...], schema: TableSchema, parsed: Filter | None, without_deletes: bool
 ) -> ScanColumns:
-    used = set(names) | set(parsed.columns if parsed is not None else ())
     # What was written may be deletes, which know no more than their key.
-    known = plan_file_schema(schema, with_row_kind=False) if with_kinds else schema.arrow
-    read = [each for each in known if each.name in used]
-    condition = None if parsed is None else parsed.to_arrow()
-    if with_kinds:
-        kind = pa.field(ROW_KIND_COLUMN, pa.int8())
-        if ROW_KIND_COLUMN in used or without_deletes:
-            read.append(kind)
-        if without_deletes:
-            adds = _is_addition()
-            condition = adds if condition is None else condition & adds
-    if parsed is None:
-        return ScanColumns(tuple(read), names, condition, (ROW_KIND_COLUMN,) if condition is not None else ())
-    ids = schema.field_ids
-    return ScanColumns(
-        tuple(read),
-        names,
-        condition,
-        (*parsed.columns, ROW_KIND_COLUMN) if without_deletes else parsed.columns,
-        parsed.to_predicate(ids),
-        parsed.to_predicate({name: ids[name] for name in schema.trimmed_key}) if schema.primary_key else None,
+    columns = to_scan_columns(names, schema, parsed, plan_file_schema(schema, with_row_kind=False))
+    if without_deletes or ROW_KIND_COLUMN in names:
+        columns = dataclasses.replace(columns, read=(*columns.read, pa.field(ROW_KIND_COLUMN, pa.int8())))
+    if not without_deletes:
+        return columns
+    return dataclasses.replace(
+        columns,
+        filter=_is_addition() if columns.filter is None else columns.filter & _is_addition(),
+        filter_columns=(*columns.filter_columns, ROW_KIND_COLUMN),
     )
 
 
 def _is_addition() -> pc.Expression:
     kind = pc.field(ROW_KIND_COLUMN)
     return kind.is_null() | (kind == 0) | (kind == 2)
-
-
-def _names(columns: Any) -> list[str]:
-    if isinstance(columns, str) or not isinstance(columns, Sequence) or not all(isinstance(c, str) for c in columns):
-        hint = f", here perhaps ['{columns}']" if isinstance(columns, str) else ""
-        raise InvalidArgument(
-            f"columns={columns!r:.80} is no list of column names: give one{hint}.", metadata={"field": "columns"}
-        )
-    return list(columns)
-
-
-def _check_columns(
-    columns: Sequence[str] | None, schema: TableSchema, table_name: str, own: tuple[str, ...]
-) -> tuple[str, ...]:
-    known = schema.arrow.names
-    if columns is None:
-        return tuple(known)
-    names = _names(columns)
-    for place, name in enumerate(names):
-        if name not in known and name not in own:
-            near = difflib.get_close_matches(name, known, n=3, cutoff=0.5) or known[:20]
-            raise InvalidArgument(
-                f"Table {table_name} has no column '{name[:200]}'; near it are {', '.join(near)}. Upper and lower case "
-                "count.",
-                reason="UNKNOWN_COLUMN",
-                metadata={"column": name},
-            )
-        if name in names[:place]:
-            raise InvalidArgument(
-                f"Column '{name}' is asked for twice. Name each column once.", metadata={"column": name}
-            )
-    return tuple(names)

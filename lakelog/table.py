@@ -11,11 +11,12 @@ import pyarrow as pa
 from lakelog.arguments import to_option_texts
 from lakelog.commit_note import CommitIdentity, make_note
 from lakelog.errors import InvalidArgument, NotFound
-from lakelog.format.plan import AtSnapshot, PlanRequest
+from lakelog.format.plan import PlanRequest
 from lakelog.format.table import TableInfo
 from lakelog.listings import list_snapshots, to_files_table, to_snapshots_table
+from lakelog.reading import settle_state
 from lakelog.results import WriteResult
-from lakelog.scan import Scan, check_limit, check_snapshot_id, plan_changes, plan_scan
+from lakelog.scan import Scan, check_limit, plan_changes, plan_scan
 from lakelog.transaction import Transaction, TransactionTable
 
 if TYPE_CHECKING:
@@ -356,7 +357,7 @@ class Table:
             Columns path, partition (a struct of the partition columns), bucket, level, rows, bytes, min_key, max_key
             (as text, cut where they are long), added_snapshot; by partition, bucket and order.
         """
-        at = None if snapshot_id is None else AtSnapshot(check_snapshot_id(snapshot_id))
+        at = settle_state(snapshot_id)
         plan = self._ask(lambda: self._catalog.metastore.plan(PlanRequest(self.uuid, at)))
         return to_files_table(plan)
 

@@ -79,6 +79,7 @@ class Transaction:
         self._identity = identity
         self._note = note
         self._writer_name: str = identity.writer or f"sdk-{RandomIds().new_id()}"
+        self._epoch = catalog.writer_epoch(self._writer_name)
         self._parts: dict[str, _TablePart] = {}
         self._attempt_id = ""
         self._ended = False
@@ -200,6 +201,7 @@ class Transaction:
             identifier=self._identity.identifier or 0,
             changes=tuple(self._make_change(part) for part in self._parts.values() if part.was_written),
             attempt_id=self._attempt_id,
+            epoch=self._epoch,
             previous_identifier=self._identity.previous_identifier,
         )
 

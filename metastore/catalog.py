@@ -22,6 +22,10 @@ from .requests import MAX_COMMENT, check_name, check_properties, check_text, che
 from .store import Store, Transaction, run_transaction
 
 _MAX_NEAREST: Final = 3
+_IF_NOT_EXISTS: Final = (
+    "make it only where there is none (if_not_exists=True; in a shell --if-not-exists; in SQL IF NOT EXISTS)"
+)
+"""Said to users of the SDK, the command and SQL alike, who each write it in their own way."""
 
 
 class Catalog:
@@ -47,7 +51,7 @@ class Catalog:
         created = await run_transaction(self._store, lambda tx: tx.insert_database(name, comment))
         if not created and not if_not_exists:
             raise AlreadyExists(
-                f"Database '{name}' exists already. Choose another name, or pass if_not_exists.",
+                f"Database '{name}' exists already. Choose another name, or {_IF_NOT_EXISTS}.",
                 reason="DATABASE_EXISTS",
                 metadata={"database": name},
             )
@@ -69,8 +73,8 @@ class Catalog:
             tables = await tx.list_tables(name)
             if tables and not cascade:
                 raise InvalidArgument(
-                    f"Database '{name}' has {len(tables)} tables, for instance '{tables[0]}'. Drop them first, or pass "
-                    "cascade.",
+                    f"Database '{name}' has {len(tables)} tables, for instance '{tables[0]}'. Drop them first, or all "
+                    "of them with it (cascade=True; in a shell --cascade; in SQL CASCADE).",
                     reason="DATABASE_NOT_EMPTY",
                     metadata={"database": name, "tables": str(len(tables))},
                 )
@@ -124,7 +128,7 @@ class Catalog:
                 return await tx.insert_table(new), True
             if not if_not_exists:
                 raise AlreadyExists(
-                    f"Table '{name}' exists already. Choose another name, or pass if_not_exists.",
+                    f"Table '{name}' exists already. Choose another name, or {_IF_NOT_EXISTS}.",
                     reason="TABLE_EXISTS",
                     metadata={"table": str(name), "table_uuid": found.info.table_uuid},
                 )

@@ -8,11 +8,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, get_args
 
 from lakelog.client.target import Target, parse_target
 from lakelog.errors import InvalidArgument
 
+from .postgres.store import Durability
 from .server.access import Access, parse_token_file
 from .server.grpc_server import ServerTls
 from .server.logs import LEVELS
@@ -36,6 +37,7 @@ class ServeConfig:
         access: How callers are recognized.
         wait_for_database_s: How long to wait for the database at start.
         database_connections: Largest number of connections to it.
+        durability: Whether commits that were acknowledged may be lost.
         grace_s: How long running calls may take when the service ends.
         max_calls: Calls and streams that may be open at once.
         log_level: One of `LEVELS`.
@@ -50,6 +52,7 @@ class ServeConfig:
     access: Access
     wait_for_database_s: float
     database_connections: int
+    durability: Durability
     grace_s: float
     max_calls: int
     log_level: str
@@ -109,6 +112,7 @@ def parse_command(arguments: Sequence[str], environment: Mapping[str, str]) -> C
             access=_read_access(values, insecure, tls),
             wait_for_database_s=wait_s,
             database_connections=int(values.number("database_connections", 10, smallest=2)),
+            durability=_read_durability(values),
             grace_s=values.number("grace", 20.0, smallest=0),
             max_calls=int(values.number("max_calls", 2000, smallest=1)),
             log_level=level,
@@ -146,6 +150,11 @@ _SERVE: Final = {
         "certificate with that common name.",
     ),
     "database-connections": ("LAKELOG_DATABASE_CONNECTIONS", "Most connections to the database; default 10."),
+    "durability": (
+        "LAKELOG_DURABILITY",
+        "on (default): commits that were acknowledged survive any crash of the database. "
+        "off_may_lose_acknowledged_commits: a crash loses those of the last half second.",
+    ),
     "grace": ("LAKELOG_GRACE", "Seconds that running calls may take after SIGTERM; default 20."),
     "max-calls": ("LAKELOG_MAX_CALLS", "Calls and streams that may be open at once; default 2000."),
 }
@@ -283,6 +292,11 @@ def _read_access(values: _Values, insecure: bool, tls: ServerTls | None) -> Acce
     if certificates and (tls is None or tls.client_ca is None):
         raise StartupFailure(f"The token file {path} has entries for certificates, which need --tls-client-ca.")
     return Access(tokens=tokens, certificates=certificates)
+
+
+def _read_durability(values: _Values) -> Durability:
+    chosen = values.choice("durability", "on", get_args(Durability))
+    return "on" if chosen == "on" else "off_may_lose_acknowledged_commits"
 
 
 def _port(name: str, text: str) -> int:

@@ -9,18 +9,16 @@ from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakelog.client.metastore import SnapshotPage, WatchEvent, WatchPosition
+from lakelog.client.plan_assembly import assemble_files
 from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
-from lakelog.format.files import FILE_SCHEMA
 from lakelog.format.plan import Plan, PlanRequest
 from lakelog.format.schema import TableSchema
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.work import LeaseGrant, Pipeline
 
 from .background import Background
-from .entries import read_entries, sort_entries
 from .service import MetastoreService
 from .store import Store
 
@@ -265,20 +263,12 @@ async def _close(service: MetastoreService, background: Background, store: Store
 async def collect_plan(service: MetastoreService, request: PlanRequest) -> Plan:
     """A plan whose chunks are put together, as every client does it."""
     stream = await service.plan(request)
-    tables = [FILE_SCHEMA.empty_table()]
-    without: set[int] = set()
-    async for chunk in stream.chunks:
-        tables.append(read_entries(chunk.entries))
-        without.update(chunk.without_file_ids)
-    files = pa.concat_tables(tables)
-    if without:
-        gone = pa.array(sorted(without), pa.int64())
-        files = files.filter(pc.invert(pc.is_in(files.column("file_id"), value_set=gone)))
+    chunks = [(chunk.entries, chunk.without_file_ids) async for chunk in stream.chunks]
     return Plan(
         table=stream.table,
         schema=stream.schema,
         file_schemas=stream.file_schemas,
         snapshot=stream.snapshot,
-        files=sort_entries(files).combine_chunks(),
+        files=assemble_files(chunks),
         range_snapshots=stream.range_snapshots,
     )

@@ -51,8 +51,7 @@ def lease_lost(name: str, epoch: int, current: int, holder: str) -> Fenced:
     who = f"'{holder}' holds it" if holder else "no one holds it"
     return Fenced(
         f"Lease '{name}' has epoch {current} by now and {who}; the caller's epoch is {epoch}. Stop this work, and "
-        "acquire "
-        "the lease again before going on.",
+        "acquire the lease again before going on.",
         reason="LEASE_FENCED",
         metadata={"lease": name, "epoch": str(epoch), "current_epoch": str(current), "holder": holder},
     )

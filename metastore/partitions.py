@@ -15,7 +15,7 @@ from lakelog.errors import DataCorrupted
 from lakelog.format.commit import Change, RemovePartitions, RemovePartitionValues
 from lakelog.format.commit_facts import TableHead
 from lakelog.format.key_parts import split_key
-from lakelog.format.keys import decode_partition
+from lakelog.format.keys import decode_partition, encode_partition
 from lakelog.format.schema import TableSchema
 
 from .requests import invalid
@@ -95,10 +95,13 @@ def check_partition(partition: bytes, types: Sequence[pa.DataType], table: str) 
     """Check that a partition holds exactly one encoded value for each partition column.
 
     Raises:
-        InvalidArgument: It holds more, less or something else.
+        InvalidArgument: It holds more, less or something else; also for bytes that only look like an encoding, since
+            the same values must always be the same partition.
     """
     try:
-        decode_partition(partition, types)
+        values = decode_partition(partition, types)
+        if encode_partition(values) != partition:
+            raise DataCorrupted("other bytes stand for the same values.")
     except DataCorrupted as error:
         raise invalid(
             "partition",

@@ -28,12 +28,14 @@ from .entries import sort_entries
 from .file_filter import FileFilter, make_filter
 from .limits import Limits
 from .metrics import Metrics
+from .packing import MIN_UNPACKED
 from .plan_parts import PlanChunkData, slice_entries
 from .requests import MAX_PARTITION_BYTES, check_number, check_uuid, invalid
 from .store import Store, Transaction, run_transaction
 
 _MAX_ROW_PLAN_FILES = 4096
-"""Up to so many live files a plan loads rows: as fast as chunks, and nothing has to be packed."""
+"""Up to so many live files a plan of some of them loads rows: the database leaves the others out faster than chunks are
+decoded. A plan of all of them loads rows only where there need be no chunks yet, for a row costs some microseconds."""
 
 _MAX_LISTED_PARTITIONS = 100_000
 
@@ -206,7 +208,8 @@ def _expired(head: TableHead, snapshot_id: int) -> SnapshotExpired:
 
 
 def _is_narrow(wanted: FileFilter, snapshot: Snapshot, head: TableHead) -> bool:
-    if snapshot.total_files <= _MAX_ROW_PLAN_FILES or wanted.partitions is not None:
+    most = min(MIN_UNPACKED, _MAX_ROW_PLAN_FILES) if wanted.wants_all else _MAX_ROW_PLAN_FILES
+    if snapshot.total_files <= most or wanted.partitions is not None:
         return True
     if wanted.buckets is None or head.bucket_count < 1:
         return False

@@ -7,6 +7,7 @@ of its tables is not decided here but by `lakelog.format.commit_rules`.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -166,8 +167,8 @@ def _check_change(change: Change) -> None:
         check_number("watermark_ms", change.watermark_ms, -MAX_INT64 - 1)
     check_properties("properties", change.properties)
     if len({file.path for file in change.add_files}) < len(change.add_files):
-        paths = [file.path for file in change.add_files]
-        raise invalid("path", next(p for p in paths if paths.count(p) > 1), "Name each file once in a commit.")
+        ((path, _),) = Counter(file.path for file in change.add_files).most_common(1)
+        raise invalid("path", path, "Name each file once in a commit.")
     for file in change.add_files:
         _check_file(file)
 

@@ -6,7 +6,8 @@ through the store, and a slow poll finds whatever was missed.
 
 Invariants:
 
-1. A watcher's position rises by one snapshot at a time.
+1. A watcher's position rises by one snapshot at a time, and each follows the one told of before: a database that lost
+   commits in a failover, under an open watch too, ends it (RELIABILITY.md, C9).
 2. What is kept in memory of a table is a gapless tail of its history; where that cannot be, it is forgotten.
 """
 
@@ -65,10 +66,12 @@ class _Watcher:
 
     Args:
         after: The last snapshot told of, by table uuid; a table that was dropped is missing.
+        after_uuids: Its uuid, where it is known.
         caught_up: Tables whose newest snapshot the watcher has seen once.
     """
 
     after: dict[str, int]
+    after_uuids: dict[str, str] = field(default_factory=dict)
     caught_up: set[str] = field(default_factory=set)
     woken: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -130,7 +133,10 @@ class WatchHub:
             ResourceExhausted: The caller was up to date, then read too slowly; it may come back from where it is.
         """
         _check_positions(positions, self._limits)
-        watcher = _Watcher({position.table_uuid: position.after for position in positions})
+        watcher = _Watcher(
+            {position.table_uuid: position.after for position in positions},
+            {position.table_uuid: position.after_uuid for position in positions if position.after_uuid},
+        )
         self._watchers.add(watcher)
         self._metrics.set_level("watchers", len(self._watchers))
         try:
@@ -228,7 +234,9 @@ class WatchHub:
                     metadata={"table_uuid": table_uuid, "after": str(after), "latest": str(table.latest)},
                 )
             snapshots = await self._load(table, after)
+            _check_parent(table_uuid, watcher.after_uuids.get(table_uuid, ""), snapshots[0])
             watcher.after[table_uuid] = snapshots[-1].snapshot_id
+            watcher.after_uuids[table_uuid] = snapshots[-1].snapshot_uuid
             yield WatchEvent(table_uuid, snapshots)
         watcher.caught_up.add(table_uuid)
         if table.dropped:
@@ -237,7 +245,8 @@ class WatchHub:
 
     async def _load(self, table: _WatchedTable, after: int) -> tuple[Snapshot, ...]:
         tail = table.tail
-        if tail and tail[0].snapshot_id <= after + 1:
+        # What another metastore committed behind the tail is known to be there, but only the store has it.
+        if tail and tail[0].snapshot_id <= after + 1 <= tail[-1].snapshot_id:
             start = after + 1 - tail[0].snapshot_id
             return tuple(tail[place] for place in range(start, min(len(tail), start + _MAX_EVENT)))
         until = table.latest
@@ -262,6 +271,18 @@ class WatchHub:
             table.watchers.discard(watcher)
             if not table.watchers:
                 del self._tables[table_uuid]
+
+
+def _check_parent(table_uuid: str, known_uuid: str, snapshot: Snapshot) -> None:
+    """Checks that a snapshot follows the one that a watcher was told of before, where its uuid is known."""
+    if known_uuid and snapshot.parent_uuid != known_uuid:
+        before = snapshot.snapshot_id - 1
+        raise HistoryDiverged(
+            f"The watcher of table {table_uuid} knows snapshot {before} as {known_uuid}, but what follows it here "
+            f"names {snapshot.parent_uuid}: the database was restored to an earlier state and went on. Stop, and "
+            "compare what was read with the table.",
+            metadata={"table_uuid": table_uuid, "snapshot_id": str(before), "snapshot_uuid": snapshot.parent_uuid},
+        )
 
 
 def _check_positions(positions: Sequence[WatchPosition], limits: Limits) -> None:

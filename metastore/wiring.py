@@ -53,14 +53,13 @@ async def serve(config: ServeConfig) -> None:
         collector(registry=registry)
     rpc_metrics = RpcMetrics(registry)
 
-    store = PostgresStore(config.database_url, pool_size=config.database_connections)
+    store = PostgresStore(config.database_url, pool_size=config.database_connections, durability=config.durability)
     service = MetastoreService(store, config.warehouse, clock=clock, ids=ids, metrics=PrometheusMetrics(registry))
     probe = DatabaseProbe(config.database_url)
     server = MetastoreServer(service, probe.ping, _settings(config), rpc_metrics, ids)
     http = _http_endpoint(config, registry, server)
 
     try:
-        await store.check()
         await run_until_signal(server, Background(service), http, lambda: _say_ready(config, server, http))
     except InvalidArgument as error:
         raise StartupFailure(one_line(error.message)) from error
@@ -80,8 +79,17 @@ async def check(config: ServeConfig) -> None:
     await _reach_database(config.database_url, config.wait_for_database_s)
     try:
         await asyncio.to_thread(check_current, config.database_url)
+        await _check_durable(config)
     except LakelogError as error:
         raise StartupFailure(one_line(error.message)) from error
+
+
+async def _check_durable(config: ServeConfig) -> None:
+    store = PostgresStore(config.database_url, pool_size=1, durability=config.durability)
+    try:
+        await store.check()
+    finally:
+        await store.close()
 
 
 async def bring_up_to_date(config: MigrateConfig) -> str:

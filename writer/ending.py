@@ -5,7 +5,16 @@ from __future__ import annotations
 import enum
 from typing import Final
 
-from lakelog.errors import Fenced, LakelogError, OutcomeUnknown, Unavailable
+from lakelog.errors import (
+    Fenced,
+    InvalidArgument,
+    LakelogError,
+    NotFound,
+    OutcomeUnknown,
+    PermissionDenied,
+    ResourceExhausted,
+    Unavailable,
+)
 
 
 class Ending(enum.IntEnum):
@@ -27,6 +36,8 @@ class Ending(enum.IntEnum):
     """The checkpoint and the table do not belong together."""
     UNAVAILABLE = 7
     """The metastore could not be reached for too long."""
+    MISSING = 8
+    """The table, its database or the source's folder does not exist; starting again helps once it is made."""
 
 
 CHECKPOINT_MISFIT: Final = "CHECKPOINT_MISFIT"
@@ -50,7 +61,9 @@ def to_ending(error: BaseException) -> Ending:
         return Ending.FENCED
     if isinstance(error, Unavailable | OutcomeUnknown):
         return Ending.UNAVAILABLE
-    if error.default_reason in ("INVALID_ARGUMENT", "NOT_FOUND", "PERMISSION_DENIED"):
+    if isinstance(error, NotFound):
+        return Ending.MISSING
+    if isinstance(error, InvalidArgument | PermissionDenied):
         return Ending.INVALID
     if error.reason == "IDENTIFIER_GAP":
         return Ending.CHECKPOINT
@@ -58,5 +71,8 @@ def to_ending(error: BaseException) -> Ending:
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether the same batch, repeated a little later, may succeed: it is applied once all the same. Pure."""
-    return isinstance(error, Unavailable | OutcomeUnknown)
+    """Whether the same batch, repeated a little later, may succeed: it is applied once all the same. Pure.
+
+    A full disk may have room later, and a metastore that was asked for too much at once be less busy.
+    """
+    return isinstance(error, Unavailable | OutcomeUnknown | ResourceExhausted)

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 import lakelog.spark
 from lakelog.client.metastore import Metastore
 from lakelog.clock import SystemClock
+from lakelog.errors import InvalidArgument
 from lakelog.format.table import TableInfo, TableName
 from lakelog.spark.connection import make_connection, open_metastore
 
@@ -34,10 +35,7 @@ from .service import Events, Service
 
 
 def open_catalog(config: Config, pipeline: Pipeline) -> tuple[Metastore, str]:
-    """The metastore, and where it is; connects when it is first asked. Before anything else of gRPC is used."""
-    # SUBTLE: Spark starts Java by a fork, and gRPC's fork handlers kill one child in ten (measured: grpcio 1.85, 16 of
-    # 150) when they meet its poller. The child becomes Java at once and needs none of gRPC, so they are left out.
-    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+    """The metastore, and where it is; connects when it is first asked."""
     target = config.target or pipeline.target
     connection = make_connection(target, tls=None, tls_ca=None, tls_cert=None, tls_key=None, token=None)
     return open_metastore(connection), connection.target
@@ -70,7 +68,7 @@ def make_service(
     clock = SystemClock()
     metrics = Metrics(pipeline.name)
     if config.metrics_port is not None:
-        log.info("metrics", port=metrics.serve(config.metrics_host, config.metrics_port))
+        log.info("metrics", port=_serve_metrics(metrics, config.metrics_host, config.metrics_port))
     lease = LeaseKeeper(
         metastore,
         pipeline.lease,
@@ -119,6 +117,17 @@ def make_service(
         log=log,
     )
     return service
+
+
+def _serve_metrics(metrics: Metrics, host: str, port: int) -> int:
+    try:
+        return metrics.serve(host, port)
+    except OSError as error:
+        raise InvalidArgument(
+            f"Metrics cannot be served at {host}:{port}: {error.strerror or error}. Choose another --metrics-port or "
+            "--metrics-host; 0 is a free port.",
+            reason="ARGUMENT",
+        ) from error
 
 
 def make_events() -> Events:

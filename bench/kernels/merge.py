@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelog.format.merge import MergeRun, find_superseded, merge_batch, sort_order
+from lakelog.format.merge import MergeRun, find_superseded, merge_batch
+from lakelog.format.ordering import comparable_keys
 
 ROWS = 1_000_000
 RUNS = (1, 5, 20)
@@ -141,6 +142,10 @@ def cost_ns(call: Callable[[], object], rows: int) -> float:
     return best * 1e9 / rows
 
 
+def sort_keys(table: pa.Table, names: list[str]) -> np.ndarray:
+    return np.argsort(comparable_keys([table.column(name) for name in names]), kind="stable")
+
+
 def main() -> None:
     random = np.random.default_rng(0)
     print(f"{'key':24}{'k':>4}" + "".join(f"{name:>14}" for name in WAYS) + f"{'seq, in order':>16}{'seq, late':>12}")
@@ -171,8 +176,8 @@ def main() -> None:
         shuffled = made[0].take(random.permutation(ROWS))
         by = [(name, "ascending") for name in names]
         sorting = {
-            "sort_order sorted": lambda made=made, names=names: sort_order(made[0], names),
-            "shuffled": lambda table=shuffled, names=names: sort_order(table, names),
+            "argsort sorted": lambda made=made, names=names: sort_keys(made[0], names),
+            "shuffled": lambda table=shuffled, names=names: sort_keys(table, names),
             "pc.sort_indices": lambda table=shuffled, by=by: pc.sort_indices(table, sort_keys=by),
             "merge_batch": lambda table=shuffled, names=names: merge_batch(table, names),
         }

@@ -1,1 +1,1 @@
-"""One module a workload: `TITLE`, and `run(bench)` that yields figures."""
+"""One module a workload: `TITLE`, and `run(bench)` that yields figures, or `PARTS` of such by name."""

@@ -1,16 +1,9 @@
-"""W1 of BENCH."""
+"""W1 of BENCH, through the SDK and through Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from bench.context import Bench
-from bench.measure import Figure
-from bench.sdk import measure_append
+from bench import sdk
+from bench.spark import append
 
 TITLE = "Bulk append: 4 M Q1 rows, one commit"
-
-
-def run(bench: Bench) -> Iterator[Figure]:
-    """Yields the figures."""
-    yield from measure_append(bench)
+PARTS = {"sdk": sdk.measure_append, "spark": append.measure_append}

@@ -1,38 +1,61 @@
 """W10: planning with up to a million live files, in one process with the use cases, on a real Postgres.
 
-What is measured is the metastore's work until the last chunk is there; the network adds the chunks' bytes.
+What is measured is the metastore's work until the last part of a plan could be sent; the network adds the parts' bytes.
+The reference is the SQL alone: one prepared statement that selects the same files from the rows, until its result is in
+the client library's memory, nothing of it looked at.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
-import uuid
+import functools
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-import pyarrow as pa
+import numpy as np
 
 from bench.context import Bench
-from bench.measure import Figure, WrongAnswerError, absolute
+from bench.latency import measure_latencies
+from bench.measure import Figure, WrongAnswerError
+from bench.plans import (
+    BUCKETS,
+    DATABASE,
+    FILES_PER_COMMIT,
+    FILES_PER_DAY,
+    create_planned_table,
+    encode_day,
+    plan_file_ids,
+    send_plan,
+)
 from lakelog.embedded.postgres import EmbeddedPostgres
-from lakelog.format.commit import Change, CommitRequest
-from lakelog.format.files import DataFile
-from lakelog.format.keys import encode_key, encode_partition
 from lakelog.format.plan import AtSnapshot, InRange, PlanRequest
 from lakelog.format.predicate import Comparison, Operator
-from lakelog.format.snapshot import SnapshotKind
-from lakelog.format.table import TableName
-from metastore.entries import read_entries
 from metastore.postgres import PostgresStore, migrate
+from metastore.postgres.connections import Connection, connect
+from metastore.postgres.snapshots import files_query
+from metastore.records import FileQuery
 from metastore.service import MetastoreService
+from metastore.store import run_transaction
 
 TITLE = "planning with 10^3 to 10^6 live files: full, pruned, incremental, time travel"
-_SCHEMA = pa.schema([("day", pa.int32()), ("id", pa.int64()), ("v", pa.string())])
-_FILES_PER_DAY = 1000
-"""A partition is as large in a large table as in a small one."""
-_FILES_PER_COMMIT = 2000
-_RUNS = 9
+_SMALL_COMMIT = 16
+"""Files of a commit as they come in when a table is written to steadily: one for each bucket."""
+_NARROW_TARGET_MS = 5.0
 _FULL_TARGETS_MS = {100_000: 40.0, 1_000_000: 400.0}
+_CALLS = 9
+_FEW_CALLS = 1
+_MANY_ENTRIES = 20_000
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A plan, the query that selects the same files, and how many they must be."""
+
+    name: str
+    request: PlanRequest
+    query: FileQuery
+    entries: int
+    target_ms: float | None = None
 
 
 def run(bench: Bench) -> Iterator[Figure]:
@@ -43,88 +66,101 @@ def run(bench: Bench) -> Iterator[Figure]:
         with asyncio.Runner() as runner:
             store = PostgresStore(postgres.database_url)
             service = MetastoreService(store, "file:///bench")
-            runner.run(service.create_database("bench"))
+            runner.run(service.create_database(DATABASE))
+            connection = runner.run(connect(postgres.database_url))
             for size in sizes:
-                yield from runner.run(_measure(service, size))
+                for case in runner.run(_prepare(store, service, size)):
+                    yield runner.run(_measure(service, connection, size, case, bench.pairs))
+            runner.run(connection.close())
             runner.run(service.close())
             runner.run(store.close())
 
 
-async def _measure(service: MetastoreService, size: int) -> list[Figure]:
-    table, snapshots = await _fill(service, size)
-    day = encode_partition([pa.scalar(0, pa.int32())])
-    in_a_day = min(_FILES_PER_DAY, size)
-    half = max(1, snapshots // 2)
-    cases: list[tuple[str, PlanRequest, int | None, float | None]] = [
-        ("one partition", PlanRequest(table, partitions=(day,)), in_a_day, 5.0),
-        (
-            "partition by predicate, one bucket",
-            PlanRequest(table, predicate=Comparison(1, Operator.IN, (day,)), buckets=(3,)),
-            None,
-            5.0,
+async def _prepare(store: PostgresStore, service: MetastoreService, size: int) -> list[_Case]:
+    table = await create_planned_table(service, f"t{size}")
+    await table.fill(size)
+    bulk = table.snapshots
+    await table.add_files(_SMALL_COMMIT)
+    uuid, last, half = table.table_uuid, table.snapshots, max(1, bulk // 2)
+    table_id = (await run_transaction(store, lambda tx: tx.find_heads([uuid])))[uuid].table_id
+    query = functools.partial(_query, table_id)
+    day = encode_day(0)
+    in_a_day = min(FILES_PER_DAY, size)
+    of_a_bucket = len(range(3, in_a_day, BUCKETS))
+    predicate = Comparison(1, Operator.IN, (day,))
+    return [
+        _Case(
+            "one partition",
+            PlanRequest(uuid, partitions=(day,)),
+            query(live_at=last, partitions=frozenset([day])),
+            in_a_day,
+            _NARROW_TARGET_MS,
         ),
-        ("incremental, the last snapshot", PlanRequest(table, at=InRange(snapshots - 1, snapshots)), None, 5.0),
-        ("time travel, half way", PlanRequest(table, at=AtSnapshot(half)), min(size, half * _FILES_PER_COMMIT), None),
-        ("full", PlanRequest(table), size, _FULL_TARGETS_MS.get(size)),
+        _Case(
+            "partition by predicate, one bucket",
+            PlanRequest(uuid, predicate=predicate, buckets=(3,)),
+            query(live_at=last, partitions=frozenset([day]), buckets=frozenset([3])),
+            of_a_bucket,
+            _NARROW_TARGET_MS,
+        ),
+        _Case(
+            "incremental, a small commit",
+            PlanRequest(uuid, at=InRange(bulk, last)),
+            query(added_after=bulk, added_until=last),
+            _SMALL_COMMIT,
+            _NARROW_TARGET_MS,
+        ),
+        _Case(
+            "incremental, a bulk commit",
+            PlanRequest(uuid, at=InRange(bulk - 1, bulk)),
+            query(added_after=bulk - 1, added_until=bulk),
+            min(FILES_PER_COMMIT, size),
+            _NARROW_TARGET_MS,
+        ),
+        _Case(
+            "time travel, half way",
+            PlanRequest(uuid, at=AtSnapshot(half)),
+            query(live_at=half),
+            min(size, half * FILES_PER_COMMIT),
+        ),
+        _Case("full", PlanRequest(uuid), query(live_at=last), size + _SMALL_COMMIT, _FULL_TARGETS_MS.get(size)),
     ]
-    figures = []
-    for name, request, expected, target in cases:
-        await _check(service, request, expected, name)
-        taken = [await _timed_ms(service, request) for _ in range(_RUNS + 2)][2:]
-        figures.append(absolute(f"{size:,} files: {name}", "ms", taken, target=target))
-    return figures
 
 
-async def _fill(service: MetastoreService, size: int) -> tuple[str, int]:
-    info, _ = await service.create_table(
-        TableName("bench", f"t{size}"),
-        _SCHEMA,
-        primary_key=["day", "id"],
-        partition_by=["day"],
-        options={"bucket": "16"},
-    )
-    done = snapshots = 0
-    while done < size:
-        attempt = (await service.stage_attempt([info.table_uuid], "w")).attempt_id
-        count = min(_FILES_PER_COMMIT, size - done)
-        files = tuple(_file(attempt, done + k) for k in range(count))
-        change = Change(info.table_uuid, SnapshotKind.APPEND, 0, 16, files)
-        await service.commit(CommitRequest("w", snapshots, (change,), attempt))
-        done += count
-        snapshots += 1
-        while await service.packer.step():
-            pass
-    return info.table_uuid, snapshots
-
-
-def _file(attempt: str, number: int) -> DataFile:
-    return DataFile(
-        path=f"data/{attempt}/{uuid.uuid4().hex}.parquet",
-        partition=encode_partition([pa.scalar(number // _FILES_PER_DAY, pa.int32())]),
-        bucket=number % 16,
-        level=0,
-        row_count=1000,
-        delete_count=0,
-        size_bytes=100_000,
-        min_key=encode_key([pa.scalar(number * 10)]),
-        max_key=encode_key([pa.scalar(number * 10 + 9)]),
-        schema_id=0,
+def _query(
+    table_id: int,
+    *,
+    live_at: int | None = None,
+    added_after: int = 0,
+    added_until: int | None = None,
+    partitions: frozenset[bytes] | None = None,
+    buckets: frozenset[int] | None = None,
+) -> FileQuery:
+    return FileQuery(
+        table_id=table_id,
+        live_at=live_at,
+        added_after=added_after,
+        added_until=added_until,
+        partitions=partitions,
+        buckets=buckets,
     )
 
 
-async def _check(service: MetastoreService, request: PlanRequest, expected: int | None, name: str) -> None:
-    plan = await service.plan(request)
-    found, without = 0, 0
-    async for chunk in plan.chunks:
-        found += read_entries(chunk.entries).num_rows
-        without += len(chunk.without_file_ids)
-    if expected is not None and found - without != expected:
-        raise WrongAnswerError(f"{name}: {found - without} files, not {expected}")
+async def _measure(service: MetastoreService, connection: Connection, size: int, case: _Case, turns: int) -> Figure:
+    name = f"{size:,} files: {case.name} ({case.entries:,} entries)"
+    sql, parameters = files_query(case.query)
+    found = await plan_file_ids(service, case.request)
+    rows = await connection.execute(f"SELECT q.file_id FROM ({sql}) q".encode(), parameters)
+    expected = np.sort(np.array([row[0] for row in await rows.fetchall()], np.int64))
+    if len(found) != case.entries or not np.array_equal(found, expected):
+        raise WrongAnswerError(f"{name}: {len(found)} files; {len(expected)} by SQL")
 
+    async def reference() -> None:
+        async with connection.cursor(binary=True) as cursor:
+            await cursor.execute(sql.encode(), parameters)
 
-async def _timed_ms(service: MetastoreService, request: PlanRequest) -> float:
-    begin = time.perf_counter()
-    plan = await service.plan(request)
-    async for _ in plan.chunks:
-        pass
-    return (time.perf_counter() - begin) * 1000
+    calls = _FEW_CALLS if case.entries > _MANY_ENTRIES else _CALLS
+    latencies = await measure_latencies(
+        [functools.partial(send_plan, service, case.request), reference], turns=turns, calls=calls
+    )
+    return latencies.against(name, 0, 1, at_most_ms=case.target_ms)

@@ -1,16 +1,9 @@
-"""W2 of BENCH."""
+"""W2 of BENCH, through the SDK and through Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from bench.context import Bench
-from bench.measure import Figure
-from bench.sdk import measure_upsert
+from bench import sdk
+from bench.spark import upsert
 
 TITLE = "Upserts of 20 k and 200 k Q1 rows onto 4 M"
-
-
-def run(bench: Bench) -> Iterator[Figure]:
-    """Yields the figures."""
-    yield from measure_upsert(bench)
+PARTS = {"sdk": sdk.measure_upsert, "spark": upsert.measure_upsert}

@@ -1,16 +1,9 @@
-"""W3 of BENCH."""
+"""W3 of BENCH, through the SDK and through Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from bench.context import Bench
-from bench.measure import Figure
-from bench.sdk import measure_scan
+from bench import sdk
+from bench.spark import scan
 
 TITLE = "Merge on read: 4 M Q1 rows + k x 400 k"
-
-
-def run(bench: Bench) -> Iterator[Figure]:
-    """Yields the figures."""
-    yield from measure_scan(bench)
+PARTS = {"sdk": sdk.measure_scan, "spark": scan.measure_scan}

@@ -77,16 +77,27 @@ def _json_values(column: pa.Array) -> pa.Array:
         texts = column.cast(pa.large_string())
     elif pt.is_floating(data_type):
         texts = _float_texts(column)
-    elif pt.is_decimal(data_type) or pt.is_date(data_type):
-        texts = _quoted(column.cast(pa.large_string()))
-    elif pt.is_timestamp(data_type):
-        # Arrow writes `2013-01-01 10:00:00.000000Z`, the Z only for instants: all but ISO's T.
-        zone = None if data_type.tz is None else "UTC"
-        plain = column.cast(pa.timestamp("us", tz=zone)).cast(pa.large_string())
-        texts = _quoted(pc.replace_substring(plain, " ", "T", max_replacements=1))
+    elif pt.is_decimal(data_type):
+        plain = column.cast(pa.large_string())
+        # Arrow writes numbers near zero as `1E-7`.
+        has_exponent = pc.any(pc.match_substring(plain, "E")).as_py()
+        texts = _distinct_texts(column) if has_exponent else _quoted(plain)
+    elif pt.is_date(data_type) or pt.is_timestamp(data_type):
+        texts = _quoted(to_time_texts(column))
     else:
         texts = _distinct_texts(column)
     return pc.fill_null(texts, pa.scalar("null", pa.large_string()))
+
+
+def to_time_texts(column: pa.Array) -> pa.Array:
+    """Dates and timestamps in ISO 8601, as large strings, also those beyond the years that Python knows. Pure."""
+    data_type = column.type
+    if not pt.is_timestamp(data_type):
+        return column.cast(pa.large_string())
+    # Arrow writes `2013-01-01 10:00:00.000000Z`, the Z only for instants: all but ISO's T.
+    zone = None if data_type.tz is None else "UTC"
+    plain = column.cast(pa.timestamp("us", tz=zone)).cast(pa.large_string())
+    return pc.replace_substring(plain, " ", "T", max_replacements=1)
 
 
 def _float_texts(column: pa.Array) -> pa.Array:

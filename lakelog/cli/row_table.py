@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from lakelog.cli.json_rows import to_json_value
+from lakelog.cli.json_rows import to_json_value, to_time_texts
 from lakelog.cli.layout import LEAST_WIDTH, Cell, Layout, measure, plan_layout
 from lakelog.cli.printer import Printer
 from lakelog.cli.text import clean_text
@@ -100,17 +99,11 @@ def _cells(column: pa.Array, style: Callable[[str], str] | None) -> list[Cell]:
         column = pc.utf8_slice_codeunits(column, 0, MAX_CELL + 1)
     elif pt.is_binary(data_type) or pt.is_large_binary(data_type):
         column = pc.binary_slice(column, 0, MAX_CELL // 2 + 1)
-    texts = (None if value is None else _text(value, data_type) for value in _values(column))
+    elif pt.is_date(data_type) or pt.is_timestamp(data_type):
+        # People need no microseconds where there are none.
+        column = pc.replace_substring(to_time_texts(column), ".000000", "")
+    texts = (None if value is None else _text(value, column.type) for value in column.to_pylist())
     return [_NULL if text is None else Cell(text, style(text) if style else "") for text in texts]
-
-
-def _values(column: pa.Array) -> list[Any]:
-    try:
-        return list(column.to_pylist())
-    except (OverflowError, ValueError):
-        # Dates beyond the years that Python knows, which Arrow writes as well as it can.
-        parts = [column.slice(place, 1) for place in range(len(column))]
-        return [None if part.null_count else " ".join(part.to_string().split())[2:-2] for part in parts]
 
 
 def _text(value: Any, data_type: pa.DataType) -> str:
@@ -118,9 +111,6 @@ def _text(value: Any, data_type: pa.DataType) -> str:
         text = "0x" + value.hex()
     elif isinstance(value, float):
         text = repr(value)
-    elif isinstance(value, datetime):
-        # People need no microseconds where there are none.
-        text = to_json_value(value, data_type).replace(".000000", "")
     else:
         plain = to_json_value(value, data_type)
         text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)

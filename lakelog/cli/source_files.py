@@ -14,6 +14,7 @@ import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
 from lakelog.errors import DataCorrupted, InvalidArgument, NotFound
+from lakelog.storage.local import translate_os_error
 
 FORMATS: Final = ("csv", "parquet", "json", "arrow")
 STDIN: Final = "-"
@@ -83,8 +84,10 @@ def open_batches(path: str, file_format: str, schema: pa.Schema) -> Iterator[pa.
         raise NotFound(f"There is no file {path}.", reason="FILE_NOT_FOUND") from error
     except IsADirectoryError as error:
         raise InvalidArgument(f"{path} is a folder; give one file.") from error
-    except pa.ArrowInvalid as error:
-        first = str(error).splitlines()[0]
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise translate_os_error(error, path) from error
+        first = (str(error) or type(error).__name__).splitlines()[0]
         raise DataCorrupted(f"{path} cannot be read as {file_format} with the table's columns: {first}") from error
 
 
@@ -107,7 +110,11 @@ def _open_reader(source: Any, file_format: str, schema: pa.Schema) -> pa.RecordB
             source,
             read_options=pa_csv.ReadOptions(block_size=_BLOCK_BYTES),
             convert_options=pa_csv.ConvertOptions(
-                column_types=schema, strings_can_be_null=True, quoted_strings_can_be_null=False
+                column_types=schema,
+                # Only what is empty and not quoted: Arrow's own list would make NULL of a text such as NA (Namibia).
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
             ),
         )
     return pa_json.open_json(

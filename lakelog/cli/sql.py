@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -53,8 +54,8 @@ def sql(
     """Run SQL statements.
 
     Without -e and -f they come from the standard input; on a terminal you are asked for them, with a history. The first
-    one that fails ends the command, except when you type them. With --output json only rows are printed, each as an
-    object on a line of its own.
+    one that fails ends the command, except when you type them. With --output json each row is an object on a line of
+    its own, and so is what an INSERT wrote; statements that return nothing print nothing.
     """
     from lakelog.cli.sql_prompt import Prompt
     from lakelog.sql import SqlSession
@@ -103,6 +104,9 @@ class StatementRunner:
             result = self._session.run(statement)
             if result.rows is not None:
                 row_count = self._print(result.rows.to_batches())
+            elif result.table is not None and printer.is_json:
+                written = {"table": result.table, "snapshot_id": result.snapshot_id}
+                printer.raw(json.dumps(written, ensure_ascii=False) + "\n")
             else:
                 printer.say(result.message)
         if printer.is_terminal:

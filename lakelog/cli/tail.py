@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Final
 
@@ -63,8 +63,8 @@ def tail(
 ) -> None:
     """Show a table's changes as they were written.
 
-    Each row has its kind (+I insert, -U and +U update, -D delete) and the snapshot that brought it. With --output json
-    each row is an object on a line of its own.
+    Each row has its kind (+I insert, -U and +U update, -D delete) and the snapshot that brought it. Snapshots that
+    overwrote rows show none; a line says which. With --output json each row is an object on a line of its own.
     """
     if after is not None and until is not None and until <= after:
         raise InvalidArgument(f"--until {until} is not behind --after {after}; there is nothing between them.")
@@ -79,6 +79,7 @@ def tail(
     for end in ends:
         if end > begin:
             changes = table.changes(after=begin, until=end, columns=split_names(columns), filter=condition, raw=True)
+            _tell_skipped(invocation, changes.skipped_snapshots)
             if not output.print(changes.to_batches()):
                 break
             begin = end
@@ -115,6 +116,12 @@ def _follow(invocation: Invocation, info: TableInfo, after: int, until: int | No
                 invocation.printer.note("The metastore is away; waiting for it.")
                 away = True
             time.sleep(_RETRY_S)
+
+
+def _tell_skipped(invocation: Invocation, snapshot_ids: Sequence[int]) -> None:
+    if snapshot_ids:
+        which = f"Snapshot {snapshot_ids[0]}" if len(snapshot_ids) == 1 else plural(len(snapshot_ids), "snapshot")
+        invocation.printer.note(f"{which} overwrote rows; what was replaced, and by what, is not shown.")
 
 
 class _ChangePrinter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Final
 
@@ -16,6 +17,9 @@ _CONTROL: Final = {
     ord("\t"): "\\t",
 }
 """What must not reach a terminal as it is: control characters could move its cursor, direction marks mislead."""
+
+
+_MILLISECONDS: Final = re.compile(r"-?[0-9]{1,18}")
 
 
 def format_time(time_ms: int | None) -> str:
@@ -36,7 +40,7 @@ def parse_time(text: str) -> int:
     Raises:
         InvalidArgument: Neither of them.
     """
-    if text.lstrip("-").isascii() and text.lstrip("-").isdigit():
+    if _MILLISECONDS.fullmatch(text):
         return int(text)
     try:
         moment = datetime.fromisoformat(text)

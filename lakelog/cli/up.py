@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 _LOOK_EVERY_S: Final = 0.25
 _LONGEST_WORDS: Final = 300
 _PIPELINE_ENDINGS: Final = (".yaml", ".yml")
+_FINAL_CODES: Final = {
+    0: "it has read all that was there.",
+    2: "its file, table or source do not fit. Correct that, then start `lakelog up` again.",
+    6: "its checkpoint and its table do not belong together. Put the right one back, then start `lakelog up` again.",
+}
+"""Exit codes of the writer (docs/pipelines.md) after which starting it again would only bring the same end."""
 
 
 @click.command(
@@ -82,7 +88,8 @@ def up(
     """Run lakelog on this machine until Ctrl-C.
 
     That is Postgres, the metastore and a writer for each pipeline.
-    What dies is started again. The data stays in DIR, and the next `lakelog up` goes on with it.
+    What dies is started again, unless that cannot help.
+    The data stays in DIR, and the next `lakelog up` goes on with it.
     """
     if not Target(host, port).is_loopback:
         raise InvalidArgument(
@@ -161,7 +168,9 @@ def _start_pipeline(stack: EmbeddedStack, file: Path) -> None:
     from lakelog.embedded.java import java_home
 
     environment = {"LAKELOG_TARGET": stack.target, "JAVA_HOME": str(java_home(os.environ))}
-    stack.add_service("writer", ["run", str(file)], name=f"writer-{file.stem}", environment=environment)
+    stack.add_service(
+        "writer", ["run", str(file)], name=f"writer-{file.stem}", environment=environment, final_codes=_FINAL_CODES
+    )
 
 
 def _facts(stack: EmbeddedStack, own_postgres: bool, files: Sequence[Path]) -> dict[str, Any]:
@@ -275,5 +284,5 @@ class _EventHandler(logging.Handler):
         ended = getattr(record, "ended", None)
         words = self._stack.last_log_lines(ended, 1) if ended in self._stack.logs else []
         if words:
-            message += f". It said: {clean_text(words[0])[:_LONGEST_WORDS]}"
+            message = f"{message.rstrip('.')}. It said: {clean_text(words[0])[:_LONGEST_WORDS]}"
         self._events.tell("component", message)

@@ -122,6 +122,7 @@ def call_repeatedly(
     """
     give_up_s = clock.monotonic_s() + total_s
     unknown: OutcomeUnknown | None = None
+    answered: Unavailable | None = None
     for tries in itertools.count(1):
         try:
             return attempt(max(give_up_s - clock.monotonic_s(), 0.001))
@@ -133,8 +134,16 @@ def call_repeatedly(
             last: LakelogError = error
         except Unavailable as error:
             if unknown is None and error.reason == NOT_CONNECTED:
-                raise
+                if answered is None:
+                    raise
+                # What became of the call itself, its deadline for instance, tells more than that nobody answers now.
+                raise Unavailable(
+                    f"{answered.message} Asking again: {error.message}",
+                    reason=answered.reason,
+                    metadata=answered.metadata,
+                ) from error
             last = unknown or error
+            answered = answered or (None if error.reason == NOT_CONNECTED else error)
         except LakelogError as error:
             if unknown is not None and _proves_nothing(error, no_proof):
                 raise OutcomeUnknown(

@@ -224,7 +224,10 @@ def _from_transport(
     else:
         problem = f"The connection to {target} failed during {method} ({shown})"
     if kind is CallKind.READ:
-        return Unavailable(f"{problem}. Nothing was changed; try again.", metadata=metadata)
+        remedy = "try again"
+        if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+            remedy = "look whether the metastore hangs or has too much to do, then try again, or ask for less"
+        return Unavailable(f"{problem}. Nothing was changed; {remedy}.", metadata=metadata)
     return OutcomeUnknown(
         f"{problem}. It may have taken effect: repeat the same request or look before doing anything else, and delete "
         "no file.",

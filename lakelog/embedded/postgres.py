@@ -90,6 +90,11 @@ class EmbeddedPostgres:
         return self._process is not None and self._process.is_running
 
     @property
+    def final_words(self) -> str | None:
+        """None: whatever ended the server, starting it again may help."""
+        return None
+
+    @property
     def pid(self) -> int | None:
         """The process id of the server; None before the first start."""
         return self._process.pid if self._process else None

@@ -38,6 +38,7 @@ class ManagedProcess:
         environment: All of its environment variables; None: ours.
         working_directory: Where it starts; None: where we are.
         run_as: The user it runs as; None: ours.
+        final_codes: Exit codes after which starting it again cannot help, each with the reason, for messages.
         clock: Time, for tests.
     """
 
@@ -55,6 +56,7 @@ class ManagedProcess:
         environment: Mapping[str, str] | None = None,
         working_directory: Path | None = None,
         run_as: RunAs | None = None,
+        final_codes: Mapping[int, str] | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.name = name
@@ -68,6 +70,7 @@ class ManagedProcess:
         self._environment = environment
         self._working_directory = working_directory
         self._run_as = run_as
+        self._final_codes = dict(final_codes or {})
         self._clock = clock or SystemClock()
         self._child: subprocess.Popen[bytes] | None = None
 
@@ -89,6 +92,12 @@ class ManagedProcess:
     def exit_code(self) -> int | None:
         """Its exit code, negative for the signal that ended it; None while it runs or before the first start."""
         return self._child.poll() if self._child else None
+
+    @property
+    def final_words(self) -> str | None:
+        """Why starting it again cannot help, by its exit code; None: it may, or it runs."""
+        code = self.exit_code
+        return None if code is None else self._final_codes.get(code)
 
     def start(self) -> None:
         """Starts it and blocks until it is ready; does nothing where it runs.

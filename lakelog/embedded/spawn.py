@@ -81,9 +81,8 @@ class _Spawner:
     """One thread that makes all children.
 
     SUBTLE: the kernel sends the death signal when the *thread* that made the child ends, not the process. This thread
-        ends only with
-    the process, whatever becomes of the threads that ask it. It is a daemon, so that children are still there for exit
-    handlers.
+    ends only with the process, whatever becomes of the threads that ask it. It is a daemon, so that children are still
+    there for exit handlers.
     """
 
     def __init__(self) -> None:

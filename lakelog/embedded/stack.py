@@ -139,6 +139,7 @@ class EmbeddedStack:
         name: str = "",
         environment: Mapping[str, str] | None = None,
         is_ready: Callable[[], bool] | None = None,
+        final_codes: Mapping[int, str] | None = None,
     ) -> None:
         """Starts one more of our services as the last component; raises as `start`, without stopping the others.
 
@@ -148,8 +149,11 @@ class EmbeddedStack:
             name: What the component and its log are called, each once; by default as the service.
             environment: Variables besides those of the stack.
             is_ready: See `ManagedProcess`.
+            final_codes: See `ManagedProcess`.
         """
-        process = self._service_process(service, arguments, log_name=name, environment=environment, is_ready=is_ready)
+        process = self._service_process(
+            service, arguments, log_name=name, environment=environment, is_ready=is_ready, final_codes=final_codes
+        )
         self._add(name or service, process)
 
     def stop(self) -> None:
@@ -230,6 +234,7 @@ class EmbeddedStack:
         log_name: str = "",
         environment: Mapping[str, str] | None = None,
         is_ready: Callable[[], bool] | None = None,
+        final_codes: Mapping[int, str] | None = None,
     ) -> ManagedProcess:
         name = log_name or service
         return ManagedProcess(
@@ -239,6 +244,7 @@ class EmbeddedStack:
             is_ready=is_ready,
             environment=service_environment(service, {**self._environment, **(environment or {})}),
             working_directory=self.folder,
+            final_codes=final_codes,
         )
 
 

@@ -34,6 +34,11 @@ class Component(Protocol):
         """Whether it was started and has not ended."""
         ...
 
+    @property
+    def final_words(self) -> str | None:
+        """Why nobody but a person can bring it back, after it ended by itself; None: starting it again may help."""
+        ...
+
     def start(self) -> None:
         """Blocks until it is ready, or raises a `LakelogError`; does nothing where it runs."""
         ...
@@ -49,6 +54,7 @@ class _Watch:
     started_s: float = 0.0
     deaths_in_a_row: int = 0
     restart_at_s: float | None = None
+    is_given_up: bool = False
 
 
 class Supervisor:
@@ -87,12 +93,20 @@ class Supervisor:
         """Looks at each component once and restarts what died and has waited long enough.
 
         A restart that fails counts as one more death. The delay doubles from death to death up to a bound, because what
-        dies at once would otherwise fill the log and the processor.
+        dies at once would otherwise fill the log and the processor. What says that starting again cannot help is left
+        alone, until somebody starts it.
         """
         for watch in self._watches:
             name = watch.component.name
             if watch.component.is_running:
-                watch.restart_at_s = None
+                watch.restart_at_s, watch.is_given_up = None, False
+                continue
+            if watch.is_given_up:
+                continue
+            words = watch.component.final_words
+            if words is not None:
+                watch.is_given_up = True
+                _log.warning("%s ended and is not started again: %s", name, words, extra={"ended": name})
                 continue
             now_s = self._clock.monotonic_s()
             if watch.restart_at_s is None:

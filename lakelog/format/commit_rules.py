@@ -152,8 +152,7 @@ def check_fit(change: Change, head: TableHead, attempt_id: str) -> None:
 def _misplaced_path(path: str, prefix: str) -> InvalidArgument:
     return InvalidArgument(
         f"The path '{path[:300]}' is not allowed: a commit's files lie in the folder of its attempt, here '{prefix}', "
-        "and "
-        "the rest has only letters, digits, '_', '-', '=', '.' and '/'.",
+        "and the rest has only letters, digits, '_', '-', '=', '.' and '/'.",
         reason="INVALID_PATH",
         metadata={"field": "path", "value": path[:300]},
     )
@@ -169,8 +168,8 @@ def _is_applied(request: CommitRequest, facts: CommitFacts) -> bool:
         names = ", ".join(facts.heads[uuid].name for uuid in applied)
         raise CommitConflict(
             f"Writer '{request.writer}' has committed identifier {request.identifier} to {names} before, but not to "
-            "the "
-            "other tables of this request. A commit is all or nothing: use an identifier that is new for all of them.",
+            "the other tables of this request. A commit is all or nothing: use an identifier that is new for all of "
+            "them.",
             reason="PARTLY_APPLIED",
             metadata={"writer": request.writer, "identifier": str(request.identifier), "retry": "never"},
         )
@@ -182,16 +181,15 @@ def _check_writer_epoch(request: CommitRequest, epoch: int) -> None:
     if request.epoch < epoch:
         raise Fenced(
             f"Writer '{request.writer}' commits with epoch {request.epoch}, but a newer instance took the name over "
-            "and "
-            f"has epoch {epoch}. Stop this instance; or register again and read the writer's progress before going on.",
+            f"and has epoch {epoch}. Stop this instance; or take the name with register_writer, and see where the "
+            "writer is (last_identifier) before going on.",
             reason="WRITER_FENCED",
             metadata=metadata,
         )
     if request.epoch > epoch:
         raise HistoryDiverged(
             f"Writer '{request.writer}' commits with epoch {request.epoch}, but the metastore has given only {epoch}: "
-            "it "
-            "was restored to an earlier state. Look at the table before going on.",
+            "it was restored to an earlier state. Look at the table before going on.",
             reason="EPOCH_UNKNOWN",
             metadata=metadata,
         )
@@ -204,8 +202,7 @@ def _check_fences(request: CommitRequest, epochs: Mapping[str, int]) -> None:
         if fence.epoch < current:
             raise Fenced(
                 f"The commit of '{request.writer}' depends on lease '{fence.lease}' with epoch {fence.epoch}, but "
-                "another "
-                f"took it and it has epoch {current}. Stop this work; whoever holds the lease now does it.",
+                f"another took it and it has epoch {current}. Stop this work; whoever holds the lease now does it.",
                 reason="LEASE_FENCED",
                 metadata=metadata,
             )
@@ -223,8 +220,7 @@ def _check_attempt(request: CommitRequest, attempt: Attempt | None) -> None:
         if any(change.add_files for change in request.changes):
             raise InvalidArgument(
                 f"The commit of '{request.writer}' adds files but names no attempt. Open one with stage_attempt, "
-                "write the "
-                "files into its folder, and commit with its id.",
+                "write the files into its folder, and commit with its id.",
                 reason="ATTEMPT_MISSING",
                 metadata={"field": "attempt_id", "value": ""},
             )
@@ -240,16 +236,14 @@ def _check_attempt(request: CommitRequest, attempt: Attempt | None) -> None:
     if attempt.state is AttemptState.DOOMED:
         raise CommitConflict(
             f"Attempt {request.attempt_id} of '{request.writer}' was given up, so its files may be deleted already. "
-            "Open "
-            "a new attempt and write the files again.",
+            "Open a new attempt and write the files again.",
             reason="ATTEMPT_DOOMED",
             metadata={**metadata, "retry": "replan"},
         )
     if attempt.state is AttemptState.COMMITTED:
         raise CommitConflict(
             f"Attempt {request.attempt_id} was committed before, under another identifier or for other tables. Its "
-            "files "
-            "are in use; open a new attempt for each commit.",
+            "files are in use; open a new attempt for each commit.",
             reason="ATTEMPT_COMMITTED",
             metadata={**metadata, "retry": "never"},
         )
@@ -272,10 +266,8 @@ def _check_previous(request: CommitRequest, head: TableHead, facts: WriterFacts)
     said = "nothing" if facts.last_identifier is None else f"identifier {last}"
     raise CommitConflict(
         f"Writer '{request.writer}' has last committed {said} to {head.name}, but this commit ({request.identifier}) "
-        "is "
-        f"meant to follow {request.previous_identifier}: commits are missing, or were done under other numbers. Read "
-        "the "
-        "writer's progress and go on from there.",
+        f"is meant to follow {request.previous_identifier}: commits are missing, or were done under other numbers. "
+        "Read the writer's progress and go on from there.",
         reason="IDENTIFIER_GAP",
         metadata={
             "table": head.name,
@@ -305,8 +297,7 @@ def _check_base(change: Change, head: TableHead, changes: Sequence[BucketChange]
     if base + 1 < head.earliest_snapshot_id:
         raise CommitConflict(
             f"The change of {head.name} assumes that buckets are as they were at snapshot {base}, but what happened "
-            "since "
-            f"is only known from snapshot {head.earliest_snapshot_id} on. Plan anew on the newest snapshot.",
+            f"since is only known from snapshot {head.earliest_snapshot_id} on. Plan anew on the newest snapshot.",
             reason="BASE_EXPIRED",
             metadata={"table": head.name, "snapshot_id": str(base), "retry": "replan"},
         )
@@ -315,9 +306,8 @@ def _check_base(change: Change, head: TableHead, changes: Sequence[BucketChange]
         buckets = sorted({found.bucket.bucket for found in changes})
         raise CommitConflict(
             f"The change of {head.name} assumes that its buckets are as they were at snapshot {base}, but "
-            f"'{newest.writer}' "
-            f"changed data in bucket{'s' if len(buckets) > 1 else ''} {_listed(buckets)} with snapshot "
-            f"{newest.snapshot_id}. Look the old rows up again on the newest snapshot and commit again.",
+            f"'{newest.writer}' changed data in bucket{'s' if len(buckets) > 1 else ''} {_listed(buckets)} with "
+            f"snapshot {newest.snapshot_id}. Look the old rows up again on the newest snapshot and commit again.",
             reason="BUCKET_CHANGED",
             metadata={
                 "table": head.name,
@@ -337,8 +327,7 @@ def _check_files(change: Change, head: TableHead, files: Sequence[FileFacts]) ->
     if unknown:
         raise CommitConflict(
             f"The change of {head.name} removes files that the table does not have: {_listed(unknown)}. They expired, "
-            "or "
-            "are of another table. Plan anew on the newest snapshot.",
+            "or are of another table. Plan anew on the newest snapshot.",
             reason="FILES_NOT_LIVE",
             metadata={"table": head.name, "file_ids": ",".join(map(str, unknown[:100])), "retry": "replan"},
         )
@@ -348,8 +337,7 @@ def _check_files(change: Change, head: TableHead, files: Sequence[FileFacts]) ->
         raise CommitConflict(
             f"The change of {head.name} removes files that are not live any more: {_listed([f.path for f in gone])}; "
             f"'{first.removed_by}' removed '{first.path}' with snapshot {first.removed_snapshot}. Plan anew on the "
-            "newest "
-            "snapshot; nothing of this commit was applied.",
+            "newest snapshot; nothing of this commit was applied.",
             reason="FILES_NOT_LIVE",
             metadata={
                 "table": head.name,
@@ -365,8 +353,7 @@ def _check_files(change: Change, head: TableHead, files: Sequence[FileFacts]) ->
             if (added.partition, added.bucket) not in inputs:
                 raise InvalidArgument(
                     f"The compaction of {head.name} writes '{added.path}' into bucket {added.bucket} of a partition "
-                    "from "
-                    "which it removes no file. A compaction only rewrites; commit new data as APPEND.",
+                    "from which it removes no file. A compaction only rewrites; commit new data as APPEND.",
                     reason="COMPACTION_ADDS_DATA",
                     metadata={"field": "add_files", "value": added.path},
                 )

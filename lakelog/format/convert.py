@@ -6,14 +6,12 @@ for a value that does not fit. Both walk nested types; the messages for users ar
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-_HARMLESS_EXTENSIONS: Final = frozenset({"arrow.json", "arrow.uuid"})
+from lakelog.format.types import HARMLESS_EXTENSIONS
 
 
 class ValueLost(Exception):
@@ -69,14 +67,15 @@ def convert_values(array: pa.Array, field: pa.Field) -> pa.Array:
     Raises:
         ValueLost: A value would change, is NULL where NULL is not allowed, or is text that is not UTF-8.
     """
-    if not field.nullable and array.null_count:
-        raise ValueLost("the column is NOT NULL")
     try:
         converted = _convert(array, field.type)
         # Finds text that is not UTF-8 and offsets that point nowhere; 8 ns a row for strings, nothing for numbers.
         converted.validate(full=True)
     except pa.ArrowException as error:
         raise ValueLost(_reason(error, field.type)) from error
+    # SUBTLE: what came of the values tells, since a dictionary may hold NULL without the array counting one.
+    if not field.nullable and converted.null_count:
+        raise ValueLost("the column is NOT NULL")
     return converted
 
 
@@ -121,9 +120,10 @@ def _convert_struct(array: pa.Array, expected: pa.DataType) -> pa.Array:
         child = children.get(field.name)
         if child is None:
             child = pa.nulls(len(array), field.type)
-        if not field.nullable and child.null_count > array.null_count:
+        values = _convert(child, field.type)
+        if not field.nullable and values.null_count > array.null_count:
             raise ValueLost(f"its field '{field.name}' is NOT NULL")
-        converted.append(_convert(child, field.type))
+        converted.append(values)
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(converted, fields=fields, mask=mask)
 
@@ -133,27 +133,28 @@ def _convert_list(array: pa.Array, expected: pa.DataType) -> pa.Array:
         return array
     # flatten() leaves out what stands behind NULL lists and outside of a slice, for all kinds of lists.
     elements = array.flatten()
-    if not expected.value_field.nullable and elements.null_count:
-        raise ValueLost("its elements are NOT NULL")
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy()
     if len(elements) >= 2**31:
         raise pa.ArrowInvalid("the lists of one batch have more than 2**31 elements; write smaller batches")
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
+    values = _convert(elements, expected.value_type)
+    if not expected.value_field.nullable and values.null_count:
+        raise ValueLost("its elements are NOT NULL")
     mask = array.is_null() if array.null_count else None
-    return pa.ListArray.from_arrays(offsets, _convert(elements, expected.value_type), type=expected, mask=mask)
+    return pa.ListArray.from_arrays(offsets, values, type=expected, mask=mask)
 
 
 def _convert_map(array: pa.Array, expected: pa.DataType) -> pa.Array:
     # SUBTLE: keys and items know nothing of the array's own offset; the offsets do.
     offsets = array.offsets.to_numpy()
     start, length = int(offsets[0]), int(offsets[-1] - offsets[0])
-    items = array.items.slice(start, length)
+    items = _convert(array.items.slice(start, length), expected.item_type)
     if not expected.item_field.nullable and items.null_count:
         raise ValueLost("its map values are NOT NULL")
     return pa.MapArray.from_arrays(
         pa.array(offsets - start),
         _convert(array.keys.slice(start, length), expected.key_type),
-        _convert(items, expected.item_type),
+        items,
         type=expected,
         mask=array.is_null() if array.null_count else None,
     )
@@ -184,7 +185,7 @@ def _struct_mismatch(given: pa.DataType, expected: pa.DataType) -> str | None:
 
 
 def _stored_type(given: pa.DataType) -> pa.DataType:
-    if isinstance(given, pa.BaseExtensionType) and given.extension_name in _HARMLESS_EXTENSIONS:
+    if isinstance(given, pa.BaseExtensionType) and given.extension_name in HARMLESS_EXTENSIONS:
         return given.storage_type
     return given
 

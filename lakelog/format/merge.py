@@ -104,15 +104,6 @@ def find_superseded(
     return found
 
 
-def sort_order(table: pa.Table | pa.RecordBatch, key: Sequence[str]) -> Positions:
-    """Return the positions of the rows in the order of the key; equal keys keep their order. Pure.
-
-    Rows that are sorted already cost 1 to 3 ns each.
-    """
-    order: Positions = np.argsort(comparable_keys([table.column(name) for name in key]), kind="stable")
-    return order
-
-
 def merge_batch(
     table: pa.Table | pa.RecordBatch,
     key: Sequence[str],

@@ -226,19 +226,17 @@ def _common_prefix(array: pa.Array, shortest: int, longest: int) -> int:
     Looking through all values costs 10 to 25 ns a row. It pays where the rest may fit into one word, which halves the
     cost of sorting, or where the key would be too wide with it; three values tell whether that can be.
     """
-    sample = {array[0].as_py(), array[len(array) // 2].as_py(), array[len(array) - 1].as_py()}
+    # As bytes, since a damaged file may hold texts that are none.
+    octets = array.view(pa.binary())
+    sample = [octets[place].as_py() for place in (0, len(array) // 2, len(array) - 1)]
     most = _shared_prefix(min(sample), max(sample), shortest)
     if most == 0 or 8 < longest - most <= longest <= MAX_BYTES_WIDTH or longest <= 7:
         return 0
-    bounds = pc.min_max(array).as_py()
+    bounds = pc.min_max(octets).as_py()
     return _shared_prefix(bounds["min"], bounds["max"], shortest)
 
 
-def _shared_prefix(lowest: bytes | str, highest: bytes | str, most: int) -> int:
-    if isinstance(lowest, str):
-        lowest = lowest.encode()
-    if isinstance(highest, str):
-        highest = highest.encode()
+def _shared_prefix(lowest: bytes, highest: bytes, most: int) -> int:
     length = 0
     while length < most and lowest[length] == highest[length]:
         length += 1

@@ -13,8 +13,6 @@ import pyarrow.compute as pc
 from lakelog.errors import DataCorrupted, InvalidArgument
 
 ROW_KIND_COLUMN: Final = "_row_kind"
-RESERVED_COLUMNS: Final = frozenset({ROW_KIND_COLUMN, "_snapshot_id", "_commit_timestamp"})
-"""Column names that a table may not use, since reads and writes give them a meaning (SEMANTICS.md 1.5)."""
 
 
 class RowKind(enum.IntEnum):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -11,7 +10,8 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.keys import encode_values, lower_bound, upper_bound
+from lakelog.format.files import ColumnStatistics
+from lakelog.format.keys import encode_value, lower_bound, upper_bound
 from lakelog.format.types import is_primitive
 
 MAX_STATISTICS_COLUMNS: Final = 64
@@ -19,36 +19,6 @@ MAX_STATISTICS_COLUMNS: Final = 64
 
 BOUND_LENGTH: Final = 16
 """Bytes of a string's or binary's bound, marker included: tells most values apart, and many fit into a plan."""
-
-
-@dataclass(frozen=True)
-class ColumnStatistics:
-    """What one data file holds in one column.
-
-    Attributes:
-        field_id: Id of the column in the table's schema, which survives renames.
-        null_count: Rows with NULL.
-        nan_count: Rows with NaN; None for types that have none.
-        lower: At most as high as the lowest value, in the encoding of `lakelog.format.keys`; None if all are NULL.
-        upper: At least as high as the highest value, NaN above all numbers as in filters (SEMANTICS.md 1.5); None if
-            all are NULL, or if there is no such bound. NULL takes part in neither.
-    """
-
-    field_id: int
-    null_count: int
-    nan_count: int | None
-    lower: bytes | None
-    upper: bytes | None
-
-
-def collect_statistics(
-    batches: pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch | pa.Table], fields: Mapping[str, int]
-) -> list[ColumnStatistics]:
-    """Return the statistics of the rows of one file; see `StatisticsCollector`, which takes them batch by batch."""
-    collector = StatisticsCollector(fields)
-    for batch in [batches] if isinstance(batches, pa.Table | pa.RecordBatch) else batches:
-        collector.update(batch)
-    return collector.finish()
 
 
 class StatisticsCollector:
@@ -74,9 +44,9 @@ class StatisticsCollector:
         for name, column in self._columns.items():
             column.update(batch.column(name))
 
-    def finish(self) -> list[ColumnStatistics]:
+    def finish(self) -> tuple[ColumnStatistics, ...]:
         """Return the statistics of all rows so far, in the order of the fields; none if there was no batch."""
-        return [column.finish() for column in (self._columns or {}).values()]
+        return tuple(column.finish() for column in (self._columns or {}).values())
 
     def _choose_columns(self, schema: pa.Schema) -> dict[str, _Column]:
         missing = [name for name in self._fields if name not in schema.names]
@@ -94,33 +64,28 @@ class _Column:
         self._is_floating = pt.is_floating(data_type)
         self._is_bytes = pt.is_string(data_type) or pt.is_binary(data_type)
         self._null_count = 0
-        self._nan_count = 0
         self._lowest: bytes | None = None
         self._highest: bytes | None = None
 
     def update(self, column: pa.Array | pa.ChunkedArray) -> None:
         self._null_count += column.null_count
-        if self._is_floating:
-            nans = pc.sum(pc.is_nan(column)).as_py() or 0
-            if nans:
-                self._nan_count += nans
-                self._take(pa.array([float("nan")], column.type))
+        if self._is_floating and pc.any(pc.is_nan(column)).as_py():
+            # NaN is above all numbers, as in filters (SEMANTICS.md 1.5).
+            self._take(pa.scalar(float("nan"), column.type))
         # Arrow leaves NaN and NULL out here.
         bounds = pc.min_max(column)
         for name in ("min", "max"):
             bound: Any = bounds[name]
             if bound.is_valid and not (self._is_floating and bound.as_py() != bound.as_py()):
-                self._take(pa.repeat(bound, 1))
+                self._take(bound)
 
     def finish(self) -> ColumnStatistics:
         lower, upper = self._lowest, self._highest
         if self._is_bytes and lower is not None and upper is not None:
             lower, upper = lower_bound(lower, BOUND_LENGTH), upper_bound(upper, BOUND_LENGTH)
-        return ColumnStatistics(
-            self._field_id, self._null_count, self._nan_count if self._is_floating else None, lower, upper
-        )
+        return ColumnStatistics(self._field_id, self._null_count, lower, upper)
 
-    def _take(self, value: pa.Array) -> None:
-        encoded: bytes = encode_values(value)[0].as_py()
+    def _take(self, value: pa.Scalar) -> None:
+        encoded = encode_value(value)
         self._lowest = encoded if self._lowest is None else min(self._lowest, encoded)
         self._highest = encoded if self._highest is None else max(self._highest, encoded)

@@ -46,7 +46,7 @@ _CANONICAL_PRIMITIVES: Final[frozenset[pa.DataType]] = frozenset(
     }
 )
 
-_HARMLESS_EXTENSIONS: Final = frozenset({"arrow.json", "arrow.uuid"})
+HARMLESS_EXTENSIONS: Final = frozenset({"arrow.json", "arrow.uuid"})
 """Extension types whose storage means the same without the name; all others would silently change their meaning."""
 
 _REFUSED: Final[tuple[tuple[Callable[[pa.DataType], bool], str], ...]] = (
@@ -141,19 +141,6 @@ def check_key_type(data_type: pa.DataType, path: str) -> None:
         )
 
 
-def check_sequence_type(data_type: pa.DataType, path: str) -> None:
-    """Check that a canonical type may be a `sequence.field`: every single-valued type, since all have a total order.
-
-    Raises:
-        InvalidArgument: The type is nested.
-    """
-    if pt.is_nested(data_type):
-        raise InvalidArgument(
-            f"Column '{path}' of sequence.field has type {data_type}: nested types have no order. "
-            "Use a number, a timestamp or a string column."
-        )
-
-
 def _canonical(data_type: pa.DataType, path: str, depth: int) -> pa.DataType:
     if depth > MAX_TYPE_DEPTH:
         raise InvalidArgument(
@@ -221,7 +208,7 @@ def _canonical_timestamp(data_type: pa.DataType, path: str) -> pa.DataType:
 
 
 def _from_extension(data_type: pa.BaseExtensionType, path: str, depth: int) -> pa.DataType:
-    if data_type.extension_name not in _HARMLESS_EXTENSIONS:
+    if data_type.extension_name not in HARMLESS_EXTENSIONS:
         raise _refusal(data_type, path, f"cast it to its storage type {data_type.storage_type} if that says it all")
     return _canonical(data_type.storage_type, path, depth + 1)
 

@@ -20,7 +20,8 @@ from typing import Final
 from lakelog.client.metastore import Metastore
 from lakelog.client.retry import RetryPolicy, call_repeatedly
 from lakelog.clock import RandomIds, SystemClock
-from lakelog.errors import Effect, InvalidArgument, LakelogError
+from lakelog.commit_note import check_identity
+from lakelog.errors import Effect, LakelogError
 from lakelog.format.commit import (
     Change,
     CommitRequest,
@@ -66,17 +67,7 @@ class CommitTerms:
     fences: tuple[Fence, ...] = ()
 
     def __post_init__(self) -> None:
-        if (self.writer is None) != (self.identifier is None):
-            missing = "identifier" if self.identifier is None else "writer"
-            raise InvalidArgument(
-                f"A commit that shall be applied once needs both writer= and identifier=; {missing}= is missing.",
-                metadata={"field": missing},
-            )
-        if self.previous_identifier is not None and self.writer is None:
-            raise InvalidArgument(
-                "previous_identifier= says something only together with writer= and identifier=.",
-                metadata={"field": "previous_identifier"},
-            )
+        check_identity(self.writer, self.identifier, self.previous_identifier)
 
 
 @dataclass(frozen=True)

@@ -3,63 +3,32 @@
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
 
-from lakelog.arguments import to_epoch_ms
 from lakelog.client.metastore import Metastore
 from lakelog.errors import InvalidArgument
 from lakelog.format.filter import Filter, parse_filter
-from lakelog.format.plan import AtSnapshot, AtTime, Plan, PlanRequest
+from lakelog.format.plan import Plan
 from lakelog.format.schema import TableSchema
 from lakelog.format.table import TableInfo
-from lakelog.options.call_options import INCREMENTAL_BETWEEN, SCAN_SNAPSHOT_ID, SCAN_TIMESTAMP_MILLIS
-from lakelog.options.values import ScanOptions, TableOptions
-from lakelog.storage.routing import find_buckets, to_routing
-
-State = AtSnapshot | AtTime | None
+from lakelog.options.call_options import INCREMENTAL_BETWEEN
+from lakelog.options.values import ScanOptions
+from lakelog.reading import State, check_columns, plan_files, settle_state
 
 _UTC_NAMES: Final = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00", "UTC+00:00", "Etc/GMT", "Universal", "Zulu"})
 
 
-def settle_state(snapshot_id: int | None, timestamp: int | dt.datetime | None, options: ScanOptions) -> State:
-    """Which state is meant by arguments and options together. Pure.
-
-    Raises:
-        InvalidArgument: More than one says so, or one is no snapshot or time.
-    """
+def settle_spark_state(snapshot_id: int | None, timestamp: int | dt.datetime | None, options: ScanOptions) -> State:
+    """As `lakelog.reading.settle_state`; InvalidArgument also for ranges of snapshots, which Spark does not read."""
     if options.get(INCREMENTAL_BETWEEN) is not None:
         raise InvalidArgument(
             f"Spark does not read '{INCREMENTAL_BETWEEN.key}' in this version. Use the SDK: table.changes(...).",
             metadata={"option": INCREMENTAL_BETWEEN.key},
         )
-    by_option = options.get(SCAN_SNAPSHOT_ID), options.get(SCAN_TIMESTAMP_MILLIS)
-    said = {
-        "snapshot_id=": snapshot_id,
-        "timestamp=": timestamp,
-        f"option '{SCAN_SNAPSHOT_ID.key}'": by_option[0],
-        f"option '{SCAN_TIMESTAMP_MILLIS.key}'": by_option[1],
-    }
-    given = [key for key, value in said.items() if value is not None]
-    if len(given) > 1:
-        raise InvalidArgument(
-            f"{given[0]} and {given[1]} both say which state to read. Give one of them.",
-            reason="CONTRADICTING_OPTIONS",
-            metadata={"option": given[0], "other_option": given[1]},
-        )
-    wanted = snapshot_id if snapshot_id is not None else by_option[0]
-    if wanted is not None:
-        if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1:
-            raise InvalidArgument(
-                f"snapshot_id={wanted!r:.80} is no snapshot: these are numbered from 1.",
-                metadata={"field": "snapshot_id"},
-            )
-        return AtSnapshot(wanted)
-    moment = timestamp if timestamp is not None else by_option[1]
-    return None if moment is None else AtTime(to_epoch_ms(moment, "timestamp"))
+    return settle_state(snapshot_id, timestamp, options)
 
 
 def plan_read(
@@ -78,39 +47,14 @@ def plan_read(
     Returns:
         The plan, and the condition as lakelog understands it on the plan's schema; None: not at all.
     """
-    schema = info.schema
-    while True:
-        parsed = _parse(condition, schema, time_zone, strict)
-        plan = metastore.plan(_to_request(info, state, parsed, schema))
-        # Asked again in the rare case that the state has another schema than the table has now.
-        if plan.schema.schema_id == schema.schema_id:
-            return plan, parsed
-        schema = plan.schema
+    return plan_files(metastore, info, state, lambda schema: _parse(condition, schema, time_zone, strict))
 
 
-def check_columns(columns: Sequence[str] | None, schema: TableSchema, table_name: str) -> tuple[str, ...]:
-    """The columns that are asked for; InvalidArgument for what is no list of the table's columns. Pure."""
-    known = schema.arrow.names
-    if columns is None:
-        return tuple(known)
-    if isinstance(columns, str) or not all(isinstance(each, str) for each in columns):
-        raise InvalidArgument(f"columns={columns!r:.80} is no list of column names.", metadata={"field": "columns"})
-    for place, each in enumerate(columns):
-        if each not in known:
-            near = difflib.get_close_matches(each, known, n=3, cutoff=0.5) or known[:20]
-            raise InvalidArgument(
-                f"Table {table_name} has no column '{each[:200]}'; near it are {', '.join(near)}. Upper and lower case "
-                "count.",
-                reason="UNKNOWN_COLUMN",
-                metadata={"column": each},
-            )
-        if each in columns[:place]:
-            raise InvalidArgument(
-                f"Column '{each}' is asked for twice. Name each column once.", metadata={"column": each}
-            )
-    if not columns:
+def check_spark_columns(columns: Sequence[str] | None, schema: TableSchema, table_name: str) -> tuple[str, ...]:
+    """As `lakelog.reading.check_columns`, but at least one column: Spark counts rows without being asked for none."""
+    if columns is not None and not columns:
         raise InvalidArgument("columns=[] names no column. Leave it out to read all.", metadata={"field": "columns"})
-    return tuple(columns)
+    return check_columns(columns, schema, table_name)
 
 
 def _parse(condition: str | None, schema: TableSchema, time_zone: str, strict: bool) -> Filter | None:
@@ -135,19 +79,3 @@ def _holds_instant(data_type: pa.DataType) -> bool:
     if pa.types.is_timestamp(data_type):
         return True
     return any(_holds_instant(data_type.field(place).type) for place in range(data_type.num_fields))
-
-
-def _to_request(info: TableInfo, at: State, parsed: Filter | None, schema: TableSchema) -> PlanRequest:
-    if parsed is None:
-        return PlanRequest(info.table_uuid, at)
-    ids = schema.field_ids
-    predicate = parsed.to_predicate(ids)
-    # Buckets and bucket keys never change, so those of the table as it is now are right.
-    buckets = find_buckets(predicate, to_routing(schema, TableOptions(info.options)))
-    if not schema.primary_key:
-        return PlanRequest(info.table_uuid, at, predicate, buckets)
-    # SUBTLE: a file may be left out for its key only. Left out for another column, its rows would no longer hide the
-    # older ones of their keys, which then would come back.
-    predicate = parsed.to_predicate({name: ids[name] for name in schema.primary_key})
-    first_key, last_key = parsed.key_bounds(schema.trimmed_key)
-    return PlanRequest(info.table_uuid, at, predicate, buckets, first_key=first_key, last_key=last_key)

@@ -7,13 +7,10 @@ import sys
 from collections.abc import Mapping
 from typing import Final
 
-from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from lakelog.embedded.java import java_home
-
-_STARTS: Final = 5
-"""With one in ten that dies, five deaths in a row are one in 100,000."""
+from lakelog.spark.gateway import java_for_spark
 
 _SETTINGS: Final[dict[str, str]] = {
     # Everything stays on this machine; a host's name may mean an address that nothing answers on.
@@ -45,22 +42,9 @@ def build_session(app_name: str, master: str = "local[2]", conf: Mapping[str, st
     """
     os.environ["JAVA_HOME"] = str(java_home(os.environ))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings = _SETTINGS | dict(conf or {})
     builder = SparkSession.builder.master(master).appName(app_name)
-    for key, value in (_SETTINGS | dict(conf or {})).items():
+    for key, value in settings.items():
         builder = builder.config(key, value)
-    return _start(builder)
-
-
-def _start(builder: SparkSession.Builder) -> SparkSession:
-    """Starts Java, again where its process died before it said a word.
-
-    SUBTLE: PySpark starts Java by a fork, and gRPC's fork handlers crash about one such child in ten where this process
-    has a channel open. Nothing of Spark exists yet then, so that starting again is safe.
-    """
-    for _ in range(_STARTS - 1):
-        try:
-            return builder.getOrCreate()
-        except PySparkRuntimeError as error:
-            if error.getCondition() != "JAVA_GATEWAY_EXITED":
-                raise
-    return builder.getOrCreate()
+    with java_for_spark({"spark.master": master, "spark.app.name": app_name} | settings):
+        return builder.getOrCreate()

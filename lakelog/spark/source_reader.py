@@ -21,11 +21,12 @@ from lakelog.format.plan import Plan
 from lakelog.format.schema import TableSchema
 from lakelog.format.table import TableInfo
 from lakelog.options.values import ScanOptions, TableOptions
+from lakelog.reading import to_scan_columns
 from lakelog.spark.connection import SparkConnection, open_metastore, open_table_store
-from lakelog.spark.planning import check_columns, plan_read, settle_state
+from lakelog.spark.planning import check_spark_columns, plan_read, settle_spark_state
 from lakelog.spark.source_options import SourceOptions
 from lakelog.spark.task_errors import told_to_driver
-from lakelog.storage.file_scan import FileScan, ScanColumns
+from lakelog.storage.file_scan import FileScan
 from lakelog.storage.live_file import LiveFile, to_live_files
 from lakelog.storage.superseded import MergePolicy, to_merge_policy
 
@@ -39,9 +40,9 @@ def plan_source(
     """Asks the metastore: the table, its files, the columns to return, and the filter if there is one."""
     metastore = open_metastore(connection)
     info = metastore.get_table(parse_table_name(options.table))
-    state = settle_state(None, None, ScanOptions(options.others))
+    state = settle_spark_state(None, None, ScanOptions(options.others))
     plan, parsed = plan_read(metastore, info, state, options.filter, time_zone="UTC", strict=True)
-    return info, plan, check_columns(options.columns, plan.schema, options.table), parsed
+    return info, plan, check_spark_columns(options.columns, plan.schema, options.table), parsed
 
 
 def pick_columns(schema: TableSchema, names: Sequence[str]) -> pa.Schema:
@@ -94,21 +95,7 @@ class LakelogReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Reads a partition's rows. Runs on executors."""
         files = cast(FilesToRead, partition).files
-        used = set(self._names) | set(self._filter.columns if self._filter is not None else ())
-        schema = self._schema
-        fields = tuple(field for field in schema.arrow if field.name in used)
-        columns = ScanColumns(fields, self._names)
-        if self._filter is not None:
-            predicate = self._filter.to_predicate(schema.field_ids)
-            keys = {name: schema.field_ids[name] for name in schema.trimmed_key}
-            columns = ScanColumns(
-                fields,
-                self._names,
-                self._filter.to_arrow(),
-                self._filter.columns,
-                predicate,
-                self._filter.to_predicate(keys) if keys else None,
-            )
+        columns = to_scan_columns(tuple(self._names), self._schema, self._filter)
         store = open_table_store(self._location)
         with told_to_driver():
             scan = FileScan(store, files, self._schema, columns, self._policy, threads=1)

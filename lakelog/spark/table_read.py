@@ -15,7 +15,7 @@ from lakelog.format.plan import Plan
 from lakelog.options.values import ScanOptions
 from lakelog.spark.installation import Installation, installation_of
 from lakelog.spark.live_rows import scan_live_rows
-from lakelog.spark.planning import check_columns, plan_read, settle_state
+from lakelog.spark.planning import check_spark_columns, plan_read, settle_spark_state
 from lakelog.spark.positions import find_superseded, plan_sections
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.live_file import to_live_files
@@ -55,10 +55,10 @@ def read_table(
         DataCorrupted: A file whose keys had to be looked at is damaged.
     """
     installation = installation_of(spark)
-    state = settle_state(snapshot_id, timestamp, ScanOptions(to_option_texts(options or {})))
+    state = settle_spark_state(snapshot_id, timestamp, ScanOptions(to_option_texts(options or {})))
     info = installation.metastore.get_table(parse_table_name(name))
     plan, _ = plan_read(installation.metastore, info, state, filter, time_zone=_time_zone(spark))
-    chosen = check_columns(columns, plan.schema, name)
+    chosen = check_spark_columns(columns, plan.schema, name)
     try:
         with lakelog_errors():
             # SUBTLE: under new identities, else a join of two reads of one table would compare columns with themselves.

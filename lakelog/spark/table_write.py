@@ -32,6 +32,8 @@ _BATCH_CONF: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _BATCH_ROWS: Final = 65_536
 """Rows handed to Python at once; Spark's 10,000 cost a tenth of the speed of a write."""
 _batch_lock = threading.Lock()
+_larger: Final[dict[SparkSession, tuple[int, str]]] = {}
+"""Sessions with larger batches: how many writes run in them, and their own setting."""
 
 
 def write(
@@ -149,14 +151,22 @@ def _run(
 
 @contextmanager
 def _large_batches(spark: SparkSession) -> Iterator[None]:
-    """Larger Arrow batches for this write; the session has its own setting again afterwards."""
+    """Larger Arrow batches for writes; the session has its own setting again after the last of those at one time."""
     with _batch_lock:
-        before = spark.conf.get(_BATCH_CONF) or "10000"
-        spark.conf.set(_BATCH_CONF, str(max(int(before), _BATCH_ROWS)))
+        running, before = _larger.get(spark, (0, ""))
+        if not running:
+            before = spark.conf.get(_BATCH_CONF) or "10000"
+            spark.conf.set(_BATCH_CONF, str(max(int(before), _BATCH_ROWS)))
+        _larger[spark] = (running + 1, before)
     try:
         yield
     finally:
-        spark.conf.set(_BATCH_CONF, before)
+        with _batch_lock:
+            running, before = _larger.pop(spark)
+            if running > 1:
+                _larger[spark] = (running - 1, before)
+            else:
+                spark.conf.set(_BATCH_CONF, before)
 
 
 def _check_streaming(df: DataFrame) -> None:

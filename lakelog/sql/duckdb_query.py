@@ -42,8 +42,12 @@ def run_query(session: SqlSession, sql: str) -> pa.RecordBatchReader:
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         reader = connection.sql(plan.sql).to_arrow_reader()
-    except duckdb.Error as error:
-        raise _to_own_error(error, failures) from error
+    except BaseException as error:
+        # What holds the rows read so far, in memory or in a file.
+        connection.close()
+        if isinstance(error, duckdb.Error):
+            raise _to_own_error(error, failures) from error
+        raise
     return pa.RecordBatchReader.from_batches(reader.schema, _read(connection, reader, failures))
 
 
@@ -62,7 +66,7 @@ def _to_own_error(error: BaseException, failures: list[BaseException]) -> BaseEx
     """What failed in a scan, which DuckDB hands on as a mere text, or else DuckDB's own complaint."""
     if failures:
         return failures[0]
-    first = str(error).strip().splitlines()[0]
+    first = (str(error).strip() or type(error).__name__).splitlines()[0]
     return InvalidArgument(f"The query cannot be run: {first}", reason="QUERY_FAILED")
 
 

@@ -46,10 +46,14 @@ class SqlResult:
     Args:
         message: What was done, one sentence; empty for what returns rows.
         rows: The rows of a SELECT, SHOW or DESCRIBE; None for what returns none.
+        table: The full name of the table that an INSERT wrote to; None for all else.
+        snapshot_id: The snapshot that an INSERT made; None for all else, and where there were no rows.
     """
 
     message: str = ""
     rows: pa.Table | None = None
+    table: str | None = None
+    snapshot_id: int | None = None
 
 
 class SqlSession:
@@ -175,8 +179,9 @@ class SqlSession:
                 rows = (static.fill_in(batch) for batch in to_batches(rows))
             result = table.upsert(rows) if table.primary_key else table.append(rows)
         if result.snapshot_id is None:
-            return SqlResult(f"Nothing was written to {table.name}: there were no rows.")
-        return SqlResult(f"Snapshot {result.snapshot_id} of {table.name} written.")
+            return SqlResult(f"Nothing was written to {table.name}: there were no rows.", table=table.name)
+        message = f"Snapshot {result.snapshot_id} of {table.name} written."
+        return SqlResult(message, table=table.name, snapshot_id=result.snapshot_id)
 
     def _partition_values(self, table: Table, statement: Insert) -> dict[str, Any]:
         if not statement.partition:

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -94,16 +95,14 @@ def _files(catalog: Catalog, table: Table, snapshot_id: int | None) -> pa.Table:
 
 def _partitions(catalog: Catalog, table: Table, snapshot_id: int | None) -> pa.Table:
     files = table.files(snapshot_id)
-    # A struct cannot be grouped by, its fields can; a table without partitions is one group.
-    parts = files["partition"].combine_chunks().flatten() if table.partition_by else [pa.repeat(0, files.num_rows)]
-    keys = [f"part {number}" for number in range(len(parts))]
+    partition = files["partition"].combine_chunks()
+    # A struct cannot be grouped by, its fields can; a table without partitions is one.
+    fields = partition.flatten() if pa.types.is_struct(partition.type) else [pa.repeat(0, files.num_rows)]
+    numbered = files.drop_columns(["partition"]).append_column("place", pa.array(np.arange(files.num_rows)))
+    for number, values in enumerate(fields):
+        numbered = numbered.append_column(f"field {number}", values)
     grouped = (
-        pa.table(
-            [*parts, *files.drop_columns(["partition"]).columns],
-            [*keys, *files.schema.names[:1], *files.schema.names[2:]],
-        )
-        .append_column("place", pa.array(range(files.num_rows), pa.int64()))
-        .group_by(keys, use_threads=False)
+        numbered.group_by([f"field {number}" for number in range(len(fields))], use_threads=False)
         .aggregate(
             [
                 ("place", "min"),

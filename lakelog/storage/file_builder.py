@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakelog.format.files import ColumnStatistics, DataFile
+from lakelog.format.files import DataFile
 from lakelog.format.keys import encode_key, lower_bound, upper_bound
 from lakelog.format.rowkind import is_retract
 from lakelog.format.schema import TableSchema
@@ -94,10 +94,7 @@ class FileBuilder:
             min_key=None if self._first_key is None else lower_bound(self._first_key),
             max_key=None if self._last_key is None else upper_bound(self._last_key),
             schema_id=self._schema.schema_id,
-            statistics=tuple(
-                ColumnStatistics(each.field_id, each.null_count, each.lower, each.upper)
-                for each in self._statistics.finish()
-            ),
+            statistics=self._statistics.finish(),
         )
 
     def abort(self) -> None:

@@ -26,6 +26,7 @@ from lakelog.storage.live_file import LiveFile
 from lakelog.storage.lookahead import look_ahead
 from lakelog.storage.parquet_reader import DataFileReader
 from lakelog.storage.row_groups import pick_row_groups
+from lakelog.storage.schema_mapping import make_empty_rows
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.superseded import MergePolicy, SupersededCache, find_superseded_positions
 
@@ -160,7 +161,7 @@ class FileScan:
         if self.columns.filter is not None:
             rows = _join(tested, rows)
         if rows.num_columns == 0:
-            return [pa.RecordBatch.from_struct_array(pa.array([{}] * int(kept.sum()), pa.struct([])))]
+            return [make_empty_rows(int(kept.sum()))]
         if not kept.all():
             rows = rows.filter(pa.array(kept))
         return [self._project(batch, opened.file) for batch in rows.to_batches() if batch.num_rows]

@@ -54,8 +54,13 @@ class LocalStore:
         target = self._resolve(path)
         with _translated(target):
             unsynced = _make_folders(target.parent)
-            # SUBTLE: Arrow's own file opens with O_TRUNC. Whoever wins O_EXCL owns the name, so truncating is harmless.
-            os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+            try:
+                _make_empty(target)
+            except FileNotFoundError:
+                # Another writer of the same attempt took its last file back and the folder with it. That writer
+                # removes it once, so that once more is enough.
+                unsynced = _make_folders(target.parent)
+                _make_empty(target)
             return LocalWriter(target, unsynced)
 
     def delete(self, path: str) -> bool:
@@ -148,6 +153,11 @@ class LocalWriter:
             self._target.parent.rmdir()
 
 
+def _make_empty(target: Path) -> None:
+    # SUBTLE: Arrow's own file opens with O_TRUNC. Whoever wins O_EXCL owns the name, so truncating is harmless.
+    os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+
+
 def _make_folders(folder: Path) -> list[Path]:
     """Makes a folder and its parents; returns those whose entries changed: the parents of new ones, and itself."""
     missing: list[Path] = []
@@ -197,6 +207,16 @@ def translate_os_error(error: OSError, name: str) -> LakelogError:
             f"This user may not read or write {name}: {error.strerror}. Give it the right, or check the warehouse.",
             metadata=metadata,
         )
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE):
-        return ResourceExhausted(f"File {name} cannot be written or opened: {error.strerror}.", metadata=metadata)
-    return Unavailable(f"File {name} cannot be reached: {error.strerror or error}.", metadata=metadata)
+    said = os.strerror(error.errno) if error.errno else str(error)  # Arrow's own text repeats itself.
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return ResourceExhausted(
+            f"File {name} cannot be written: {said}. Nothing of this write is visible. Make room there, then write "
+            "again.",
+            reason="DISK_FULL",
+            metadata=metadata,
+        )
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return ResourceExhausted(
+            f"File {name} cannot be opened: {said}. Raise the limit of open files (ulimit -n).", metadata=metadata
+        )
+    return Unavailable(f"File {name} cannot be reached: {said}.", metadata=metadata)

@@ -1,9 +1,9 @@
 """Reading one Parquet file: its footer is checked against the plan, its columns are found by field id.
 
-A file may be damaged or made to do harm. Its size and row count must be what the commit said, Thrift's own limits
-bound what a footer can claim, every page's checksum is verified, and whatever pyarrow finds wrong becomes
-`DataCorrupted` with the file's name. Rows are decoded a batch at a time, so that memory does not follow what a row
-group claims.
+A file may be damaged or made to do harm. Its size and row count must be what the commit said and its footer must name
+its own path, Thrift's own limits bound what a footer can claim, every page's checksum is verified, and whatever pyarrow
+finds wrong becomes `DataCorrupted` with the file's name. Rows are decoded a batch at a time, so that memory does not
+follow what a row group claims.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakelog.errors import DataCorrupted, LakelogError, NotFound, ResourceExhausted
+from lakelog.storage.io_errors import translate_io_error
 from lakelog.storage.live_file import LiveFile
-from lakelog.storage.local import translate_os_error
-from lakelog.storage.s3 import translate_s3_error
+from lakelog.storage.parquet_writer import PATH_KEY
 from lakelog.storage.schema_mapping import ColumnMapping, apply_mapping, map_columns
 from lakelog.storage.store import ObjectStore
 
@@ -129,6 +129,9 @@ class DataFileReader:
             raise DataCorrupted(
                 f"it has {metadata.num_rows} rows, but was committed with {self.file.row_count}", reason="ROW_COUNT"
             )
+        path = (metadata.metadata or {}).get(PATH_KEY.encode(), b"").decode(errors="replace")
+        if path not in ("", self.file.path):
+            raise DataCorrupted(f"it is the file {path[:200]}, put in this one's place", reason="FILE_SWAPPED")
         counts = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         if any(count < 0 for count in counts) or sum(counts) != metadata.num_rows:
             raise DataCorrupted("the rows of its row groups are not as many as the file's")
@@ -160,11 +163,7 @@ def translated(name: str) -> Iterator[None]:
             metadata={"path": name},
         ) from error
     except OSError as error:
-        if error.errno is not None:
-            raise translate_os_error(error, name) from error
-        if "AWS Error" in str(error):
-            raise translate_s3_error(error, name.removeprefix("s3://")) from None
-        raise _corrupted(name, str(error)) from error
+        raise translate_io_error(error, name) or _corrupted(name, str(error)) from error
     except (pa.ArrowException, ValueError, KeyError, IndexError, OverflowError) as error:
         raise _corrupted(name, str(error)) from error
 

@@ -8,8 +8,10 @@ vectorised reader: data pages of version 1, plain and dictionary encodings, deci
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -18,8 +20,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types as pt
 
+from lakelog.errors import Unavailable
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.schema import TableSchema
+from lakelog.storage.io_errors import translate_io_error
 from lakelog.storage.store import ObjectStore
 
 ROW_GROUP_ROWS: Final = 131_072
@@ -28,7 +32,13 @@ ROW_GROUP_ROWS: Final = 131_072
 ROW_GROUP_BYTES: Final = 32 << 20
 """Of Arrow memory: bounds a reader's memory where rows are wide."""
 
+PATH_KEY: Final = "lakelog.path"
+"""Of the footer's metadata: the file's path in its table, which names its attempt and so is the file's alone."""
+
 _SAMPLE_ROWS: Final = 2048
+_TOO_FEW_ROWS: Final = 512
+"""Below it there is nothing that a dictionary could save and zstd does not, and looking takes longer than encoding."""
+
 _DICTIONARY_MAX_DISTINCT: Final = 0.5
 """Share of distinct values in the sample up to which a dictionary makes a column smaller after zstd as well."""
 
@@ -68,6 +78,8 @@ def plan_file_schema(schema: TableSchema, with_row_kind: bool) -> pa.Schema:
 
 def plan_encoding(sample: pa.Table, compression: str) -> FileEncoding:
     """Decides how to encode columns like those of `sample`. Pure; looks at no more than some thousand rows."""
+    if sample.num_rows < _TOO_FEW_ROWS:
+        return FileEncoding(compression)
     if sample.num_rows > _SAMPLE_ROWS:
         # Spread over the table, since neighbours in sorted columns are more alike than all values are.
         sample = sample.take(pa.array(np.linspace(0, sample.num_rows - 1, _SAMPLE_ROWS).astype(np.int64)))
@@ -102,6 +114,7 @@ class DataFileWriter:
 
     Raises:
         AlreadyExists: There is such a file.
+        ResourceExhausted: The disk is full; as all other errors of the store, also while it is written.
     """
 
     def __init__(self, store: ObjectStore, path: str, schema: pa.Schema, encoding: FileEncoding) -> None:
@@ -109,24 +122,27 @@ class DataFileWriter:
         self.schema: Final = schema
         self.row_count = 0
         self._stored = pa.schema([field.with_type(_with_optional_fields(field.type)) for field in schema])
+        self._name = f"{store.location}{path}"
         self._object = store.create(path)
+        self._size_bytes: int | None = None
         try:
-            self._parquet = pq.ParquetWriter(
-                self._object.sink,
-                self._stored,
-                compression=encoding.compression,
-                compression_level=_COMPRESSION_LEVELS.get(encoding.compression),
-                use_dictionary=list(encoding.dictionary_columns),
-                write_statistics=_paths_with_statistics(schema),
-                version="2.6",
-                data_page_version="1.0",
-                # Pages are cut by size; a row limit of 20,000, the default, costs a fifth of the speed.
-                max_rows_per_page=ROW_GROUP_ROWS,
-                write_page_checksum=True,
-                store_decimal_as_integer=True,
-                # The types are canonical, so Parquet's own schema says all; 5000 columns would be a footer of 1 MB.
-                store_schema=False,
-            )
+            with self._translated():
+                self._parquet: pq.ParquetWriter | None = pq.ParquetWriter(
+                    self._object.sink,
+                    self._stored,
+                    compression=encoding.compression,
+                    compression_level=_COMPRESSION_LEVELS.get(encoding.compression),
+                    use_dictionary=list(encoding.dictionary_columns),
+                    write_statistics=_paths_with_statistics(schema),
+                    version="2.6",
+                    data_page_version="1.0",
+                    # Pages are cut by size; a row limit of 20,000, the default, costs a fifth of the speed.
+                    max_rows_per_page=ROW_GROUP_ROWS,
+                    write_page_checksum=True,
+                    store_decimal_as_integer=True,
+                    # The types are canonical, so Parquet's own schema says all; 5000 columns would be a footer of 1 MB.
+                    store_schema=False,
+                )
         except BaseException:
             self._object.abort()
             raise
@@ -134,26 +150,46 @@ class DataFileWriter:
     @property
     def size_bytes(self) -> int:
         """What was written so far; exact, since row groups are written whole."""
-        return int(self._object.sink.tell())
+        return int(self._object.sink.tell()) if self._size_bytes is None else self._size_bytes
 
     def write(self, table: pa.Table) -> None:
         """Writes rows as one row group, or several where there are more than `ROW_GROUP_ROWS`; with no rows nothing."""
+        assert self._parquet is not None, "it is finished"
         if table.num_rows:
             if self._stored != self.schema:
                 table = table.cast(self._stored)
-            self._parquet.write_table(table, row_group_size=ROW_GROUP_ROWS)
+            with self._translated():
+                self._parquet.write_table(table, row_group_size=ROW_GROUP_ROWS)
             self.row_count += table.num_rows
 
     def finish(self) -> int:
         """Makes the file durable, blocking until it is, and returns its size in bytes."""
-        self._parquet.close()
-        return self._object.commit()
+        assert self._parquet is not None, "it is finished"
+        with self._translated():
+            # What it is stands in it too, so that a file put in another's place by hand is found out.
+            self._parquet.add_key_value_metadata({PATH_KEY: self.path})
+            self._parquet.close()
+            self._size_bytes = self._object.commit()
+        # A write has as many of these as files; the footer that pyarrow keeps would be most of its memory.
+        self._parquet = None
+        return self._size_bytes
 
     def abort(self) -> None:
         """Takes the file back; never raises, does nothing after `finish`."""
-        # SUBTLE: pyarrow's writer writes a footer when it is collected, into a sink that is closed by then.
-        self._parquet.is_open = False
+        if self._parquet is not None:
+            # SUBTLE: pyarrow's writer writes a footer when it is collected, into a sink that is closed by then.
+            self._parquet.is_open = False
         self._object.abort()
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise translate_io_error(error, self._name) or Unavailable(
+                f"File {self._name} cannot be written: {str(error)[:300]}. Nothing of it is visible; write again.",
+                metadata={"path": self._name},
+            ) from error
 
 
 def _with_optional_fields(data_type: pa.DataType) -> pa.DataType:
@@ -173,6 +209,7 @@ def _with_optional_fields(data_type: pa.DataType) -> pa.DataType:
     return data_type
 
 
+@lru_cache(maxsize=64)
 def _paths_with_statistics(schema: pa.Schema) -> list[str]:
     """Every column but those of floats, whose statistics in Parquet say nothing of NaN.
 

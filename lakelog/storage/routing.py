@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 from typing import Final
@@ -120,12 +119,13 @@ def find_buckets(predicate: Predicate | None, routing: Routing) -> tuple[int, ..
         columns.append([decode_key(value, [data_type])[0] for value in values])
     if math.prod(len(values) for values in columns) > _MAX_KEYS:
         return ()
-    keys = list(itertools.product(*columns))
+    # All combinations: of each column the place of its value.
+    places = np.indices([len(values) for values in columns]).reshape(len(columns), -1)
     arrays = [
-        pa.array([key[place].as_py() for key in keys], routing.schema.arrow.field(name).type)
-        for place, name in enumerate(routing.bucket_key)
+        pa.array(values, routing.schema.arrow.field(name).type).take(pa.array(chosen))
+        for name, values, chosen in zip(routing.bucket_key, columns, places, strict=True)
     ]
-    return tuple(np.unique(assign_buckets(arrays, routing.bucket_count)).tolist()) if keys else ()
+    return tuple(np.unique(assign_buckets(arrays, routing.bucket_count)).tolist())
 
 
 def _number_partitions(table: pa.Table, partition_by: tuple[str, ...]) -> tuple[list[bytes], Positions]:

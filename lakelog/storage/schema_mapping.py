@@ -78,8 +78,13 @@ def apply_mapping(batch: pa.RecordBatch, mapping: ColumnMapping) -> pa.RecordBat
     ]
     if not columns:
         # SUBTLE: without columns the number of rows would be lost, and with it the answer to count().
-        return pa.RecordBatch.from_struct_array(pa.nulls(batch.num_rows, pa.struct([])).fill_null({}))
+        return make_empty_rows(batch.num_rows)
     return pa.RecordBatch.from_arrays(columns, schema=mapping.schema)
+
+
+def make_empty_rows(count: int) -> pa.RecordBatch:
+    """So many rows without columns."""
+    return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), count, [None]))
 
 
 def _known_as(field: pa.Field) -> int | str | None:

@@ -9,7 +9,8 @@ cores busy; the same rows in the same calls make the same files. So:
    they came. Where more wait than the buffer holds, the largest are written out first; where too many files are open,
    the one that was used longest ago is finished.
 3. Encoding and writing happen in two lanes, each a thread of its own that does its work in order; a bucket belongs to
-   one lane, so its order survives. The caller waits where a lane is two row groups behind.
+   one lane, so its order survives. The caller waits where a lane is two row groups behind. What is so little that
+   starting the threads would take longer is done by the caller.
 4. A failure in a lane is raised by the next call; `abort` then takes all files back.
 """
 
@@ -40,6 +41,9 @@ from lakelog.storage.superseded import to_merge_policy
 LANES: Final = 2
 _LANE_DEPTH: Final = 2
 _MAX_OPEN_FILES: Final = 64
+_WORTH_A_THREAD_BYTES: Final = 256 << 10
+"""Of Arrow memory, about 1 ms of encoding; starting and ending two threads takes half of that."""
+
 _ROWS_BEFORE_SECOND_FILE: Final = 4 * ROW_GROUP_ROWS
 """Rows without an order fill one file alone up to here; more are worth a second file that is written beside it."""
 
@@ -132,6 +136,9 @@ class TableWriter:
 
     def finish(self) -> tuple[DataFile, ...]:
         """Writes what waits, makes all files durable and returns them in the order the commit must list them."""
+        if self._pending_bytes + self._buffered_bytes < _WORTH_A_THREAD_BYTES:
+            for lane in self._lanes:
+                lane.stay_here()
         if self._buffer:
             self._flush_runs()
         for key, pending in self._pending.items():
@@ -321,9 +328,17 @@ class _Lane:
     def __init__(self) -> None:
         self._executor: ThreadPoolExecutor | None = None
         self._waiting: list[Future[None]] = []
+        self._stays_here = False
+
+    def stay_here(self) -> None:
+        """Has the caller do what comes, unless the thread runs already."""
+        self._stays_here = self._executor is None
 
     def submit(self, work: Callable[[], None]) -> None:
         """Does the work after all that was given before; blocks while the lane is `_LANE_DEPTH` behind."""
+        if self._stays_here:
+            work()
+            return
         if self._executor is None:
             self._executor = ThreadPoolExecutor(1, thread_name_prefix="lakelog-write")
         while len(self._waiting) >= _LANE_DEPTH:

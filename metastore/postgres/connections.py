@@ -10,14 +10,24 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import psycopg
 from psycopg import AsyncConnection
+from psycopg.pq.abc import PGconn
+from psycopg.rows import AsyncRowFactory, tuple_row
 
 from lakelog.errors import InvalidArgument, Unavailable
 
-Connection = AsyncConnection[tuple[Any, ...]]
+
+class Connection(AsyncConnection[tuple[Any, ...]]):
+    """A connection that knows what is prepared on it."""
+
+    def __init__(self, pgconn: PGconn, row_factory: AsyncRowFactory[Any] = tuple_row) -> None:
+        super().__init__(pgconn, row_factory)
+        self.prepared: set[bytes] = set()
+
 
 _SETTINGS: Final = {
     # A connection that is given up by a stopped process must not keep the heads it locked.
@@ -60,7 +70,7 @@ async def connect(url: str, *, synchronous_commit: str = "on") -> Connection:
         InvalidArgument: The URL is none.
     """
     try:
-        connection = await AsyncConnection.connect(libpq_url(url), autocommit=True, prepare_threshold=0, **_CONNECT)
+        connection = await Connection.connect(libpq_url(url), autocommit=True, prepare_threshold=0, **_CONNECT)
     except psycopg.OperationalError as error:
         raise _unreachable(error) from error
     except psycopg.ProgrammingError as error:
@@ -81,14 +91,29 @@ async def connect(url: str, *, synchronous_commit: str = "on") -> Connection:
 
 async def _set_up(connection: Connection, synchronous_commit: str) -> None:
     connection.prepared_max = 500
-    settings = {**_SETTINGS, "synchronous_commit": synchronous_commit}
-    assignments = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in settings.items())
-    await connection.execute(f"SELECT {assignments}")
-    row = await (await connection.execute("SHOW synchronous_commit")).fetchone()
-    if row is None or row[0] != synchronous_commit:
+    await connection.execute(f"SELECT {_assignments({**_SETTINGS, 'synchronous_commit': synchronous_commit})}")
+    cursor = await connection.execute("SELECT current_setting('synchronous_commit'), current_setting('fsync')")
+    _check_durable(await cursor.fetchone(), synchronous_commit)
+
+
+def _assignments(settings: Mapping[str, str]) -> str:
+    return ", ".join(f"set_config('{name}', '{value}', false)" for name, value in settings.items())
+
+
+def _check_durable(found: Sequence[str] | None, wanted: str) -> None:
+    """Checks what the server says of `synchronous_commit` and `fsync` (RELIABILITY.md, C10)."""
+    if found is None or found[0] != wanted:
         raise InvalidArgument(
-            f"The database has synchronous_commit={row and row[0]!r} and does not let it be {synchronous_commit!r}, so "
-            "that commits could be lost after they were acknowledged. Allow it, or ask for relaxed durability by name.",
+            f"The database has synchronous_commit={found and found[0]!r} and does not let it be {wanted!r}, so "
+            "that commits could be lost after they were acknowledged. Allow it, or ask for relaxed durability by name "
+            "(--durability).",
+            reason="NOT_DURABLE",
+        )
+    if wanted == "on" and found[1] != "on":
+        raise InvalidArgument(
+            "The database server runs with fsync=off, so that a crash of its machine loses commits that were "
+            "acknowledged, or all it holds. Set fsync=on and restart it, or ask for relaxed durability by name "
+            "(--durability).",
             reason="NOT_DURABLE",
         )
 

@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
-from psycopg import AsyncCursor
 from psycopg.pq import TransactionStatus
 
 from .connections import Connection
+from .round_trip import Row, Statement, execute_all
 
-Row = tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class Statement:
-    """A statement with its parameters."""
-
-    sql: str
-    parameters: Sequence[Any] = ()
-    prepare: bool = True
-
+__all__ = ["Row", "Session", "Statement"]
 
 # Nothing is gained by preparing these.
 _BEGIN: Final = Statement("BEGIN", prepare=False)
 _COMMIT: Final = Statement("COMMIT", prepare=False)
+_ROLLBACK: Final = Statement("ROLLBACK", prepare=False)
 
 
 class Session:
@@ -43,7 +33,9 @@ class Session:
 
     async def read(self, sql: str, parameters: Sequence[Any] = (), *, binary: bool = False) -> list[Row]:
         """The rows of a query that locks nothing."""
-        cursor = self._connection.cursor(binary=binary)
+        if not binary:
+            return (await self._execute([Statement(sql, parameters)]))[0]
+        cursor = self._connection.cursor(binary=True)
         await cursor.execute(sql, parameters)
         return await cursor.fetchall()
 
@@ -78,13 +70,8 @@ class Session:
     async def roll_back(self) -> None:
         """Takes everything back; the connection must be usable."""
         if self._connection.pgconn.transaction_status != TransactionStatus.IDLE:
-            await self._connection.execute("ROLLBACK")
+            # SUBTLE: not by psycopg, which deallocates all that is prepared on the connection behind a ROLLBACK.
+            await self._execute([_ROLLBACK])
 
     async def _execute(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        cursors: list[AsyncCursor[Row]] = []
-        async with self._connection.pipeline():
-            for statement in statements:
-                cursor = self._connection.cursor()
-                await cursor.execute(statement.sql, statement.parameters or None, prepare=statement.prepare)
-                cursors.append(cursor)
-        return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
+        return await execute_all(self._connection, self._connection.prepared, statements)

@@ -55,20 +55,21 @@ class PostgresStore:
     transaction_type: type[PostgresTransaction] = PostgresTransaction
 
     def __init__(self, url: str, *, pool_size: int = 16, durability: Durability = "on") -> None:
-        if durability != "on":
-            log.warning("durability is relaxed: a crash of the database loses commits that were acknowledged")
         self._url = url
+        self._durability = durability
         self._pool = ConnectionPool(url, pool_size, "on" if durability == "on" else "off")
         self._name = uuid.uuid4().hex
         self._closing = asyncio.Event()
 
     async def check(self) -> None:
-        """Checks that the database can be reached and commits durably; to be called at start.
+        """Checks that the database can be reached and commits durably, or says loudly that it need not; at start.
 
         Raises:
             Unavailable: It cannot be reached.
             InvalidArgument: It does not commit durably, or the URL is none.
         """
+        if self._durability != "on":
+            log.warning("durability is relaxed: a crash of the database loses commits that were acknowledged")
         self._pool.release(await self._pool.acquire())
 
     @asynccontextmanager

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lakelog.catalog import Catalog
 from lakelog.errors import CommitConflict, Effect, LakelogError, OutcomeUnknown, Unavailable
+from lakelog.format.commit import CommitRequest
 from lakelog.table import Table
 from metastore.service import MetastoreService
 from tests.simulation.scheduler import Actor, Scheduler
@@ -49,7 +50,9 @@ class World:
 
     def catalog(self) -> Catalog:
         """The SDK as an actor uses it."""
-        calls = SimulatedCalls(self.service, self.loop, self.scheduler, self.faults)
+        calls: Any = SimulatedCalls(self.service, self.loop, self.scheduler, self.faults)
+        if not self.habits.keep_files_on_unknown:
+            calls = HastyCalls(calls, self.stores)
         return Catalog(calls, self.stores, clock=VirtualClock(self.scheduler), draw=self.scheduler.random.random)
 
     def auditing_catalog(self) -> Catalog:
@@ -66,6 +69,26 @@ class World:
         dice = random.Random(f"{self.seed}/{writer}/{identifier}")
         keys = dice.sample(range(_KEYS), dice.randint(1, 5))
         return {k: None if dice.random() < 0.2 else f"{writer}.{identifier}.{k}" for k in keys}
+
+
+class HastyCalls:
+    """The calls of a client that takes an unknown outcome for a failure, and cleans up behind it."""
+
+    def __init__(self, calls: SimulatedCalls, stores: SimulatedStores) -> None:
+        self._calls = calls
+        self._stores = stores
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._calls, name)
+
+    def commit(self, request: CommitRequest) -> Any:
+        """Commits; where the outcome is not known, deletes the files."""
+        try:
+            return self._calls.commit(request)
+        except OutcomeUnknown:
+            for store in self._stores.plain.values():
+                store.delete_many([found.path for found in store.list_objects(f"data/{request.attempt_id}")])
+            raise
 
 
 def write(world: World, writer: str) -> None:

@@ -90,8 +90,9 @@ def test_a_seed_gives_the_same_history(loop: asyncio.AbstractEventLoop) -> None:
     [
         (Habits(same_identifier_on_repeat=False), "applied twice"),
         (Habits(doom_before_delete=False), "does not exist|not there|missing|no object"),
+        (Habits(keep_files_on_unknown=False), "does not exist|not there|missing|no object"),
     ],
-    ids=["a new identifier for a repeat", "deleting without dooming"],
+    ids=["a new identifier for a repeat", "deleting without dooming", "deleting on an unknown outcome"],
 )
 def test_a_bad_habit_is_noticed(habits: Habits, expected: str, loop: asyncio.AbstractEventLoop) -> None:
     with pytest.raises(Exception, match=f"(?i){expected}"):  # noqa: PT012 - the first of many histories that breaks

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from lakelog.errors import NotFound, Unavailable
+from lakelog.errors import InvalidArgument, NotFound, Unavailable
 
 from ..pipeline.spec import FileSource, Order
 
@@ -39,6 +39,7 @@ def list_files(source: FileSource) -> list[FoundFile]:
 
     Raises:
         NotFound: The folder does not exist.
+        InvalidArgument: The name of a file is not UTF-8.
         Unavailable: It cannot be read.
     """
     try:
@@ -87,5 +88,21 @@ def _walk(source: FileSource, folder: Path, prefix: str) -> Iterator[FoundFile]:
             except FileNotFoundError:
                 # Gone between the listing and the look: it never was there.
                 continue
-            if entry.is_file():
-                yield FoundFile(prefix + name, status.st_size, status.st_mtime_ns // 1000)
+            if not entry.is_file():
+                continue
+            if not _is_unicode(prefix + name):
+                raise InvalidArgument(
+                    f"The source's folder holds a file whose name is not UTF-8: {os.fsencode(entry.path)!r}. Rename "
+                    "it, or leave such names out by source.pattern.",
+                    reason="SOURCE_NAME",
+                )
+            yield FoundFile(prefix + name, status.st_size, status.st_mtime_ns // 1000)
+
+
+def _is_unicode(name: str) -> bool:
+    # Python keeps bytes of a name that are none as surrogates, which cannot be encoded.
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lakelog.format.cast import show_value
 from lakelog.format.convert import ValueLost, convert_values, find_mismatch
 from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind
 from lakelog.format.schema import TableSchema
@@ -129,7 +130,7 @@ class Fitting:
         for column, mask, wanted, given in why:
             # Only what no earlier column has told of; a loop over bad rows, of which there are few.
             for row in np.flatnonzero(mask & ~bad):
-                shown = "no value" if given is None else _shown(given[row])
+                shown = "no value" if given is None else show_value(given[row])
                 reason = f"column '{column}' has {shown}, but needs {wanted}"
                 report(BadRecord(int(rows.lines[row]), column, reason, rows.raw(int(row))))
             bad |= mask
@@ -140,8 +141,7 @@ class Fitting:
         given = rows.columns.get(source.name)
         if given is None:
             return pa.nulls(rows.count, field.type)
-        if pt.is_large_string(given.type) or pt.is_string_view(given.type):
-            given = given.cast(pa.string())
+        given = _plain_text(given)
         formats = source.formats or (self.text.timestamp_formats if pt.is_timestamp(field.type) else ())
         if pt.is_integer(given.type) and pt.is_timestamp(field.type) and formats:
             given = given.cast(pa.string())
@@ -183,7 +183,7 @@ class Fitting:
         else:
             name = self.row_kind.column
             values = dict(self.row_kind.values) or {kind: kind for kind in _KINDS}
-        given = rows.columns[name]
+        given = _plain_text(rows.columns[name])
         if not pt.is_string(given.type):
             raise FileRefused(f"its column '{name}' is {given.type}, but must hold texts: {', '.join(values)}")
         places = pc.index_in(given, value_set=pa.array(list(values)))
@@ -222,6 +222,11 @@ def _is_json_type(type_: pa.DataType) -> bool:
     return bool(pt.is_integer(type_) or pt.is_floating(type_) or pt.is_boolean(type_) or pt.is_string(type_))
 
 
+def _plain_text(given: pa.Array) -> pa.Array:
+    """Texts of any of Arrow's types as strings; all else as it is."""
+    return given.cast(pa.string()) if pt.is_large_string(given.type) or pt.is_string_view(given.type) else given
+
+
 def _convert(given: pa.Array, field: pa.Field, why: Offences) -> pa.Array:
     nullable = pa.field(field.name, field.type)
 
@@ -239,14 +244,6 @@ def _convert(given: pa.Array, field: pa.Field, why: Offences) -> pa.Array:
             wanted = f"a value of {to_sql_type(field.type)}, to which this cannot be brought without loss"
         why.append((field.name, bad, wanted, given))
     return values
-
-
-def _shown(value: Any) -> str:
-    try:
-        text = repr(value.as_py())
-    except (ValueError, OverflowError, UnicodeDecodeError):
-        return "a value that cannot be shown"
-    return text if len(text) <= 120 else text[:117] + "..."
 
 
 def _mask(values: pa.Array) -> Mask:

@@ -59,7 +59,7 @@ def _read(source: pa.NativeFile) -> Iterator[SourceRows]:
         raise FileRefused(f"it has the column '{doubled[0][:100]}' twice")
     _check_sizes(metadata)
     # Strings stay dictionaries until their size is known.
-    texts = [field.name for field in schema if pt.is_string(field.type) or pt.is_binary(field.type)]
+    texts = [field.name for field in schema if _is_text(field.type)]
     opened = pq.ParquetFile(source, metadata=metadata, read_dictionary=texts, **limits)
     first = 1
     for batch in opened.iter_batches(_BATCH_ROWS):
@@ -94,6 +94,20 @@ def _bounded(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch.slice(start, rows)
 
 
+def _shown(value: pa.Scalar) -> Any:
+    try:
+        return value.as_py()
+    except (ValueError, OverflowError):
+        # A time beyond the years that Python knows, or text that is not UTF-8.
+        return "a value that cannot be shown"
+
+
+def _is_text(data_type: pa.DataType) -> bool:
+    """Whether values may be of any length: `large_` types too, as polars and DuckDB write them into a file's schema."""
+    kinds = (pt.is_string, pt.is_large_string, pt.is_string_view, pt.is_binary, pt.is_large_binary, pt.is_binary_view)
+    return any(is_kind(data_type) for is_kind in kinds)
+
+
 def _rows(batch: pa.RecordBatch, lines: np.ndarray[Any, np.dtype[np.int64]]) -> SourceRows:
     columns = {
         name: column.dictionary_decode() if pt.is_dictionary(column.type) else column
@@ -101,7 +115,7 @@ def _rows(batch: pa.RecordBatch, lines: np.ndarray[Any, np.dtype[np.int64]]) -> 
     }
 
     def raw(row: int) -> bytes:
-        values = {name: column[row].as_py() for name, column in columns.items()}
+        values = {name: _shown(column[row]) for name, column in columns.items()}
         return json.dumps(values, default=str, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
     return SourceRows(columns, batch.num_rows, lines, raw)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, ClassVar
 
 import pytest
@@ -13,6 +13,7 @@ import pytest
 from lakelog.client.metastore import Watch, WatchPosition
 from lakelog.errors import CommitConflict, Fenced, LakelogError
 from lakelog.format.commit import CommitRequest, RemoveFiles
+from lakelog.format.commit_facts import FileFacts
 from lakelog.format.plan import PlanRequest
 from lakelog.format.snapshot import SnapshotKind
 from lakelog.format.table import TableInfo
@@ -86,51 +87,6 @@ def test_two_that_remove_one_file(pair: tuple[InProcessMetastore, InProcessMetas
         assert [type(result) for result in race_for_a_file(*pair)].count(CommitConflict) == 1
 
 
-class WithoutHeadLock(PostgresTransaction):
-    """Control of C1: reads the heads without locking them, and goes on when the other has read them too."""
-
-    lock_heads_sql = PostgresTransaction.lock_heads_sql.replace("FOR UPDATE", "")
-    looked: ClassVar[set[str]] = set()
-
-    async def lock_group(self, keys: GroupKeys) -> GroupFacts:
-        facts = await super().lock_group(keys)
-        if keys.writers[0] in ("c0", "c1"):
-            self.looked.add(keys.writers[0])
-            while len(self.looked) < 2:
-                await asyncio.sleep(0.005)
-        return facts
-
-
-class StoreWithoutHeadLock(PostgresStore):
-    transaction_type = WithoutHeadLock
-
-
-def test_control_without_the_lock_of_heads(migrated_url: str) -> None:
-    one = open_in_process(migrated_url, store_type=StoreWithoutHeadLock)
-    other = open_in_process(migrated_url, store_type=StoreWithoutHeadLock)
-    try:
-        conflicts = []
-        # Not each race breaks: where Postgres ends one of the two as a deadlock, its repetition sees the other's work.
-        for _ in range(20):
-            WithoutHeadLock.looked.clear()
-            conflicts.append([type(result) for result in race_for_a_file(one, other)].count(CommitConflict))
-        assert set(conflicts) != {1}
-    finally:
-        one.close()
-        other.close()
-
-
-def test_repeats_while_the_first_is_in_flight(pair: tuple[InProcessMetastore, InProcessMetastore]) -> None:
-    """C2."""
-    table = make_table(pair[0])
-    for n in range(10):
-        attempt = pair[0].stage_attempt([table.table_uuid], "w").attempt_id
-        request = CommitRequest("w", n, (make_change(table, [make_file(attempt, f"f{n}")]),), attempt)
-        results = together(*(lambda k=k, r=request: pair[k % 2].commit(r) for k in range(8)))
-        assert all(result == results[0] for result in results)
-    assert snapshot_ids(pair[0], table) == list(range(1, 11))
-
-
 class Paused(PostgresTransaction):
     """Waits between looking and writing, until it is told to go on."""
 
@@ -145,15 +101,26 @@ class Paused(PostgresTransaction):
         return facts
 
 
-def paused_store(**attributes: Any) -> type[PostgresStore]:
+def paused_store(transaction: type[PostgresTransaction] = Paused, **attributes: Any) -> type[PostgresStore]:
     events = {"looked": threading.Event(), "go_on": threading.Event()}
-    return type("PausedStore", (PostgresStore,), {"transaction_type": type("T", (Paused,), {**events, **attributes})})
+    return type(
+        "PausedStore", (PostgresStore,), {"transaction_type": type("T", (transaction,), {**events, **attributes})}
+    )
 
 
 def commit_and_meanwhile(
-    url: str, other: InProcessMetastore, store: type[PostgresStore], request: CommitRequest, act: Callable[[], Any]
+    url: str,
+    other: InProcessMetastore,
+    store: type[PostgresStore],
+    request: CommitRequest,
+    act: Callable[[], Any],
+    *,
+    held_back: bool,
 ) -> tuple[Any, Any]:
-    """Commits, and acts between the look and the write of the commit; the outcomes of both."""
+    """Commits, and acts between the look and the write of the commit; the outcomes of both.
+
+    `held_back`: the act has to wait for the commit, so that it is not worth while to wait for the act.
+    """
     transaction: Any = store.transaction_type
     slow = open_in_process(url, store_type=store)
     try:
@@ -161,12 +128,66 @@ def commit_and_meanwhile(
             commit = pool.submit(outcome, lambda: slow.commit(request))
             assert transaction.looked.wait(10)
             acted = pool.submit(outcome, act)
-            # Time for the act to come to its end, if nothing holds it back.
-            threading.Event().wait(0.3)
+            wait([acted], 0.3 if held_back else 10)
             transaction.go_on.set()
             return commit.result(10), acted.result(10)
     finally:
         slow.close()
+
+
+class WithoutHeadLock(PostgresTransaction):
+    """Control of C1: reads heads without locking them, and goes on from what it saw when it is told to."""
+
+    lock_heads_sql = PostgresTransaction.lock_heads_sql.replace("FOR UPDATE", "")
+    looked: ClassVar[threading.Event]
+    go_on: ClassVar[threading.Event]
+
+    async def find_files(self, table_id: int, file_ids: Sequence[int]) -> list[FileFacts]:
+        files = await super().find_files(table_id, file_ids)
+        self.looked.set()
+        while not self.go_on.is_set():
+            await asyncio.sleep(0.005)
+        return files
+
+
+class WithHeadLock(WithoutHeadLock):
+    """The same with the lock."""
+
+    lock_heads_sql = PostgresTransaction.lock_heads_sql
+
+
+@pytest.mark.parametrize("protected", [True, False], ids=["protected", "control"])
+def test_without_the_lock_of_heads_a_commit_rests_on_what_is_no_longer_so(
+    migrated_url: str, pair: tuple[InProcessMetastore, InProcessMetastore], protected: bool
+) -> None:
+    """C1: what the second saw, the first changes meanwhile; only the key of snapshots keeps it from a rewrite."""
+    store = paused_store(WithHeadLock if protected else WithoutHeadLock)
+    table = make_table(pair[0])
+    append(pair[0], table, 1, names="abc")
+    attempts = [pair[0].stage_attempt([table.table_uuid], "c").attempt_id for _ in range(2)]
+    late, first = commit_and_meanwhile(
+        migrated_url,
+        pair[1],
+        store,
+        removal(table, attempts[1], "c1", 2, 3),
+        lambda: pair[1].commit(removal(table, attempts[0], "c0", 1, 2)),
+        held_back=protected,
+    )
+    # With the lock the other waits for it and is told of it. Without, it is the other that comes first.
+    assert isinstance(first, CommitConflict) is protected
+    assert isinstance(late, LakelogError) is not protected
+    assert not isinstance(late, CommitConflict)
+
+
+def test_repeats_while_the_first_is_in_flight(pair: tuple[InProcessMetastore, InProcessMetastore]) -> None:
+    """C2."""
+    table = make_table(pair[0])
+    for n in range(10):
+        attempt = pair[0].stage_attempt([table.table_uuid], "w").attempt_id
+        request = CommitRequest("w", n, (make_change(table, [make_file(attempt, f"f{n}")]),), attempt)
+        results = together(*(lambda k=k, r=request: pair[k % 2].commit(r) for k in range(8)))
+        assert all(result == results[0] for result in results)
+    assert snapshot_ids(pair[0], table) == list(range(1, 11))
 
 
 @pytest.mark.parametrize("protected", [True, False], ids=["protected", "control"])
@@ -180,7 +201,7 @@ def test_an_attempt_is_not_doomed_while_it_is_committed(
     unlocked = PostgresTransaction.lock_attempts_sql.replace("FOR UPDATE", "")
     store = paused_store() if protected else paused_store(lock_attempts_sql=unlocked)
     committed, abandoned = commit_and_meanwhile(
-        migrated_url, pair[1], store, request, lambda: pair[1].abandon_attempt(attempt)
+        migrated_url, pair[1], store, request, lambda: pair[1].abandon_attempt(attempt), held_back=protected
     )
     assert not isinstance(committed, LakelogError)
     # Who was told that the attempt is given up deletes its files.
@@ -199,7 +220,9 @@ def test_once_registered_no_older_commit_appears(
         pair[1].register_writer("w")
         return snapshot_ids(pair[1], table)
 
-    committed, seen = commit_and_meanwhile(migrated_url, pair[1], store, empty(table, 1), take_over)
+    committed, seen = commit_and_meanwhile(
+        migrated_url, pair[1], store, empty(table, 1), take_over, held_back=protected
+    )
     assert not isinstance(committed, LakelogError)
     assert (seen == [1]) is protected
     assert isinstance(outcome(lambda: pair[0].commit(empty(table, 2))), Fenced)

@@ -20,7 +20,7 @@ from lakelog.format.plan import PlanRequest
 from lakelog.format.table import TableInfo
 from metastore.inprocess import InProcessMetastore
 from metastore.postgres import PostgresStore, check_current, migrate
-from metastore.postgres.connections import libpq_url
+from metastore.postgres.connections import _check_durable, libpq_url
 from metastore.postgres.migration import differences
 from tests.contract.metastore.conftest import open_in_process
 from tests.contract.metastore.cutting_proxy import Cut, CuttingProxy
@@ -215,6 +215,7 @@ def test_commits_are_durable_or_it_is_said(migrated_url: str, caplog: pytest.Log
     """C10."""
 
     async def setting(store: PostgresStore) -> str:
+        await store.check()
         async with store.transaction() as transaction:
             row = await transaction._session.read_one("SHOW synchronous_commit")  # type: ignore[attr-defined]
         await store.close()
@@ -240,6 +241,33 @@ def test_commits_are_durable_or_it_is_said(migrated_url: str, caplog: pytest.Log
         finally:
             connection.execute("ALTER ROLE CURRENT_USER RESET synchronous_commit")
     metastore.close()
+
+
+def test_a_database_that_does_not_let_commits_be_durable_is_refused_at_start(
+    migrated_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C10: as behind a proxy that swallows settings; and the control, in which nobody asks what became of them."""
+    name = psycopg.conninfo.conninfo_to_dict(libpq_url(migrated_url))["dbname"]
+    with psycopg.connect(libpq_url(migrated_url), autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
+    monkeypatch.setattr("metastore.postgres.connections._assignments", lambda _: "1")
+    with pytest.raises(InvalidArgument, match="has synchronous_commit='off' and does not let it be 'on'") as error:
+        open_in_process(migrated_url)
+    assert error.value.reason == "NOT_DURABLE"
+    monkeypatch.setattr("metastore.postgres.connections._check_durable", lambda *_: None)
+    metastore = open_in_process(migrated_url)
+    assert metastore.commit(empty(make_table(metastore), 1)).results[0].snapshot_id == 1, "acknowledged all the same"
+    metastore.close()
+
+
+@pytest.mark.parametrize(
+    ("found", "message"), [(("on", "off"), "fsync=off"), (("off", "on"), "synchronous_commit='off'"), (None, "None")]
+)
+def test_what_counts_as_durable(found: tuple[str, str] | None, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        _check_durable(found, "on")
+    _check_durable(("on", "on"), "on")
+    _check_durable(("off", "off"), "off")
 
 
 def test_migrations_are_complete_and_checked(postgres_url: str) -> None:

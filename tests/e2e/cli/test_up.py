@@ -98,6 +98,7 @@ def test_sql(up: Up, tmp_path: Path) -> None:
     ]
     piped = up.run("sql", "--output", "json", stdin="SELECT count(*) AS n FROM lab.t VERSION AS OF 1")
     assert [json.loads(line) for line in piped.stdout.splitlines()] == [{"n": 2}]
+    assert up.rows("sql", "-e", "INSERT INTO lab.t VALUES (3, 'c')") == [{"table": "lab.t", "snapshot_id": 2}]
     statement = up.run("table", "show-create", "lab.t").stdout
     assert up.run("sql", "-e", "DROP TABLE lab.t", "-e", statement).returncode == 0
     wrong = up.run("sql", "-e", "SELEC 1")

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import closing
 
 import pytest
 
 from lakelog.client.grpc_metastore import GrpcMetastore
 from lakelog.client.retry import Deadlines, RetryPolicy
 from lakelog.embedded.services import is_serving
-from lakelog.errors import LakelogError, OutcomeUnknown, Unavailable
+from lakelog.errors import CommitConflict, LakelogError, OutcomeUnknown, Unavailable
+from lakelog.format.commit import Change, CommitRequest, CommitResult
+from lakelog.format.snapshot import SnapshotKind
+from lakelog.testing.history import SeenSnapshot, Write, check_history
 from tests.e2e.faults.lab import Lab
 from tests.e2e.faults.writer_process import KEYED, LOG, ROWS
 
@@ -107,6 +113,59 @@ def test_postgres_killed_under_load_means_unavailable_and_then_goes_on_without_a
     assert {event["kind"] for event in lab.events("fails")} <= {"OutcomeUnknown", "Unavailable"}
     check_all(lab)
     lab.wait_for(lambda: is_serving(lab.stack.target), 10, "health says SERVING again")
+
+
+def stream_commits(lab: Lab, writer: str, count: int, acknowledged: list[int]) -> None:
+    """Commits densely numbered, many in flight; after a failure goes on at the first that was not acknowledged."""
+    with lab.connect() as catalog:
+        info = catalog.table(LOG).info
+        change = Change(info.table_uuid, SnapshotKind.APPEND, info.schema.schema_id, -1, allow_empty=True)
+        give_up_s = time.monotonic() + 90
+        while len(acknowledged) < count:
+            assert time.monotonic() < give_up_s, f"{len(acknowledged)} of {count} commits after 90 s"
+            answers: list[Future[CommitResult]] = []
+            # Nobody there, or gone while we send: what was not sent is sent again.
+            with (
+                contextlib.suppress(Unavailable),
+                closing(catalog.metastore.open_commit_pipeline(max_in_flight=64)) as to,
+            ):
+                for number in range(len(acknowledged), count):
+                    request = CommitRequest(writer, number, (change,), "", number - 1)
+                    answers.append(to.submit(request))
+            try:
+                for answer in answers:
+                    answer.result(60)
+                    acknowledged.append(len(acknowledged))
+            except (OutcomeUnknown, Unavailable, CommitConflict) as error:
+                if isinstance(error, CommitConflict) and error.reason != "IDENTIFIER_GAP":
+                    raise
+                time.sleep(0.1)
+
+
+@pytest.mark.parametrize("killed", ["postgres", "metastore"])
+def test_a_stream_of_commits_goes_on_where_it_was(lab: Lab, killed: str) -> None:
+    count, writers = 1500, ("a", "b")
+    acknowledged: dict[str, list[int]] = {writer: [] for writer in writers}
+    threads = [threading.Thread(target=stream_commits, args=(lab, w, count, acknowledged[w])) for w in writers]
+    for thread in threads:
+        thread.start()
+    with lab.connect() as catalog:
+        lab.wait_for(
+            lambda: catalog.metastore.list_snapshots(catalog.table(LOG).uuid, limit=1).latest_snapshot_id > 100, 60, ""
+        )
+    lab.stack.kill(killed)
+    assert all(thread.is_alive() for thread in threads), "killed too late"
+    lab.stack.restart(killed)
+    for thread in threads:
+        thread.join()
+    with lab.connect() as catalog:
+        snapshots = catalog.table(LOG).snapshots()
+        assert snapshots.num_rows == count * len(writers)
+    seen = [
+        SeenSnapshot(LOG, each["id"], (f"{each['writer']}.{each['identifier']}",)) for each in snapshots.to_pylist()
+    ]
+    writes = [Write(w, n, {LOG: (f"{w}.{n}",)}, "acknowledged") for w in writers for n in range(count)]
+    assert check_history(writes, seen) == []
 
 
 def test_health_says_not_serving_while_the_database_is_away(lab: Lab) -> None:

@@ -17,13 +17,14 @@ from lakelog.catalog import Catalog
 from lakelog.client.grpc_metastore import GrpcMetastore
 from lakelog.client.retry import Deadlines, RetryPolicy
 from lakelog.embedded.postgres import EmbeddedPostgres
-from lakelog.errors import LakelogError, OutcomeUnknown, Unavailable
+from lakelog.errors import DataCorrupted, Effect, LakelogError, OutcomeUnknown, Unavailable
 from lakelog.format.commit import Change, CommitRequest
 from lakelog.format.snapshot import SnapshotKind
 from lakelog.storage.stores import LocationStores
 from lakelog.testing import EmbeddedStack
 from lakelog.testing.postgres_proxy import CutPlace, PostgresProxy
 from lakelog.testing.proxy import TcpProxy
+from lakelog.transaction import Transaction
 from tests.e2e.faults.lab import Lab
 from tests.e2e.faults.writer_process import LOG, SCHEMA
 
@@ -130,6 +131,26 @@ def test_control_a_repetition_under_another_number_writes_twice(proxied: Proxied
             catalog.metastore.commit(empty_commit(catalog, 1))
         catalog.metastore.commit(empty_commit(catalog, 2))
         assert catalog.table(LOG).snapshots().num_rows == 2
+
+
+def test_control_a_client_that_deletes_on_an_unknown_outcome_breaks_the_table(
+    proxied: Proxied, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C8: as if an unknown outcome meant that nothing had happened, and as if that were all one had to know."""
+    monkeypatch.setattr(OutcomeUnknown, "effect", Effect.NONE)
+    monkeypatch.setattr(Transaction, "_give_up", Transaction._delete_files)
+    monkeypatch.setattr("lakelog.transaction.call_repeatedly", lambda attempt, **_: attempt(0.0))
+    with proxied.catalog(retries=ONCE) as catalog:
+        transaction = catalog.transaction(writer="w", identifier=1)
+        transaction.table(LOG).append(rows("w.1"))
+        proxied.database.cut_at_commit("after_commit")
+        with pytest.raises(OutcomeUnknown):
+            transaction.commit()
+        assert catalog.table(LOG).snapshots().num_rows == 1
+        with pytest.raises(DataCorrupted, match="is missing, though the table refers to it"):
+            logged(catalog)
+    with pytest.raises(DataCorrupted):
+        proxied.lab.check()
 
 
 def test_many_writers_under_cut_commits_are_applied_once_each(proxied: Proxied) -> None:

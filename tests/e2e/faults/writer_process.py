@@ -47,7 +47,7 @@ class Orders:
         end_at: The point at which it kills itself: stage 1, staged 1, stage 2.., file 1.., written,
             committed.
         freeze_at: The same, for stopping itself until somebody lets it go on.
-        register: Take the writer's identity first and commit with its epoch.
+        register: Take the writer's name first, as of `Catalog.register_writer`.
         lease: Take this lease first and commit under its fence.
         new_identifier: Repeat a write with an unknown outcome under another number: the control.
         tables: To which it writes; both for multi-table commits.
@@ -82,6 +82,8 @@ class Points:
         if point == self._orders.freeze_at:
             note(self._orders, "frozen", at=point)
             os.kill(os.getpid(), signal.SIGSTOP)
+            # SUBTLE: another thread may take the signal, and this one runs on until the stop reaches it.
+            time.sleep(0.3)
 
     def count(self, what: str) -> int:
         self._counts[what] += 1
@@ -97,7 +99,6 @@ class PointedMetastore:
     def __init__(self, inner: GrpcMetastore, points: Points) -> None:
         self._inner = inner
         self._points = points
-        self.epoch = 0
         self.fences: tuple[Fence, ...] = ()
 
     def __getattr__(self, name: str) -> Any:
@@ -112,7 +113,7 @@ class PointedMetastore:
 
     def commit(self, request: CommitRequest) -> CommitResult:
         self._points.reach("written")
-        result = self._inner.commit(dataclasses.replace(request, epoch=self.epoch, fences=self.fences))
+        result = self._inner.commit(dataclasses.replace(request, fences=self.fences))
         self._points.reach("committed")
         return result
 
@@ -180,7 +181,7 @@ def main(orders: Orders) -> None:
     metastore = PointedMetastore(client, points)
     catalog = Catalog(metastore, PointedStores(points))
     if orders.register:
-        metastore.epoch = client.register_writer(orders.writer)
+        catalog.register_writer(orders.writer)
     if orders.lease:
         metastore.fences = (Fence(orders.lease, client.acquire_lease(orders.lease, "process", 1000).epoch),)
     for identifier in range(orders.first, orders.first + orders.count):

@@ -42,6 +42,10 @@ class Writer:
         """To the service and all that it started."""
         os.killpg(self.process.pid, number)
 
+    def is_frozen(self) -> bool:
+        """Whether it has stopped itself, or was stopped."""
+        return Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
     def text(self) -> str:
         return self.log.read_text()
 

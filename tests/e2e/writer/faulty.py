@@ -1,14 +1,18 @@
 """The writer service with a fault in it, for tests: dies at a step of a batch, as told by the variable `FAULT`.
 
 `FAULT=step:batch`; steps are `planned`, `written` (files are there, the commit is not), `committed` (the commit is
-there, nothing knows of it) and `counted` (Spark does not know that the batch is done).
+there, nothing knows of it) and `counted` (Spark does not know that the batch is done). At the step `frozen`, which is
+that of `written`, it stops until somebody lets it go on; `unfenced` is the same with commits that
+leave their fence out.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import sys
+import time
 from importlib import import_module
 from typing import Any
 
@@ -18,6 +22,12 @@ from writer.__main__ import main
 
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def freeze() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+    # SUBTLE: another thread may take the signal, and this one runs on until the stop reaches it.
+    time.sleep(0.3)
 
 
 def install_fault(step: str, at_batch: int) -> None:
@@ -32,6 +42,10 @@ def install_fault(step: str, at_batch: int) -> None:
     def faulty_commit(metastore: Any, attempt: Any, written: Any, terms: Any, overwrite: Any) -> Any:
         if step == "written" and terms.identifier == at_batch:
             die()
+        if step in ("frozen", "unfenced") and terms.identifier == at_batch:
+            freeze()
+        if step == "unfenced":
+            terms = dataclasses.replace(terms, fences=())
         result = commit(metastore, attempt, written, terms, overwrite)
         if step == "committed" and terms.identifier == at_batch:
             die()

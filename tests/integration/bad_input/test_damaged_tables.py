@@ -86,6 +86,30 @@ def test_the_file_of_another_table_is_named(catalog: Catalog, table: Table) -> N
         read(catalog)
 
 
+@pytest.mark.parametrize("checked", [True, False], ids=["checked", "control"])
+def test_files_of_one_size_and_form_in_each_others_place_are_named(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, checked: bool
+) -> None:
+    table = catalog.create_table("shop.t", SCHEMA, primary_key=["id"], options={"file.compression": "none"})
+    for rows in (ROWS.slice(100, 100), ROWS.slice(200, 100)):
+        table.upsert(rows)
+    one, other = paths(table)
+    assert one.stat().st_size == other.stat().st_size
+    kept = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    if checked:
+        with pytest.raises(
+            DataCorrupted, match=f"{one.name} is damaged: it is the file data/{other.parent.name}/"
+        ) as error:
+            read(catalog)
+        assert error.value.reason == "FILE_SWAPPED"
+        one.write_bytes(kept)
+        assert read(catalog) == ROWS.slice(100, 200)
+    else:
+        monkeypatch.setattr("lakelog.storage.parquet_reader.PATH_KEY", "another key")
+        assert read(catalog).column("id").to_pylist()[0] == 200, "rows of one file for those of the other"
+
+
 def test_flipped_bytes_give_the_right_rows_or_an_error_that_names_the_file(catalog: Catalog, table: Table) -> None:
     dice = random.Random(3)
     path = paths(table)[0]

@@ -83,3 +83,11 @@ def test_overwrite_of_tables_without_partitions(catalog: Catalog) -> None:
     for partition in ("dynamic", {"id": 1}):
         with pytest.raises(InvalidArgument, match="has no partitions"):
             table.overwrite(orders(), partition)
+
+
+def test_a_partition_column_that_comes_twice_is_told_with_the_rest(catalog: Catalog) -> None:
+    columns = pa.schema([("dt", pa.string()), ("v", pa.int64())])
+    table = catalog.create_table("shop.days", columns, partition_by=["dt"])
+    twice = pa.table([pa.array(["a"]), pa.array(["a"]), pa.array([1])], names=["dt", "dt", "v"])
+    with pytest.raises(InvalidArgument, match="dt: expected one column, got 2 columns of this name"):
+        table.overwrite(twice, {"dt": "a"})

@@ -184,3 +184,17 @@ def test_changes_of_an_append_table(catalog: Catalog) -> None:
     table.append(pa.table({"n": [1], "t": ["a"]}))
     table.append(pa.table({"n": [2], "t": ["b"]}))
     assert table.changes(1).to_arrow().to_pylist() == [{"n": 2, "t": "b", "_row_kind": "+I", "_snapshot_id": 2}]
+
+
+@pytest.mark.parametrize("condition", ["id > 5 AND id < 3", "id = 5 AND id = 3", "id > 2 AND id < 2"])
+def test_a_filter_that_nothing_can_fulfil_reads_nothing(catalog: Catalog, condition: str) -> None:
+    table = make_orders(catalog, bucket="2")
+    table.upsert(orders((1, "a", None), (5, "b", None)))
+    scan = table.scan(filter=condition)
+    assert (scan.count(), scan.to_arrow().num_rows) == (0, 0)
+
+
+def test_a_limit_may_be_any_number(catalog: Catalog) -> None:
+    table = make_orders(catalog)
+    table.upsert(orders((1, "a", None), (5, "b", None)))
+    assert table.scan(limit=10**30).to_arrow().num_rows == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import multiprocessing
 import os
 import pickle
@@ -22,6 +23,7 @@ from lakelog.errors import Effect, InvalidArgument, LakelogError, OutcomeUnknown
 from lakelog.format.commit import Change, CommitRequest
 from lakelog.format.snapshot import SnapshotKind
 from lakelog.format.table import TableName
+from lakelog.testing.proxy import TcpProxy
 from tests.integration.server.running_server import RunningServer, ScriptedUseCases
 
 Start = Callable[..., RunningServer]
@@ -64,6 +66,39 @@ def test_a_port_that_takes_connections_and_never_answers(connect: Connect) -> No
         with pytest.raises(Unavailable, match=r"within 0\.5 s"):
             connect(f"127.0.0.1:{listener.getsockname()[1]}", deadlines=Deadlines(connect_s=0.5)).list_databases()
         assert time.monotonic() - began < 3
+
+
+@pytest.mark.parametrize("said", [b"SSH-2.0-OpenSSH_9.6\r\n", bytes(range(256)) * 40], ids=["ssh", "noise"])
+def test_what_speaks_something_else_is_no_metastore(connect: Connect, said: bytes) -> None:
+    def speak(listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                peer, _ = listener.accept()
+                with peer:
+                    peer.sendall(said)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        speaker = threading.Thread(target=speak, args=(listener,))
+        speaker.start()
+        with pytest.raises(Unavailable, match=r"No metastore answers at 127\.0\.0\.1:.*is the port right"):
+            connect(f"127.0.0.1:{listener.getsockname()[1]}", deadlines=Deadlines(connect_s=0.5)).list_databases()
+        listener.shutdown(socket.SHUT_RDWR)
+    speaker.join()
+
+
+def test_a_server_that_hangs_after_it_has_answered_is_told_from_one_that_is_not_there(
+    start_server: Start, connect: Connect
+) -> None:
+    server = start_server()
+    with TcpProxy(server.port) as proxy:
+        client = connect(proxy.target, deadlines=Deadlines(connect_s=0.5, call_s=0.5))
+        client.list_databases()
+        proxy.lose_answers()
+        said = (
+            r"^ListDatabases to .* was not answered within the deadline of 0\.5 s\. .*look whether the metastore hangs"
+        )
+        with pytest.raises(Unavailable, match=rf"{said}.* Asking again: No metastore answers"):
+            client.list_databases()
 
 
 def test_a_web_server_is_no_metastore(connect: Connect) -> None:

@@ -52,6 +52,15 @@ def test_databases(session: SqlSession) -> None:
         session.execute("SHOW TABLES")
 
 
+def test_an_insert_tells_what_it_wrote(session: SqlSession) -> None:
+    session.execute(ORDERS)
+    wrote = session.execute("INSERT INTO orders VALUES (1, 'a', 1.50, 0.5)")
+    assert (wrote.table, wrote.snapshot_id) == ("shop.orders", 1)
+    nothing = session.execute("INSERT INTO orders SELECT * FROM orders WHERE id > 1")
+    assert (nothing.table, nothing.snapshot_id) == ("shop.orders", None)
+    assert session.execute("SHOW TABLES").table is None
+
+
 def test_tables(session: SqlSession) -> None:
     assert session.execute(ORDERS).message == "Table shop.orders created."
     assert rows(session, "SHOW TABLES") == rows(session, "SHOW TABLES IN shop") == [("orders",)]
@@ -335,3 +344,15 @@ def test_without_duckdb_the_extra_is_named(session: SqlSession, monkeypatch: pyt
     with pytest.raises(InvalidArgument, match=r"pip install 'lakelog\[sql\]'"):
         session.execute("SELECT 1")
     assert rows(session, "SHOW TABLES") == [("orders",)]
+
+
+def test_partitions_of_any_values_are_told_apart(session: SqlSession) -> None:
+    session.execute("CREATE TABLE days (at TIMESTAMP_NTZ, n BIGINT) PARTITIONED BY (at)")
+    times = pa.array([400_000_000_000_000_000, 0, None, 0], pa.timestamp("us"))  # The first one: the year 14645.
+    session.catalog.table("shop.days").append(pa.table({"at": times, "n": [1, 2, 3, 4]}))
+    found = session.execute("SELECT files, rows FROM days$partitions ORDER BY rows").rows
+    assert found is not None
+    assert [tuple(row.values()) for row in found.to_pylist()] == [(1, 1), (1, 1), (1, 2)]
+    session.execute("CREATE TABLE plain (n BIGINT)")
+    session.execute("INSERT INTO plain VALUES (1)")
+    assert rows(session, "SELECT partition, files, rows FROM plain$partitions") == [(None, 1, 1)]

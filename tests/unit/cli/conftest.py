@@ -140,6 +140,7 @@ class FakeWatch:
 @dataclass
 class FakeRows:
     rows: pa.Table
+    skipped_snapshots: tuple[int, ...] = ()
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         return iter(self.rows.to_batches())
@@ -154,6 +155,7 @@ class FakeTable:
     calls: list[dict[str, Any]] = field(default_factory=list)
     written: pa.Table | None = None
     file_rows: pa.Table | None = None
+    overwrites: tuple[int, ...] = ()
 
     def scan(self, **arguments: Any) -> FakeRows:
         self.calls.append(arguments)
@@ -164,7 +166,8 @@ class FakeTable:
         self.calls.append(arguments)
         ids = self.rows["_snapshot_id"]
         keep = [arguments["after"] < number.as_py() <= arguments["until"] for number in ids]
-        return FakeRows(self.rows.filter(pa.array(keep)))
+        skipped = tuple(n for n in self.overwrites if arguments["after"] < n <= arguments["until"])
+        return FakeRows(self.rows.filter(pa.array(keep)), skipped)
 
     def upsert(self, data: Any, **arguments: Any) -> FakeResult:
         return self._write("upsert", data, arguments)

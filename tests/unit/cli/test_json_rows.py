@@ -55,6 +55,12 @@ def test_floats_that_json_lacks_are_strings() -> None:
     assert '"f": -0' in to_json_lines(table.slice(4, 1).to_batches()[0])
 
 
+def test_small_decimals_are_written_without_exponent() -> None:
+    small = [Decimal("0.0000001"), Decimal("0E-7"), None, Decimal("-12.0000000")]
+    table = pa.table({"d": pa.array(small, pa.decimal128(10, 7))})
+    assert [row["d"] for row in rows_of(table)] == ["0.0000001", "0.0000000", None, "-12.0000000"]
+
+
 def test_texts_that_need_escapes_stay_one_line() -> None:
     values = ['say "x"', "back\\slash", "line\nbreak", "tab\t", "\x00\x1b[31m", "żółć", "", None, "\u2028"]
     table = pa.table({'na"me\n': values})

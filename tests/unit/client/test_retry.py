@@ -111,6 +111,14 @@ def test_a_server_that_never_answered_is_not_tried_again_here() -> None:
     assert repeat(Script(errors.OutcomeUnknown("lost"), errors.Unavailable("x", reason=NOT_CONNECTED))) == "done"
 
 
+def test_what_became_of_the_call_is_not_hidden_by_nobody_answering_afterwards() -> None:
+    late = errors.Unavailable("Not within 30 s.", metadata={"status": "DEADLINE_EXCEEDED"})
+    with pytest.raises(errors.Unavailable, match=r"^Not within 30 s\. Asking again: Nobody answers\.$") as error:
+        repeat(Script(late, errors.Unavailable("Nobody answers.", reason=NOT_CONNECTED)))
+    assert error.value.reason == late.reason
+    assert error.value.metadata == late.metadata
+
+
 @pytest.mark.parametrize(
     "kind", [errors.PermissionDenied, errors.ResourceExhausted, errors.InternalError, errors.NotFound]
 )

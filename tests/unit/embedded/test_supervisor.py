@@ -28,6 +28,7 @@ class Fake:
         self.events = events
         self.is_running = False
         self.fails = False
+        self.final_words: str | None = None
 
     def start(self) -> None:
         self.events.append(f"start {self.name}")
@@ -107,3 +108,26 @@ def test_what_runs_is_left_alone() -> None:
         supervisor.step()
         clock.sleep(1)
     assert fake.events == ["start a"]
+
+
+def test_what_ended_for_good_is_told_once_and_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Time()
+    fake = Fake("a", [])
+    supervisor = Supervisor([fake], clock=clock)
+    supervisor.start()
+    fake.is_running, fake.final_words = False, "its file is wrong."
+    for _ in range(400):
+        supervisor.step()
+        clock.sleep(0.25)
+    assert fake.events == ["start a"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "a ended and is not started again: its file is wrong."
+    ]
+    # Somebody brought it back: from then on it is looked after again.
+    fake.start()
+    supervisor.step()
+    fake.is_running, fake.final_words = False, None
+    for _ in range(4):
+        supervisor.step()
+        clock.sleep(0.25)
+    assert fake.events == ["start a"] * 3

@@ -210,6 +210,20 @@ def test_types_that_mean_something_else_are_refused(given_type: pa.DataType, dat
         check_schema(pa.schema([("c", given_type)]), pa.schema([("c", data_type)]))
 
 
+def test_an_unknown_column_tells_which_one_is_near() -> None:
+    table = pa.schema([("id", pa.int64()), ("price", pa.int64()), ("prices", pa.int64())])
+    with pytest.raises(InvalidArgument) as caught:
+        check_schema(pa.schema([("id", pa.int64()), ("pricee", pa.int64()), ("zz", pa.int64())]), table)
+    assert str(caught.value).splitlines()[1:] == [
+        "  pricee: expected no such column, got int64: drop it, or add it to the table; or is 'price' meant?",
+        "  zz: expected no such column, got int64: drop it, or add it to the table",
+    ]
+    # A column that is there under its own name is not the one that was meant.
+    with pytest.raises(InvalidArgument) as caught:
+        check_schema(pa.schema([("price", pa.int64()), ("pricee", pa.int64())]), table)
+    assert "or is 'prices' meant?" in str(caught.value)
+
+
 def test_long_differences_are_cut() -> None:
     many = pa.schema([(f"c{i}", pa.int8()) for i in range(5000)])
     with pytest.raises(InvalidArgument) as caught:
@@ -225,8 +239,33 @@ def test_text_that_is_not_utf8_is_refused(in_list: bool) -> None:
     if in_list:
         bad = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), bad)
         data_type = pa.list_(pa.string())
-    with pytest.raises(InvalidArgument, match="Column 'c' has a value in row 2: the text is not valid UTF-8"):
+    with pytest.raises(InvalidArgument, match="in row 2: the text is not valid UTF-8"):
         cast(bad, data_type)
+
+
+def test_a_null_inside_of_a_dictionary_is_null() -> None:
+    # The array itself counts no NULL: its indices are all there.
+    given = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["a", None]))
+    assert given.null_count == 0
+    assert cast(given, pa.string()).to_pylist() == ["a", None]
+    with pytest.raises(InvalidArgument, match="Column 'c' has None in row 1: the column is NOT NULL"):
+        cast(given, pa.string(), nullable=False)
+    required = pa.field("x", pa.string(), nullable=False)
+    for array, data_type, what in (
+        (pa.StructArray.from_arrays([given], ["x"]), pa.struct([required]), "its field 'x' is NOT NULL"),
+        (
+            pa.ListArray.from_arrays(pa.array([0, 2], pa.int32()), given),
+            pa.list_(required),
+            "its elements are NOT NULL",
+        ),
+        (
+            pa.MapArray.from_arrays(pa.array([0, 2], pa.int32()), pa.array(["k", "l"]), given),
+            pa.map_(pa.string(), required.with_name("value")),
+            "its map values are NOT NULL",
+        ),
+    ):
+        with pytest.raises(InvalidArgument, match=what):
+            cast(array, data_type)
 
 
 def test_columns_that_fit_are_not_copied() -> None:

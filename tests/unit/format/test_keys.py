@@ -19,6 +19,7 @@ from lakelog.format.keys import (
     encode_key,
     encode_partition,
     encode_rows,
+    encode_value,
     encode_values,
     lower_bound,
     upper_bound,
@@ -66,6 +67,13 @@ def tuples(draw: st.DrawFn, count: int) -> tuple[list[pa.DataType], list[tuple[A
 
 def encode(types: list[pa.DataType], row: tuple[Any, ...]) -> bytes:
     return encode_key([pa.scalar(value, data_type) for value, data_type in zip(row, types, strict=True)])
+
+
+@given(tuples(1))
+def test_one_value_is_encoded_as_many_are(case: tuple[list[pa.DataType], list[tuple[Any, ...]]]) -> None:
+    types, [row] = case
+    for data_type, value in zip(types, row, strict=True):
+        assert encode_value(pa.scalar(value, data_type)) == encode_values(pa.array([value], data_type))[0].as_py()
 
 
 @given(tuples(2))

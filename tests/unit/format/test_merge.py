@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.errors import DataCorrupted, InvalidArgument
-from lakelog.format.merge import MergeRun, find_superseded, merge_batch, sort_order
+from lakelog.format.merge import MergeRun, find_superseded, merge_batch
+from lakelog.format.ordering import comparable_keys
 
 RETRACTS = (1, 3)
 
@@ -181,6 +182,10 @@ def test_a_merged_batch_is_sorted_and_holds_the_winners(key: str, data: st.DataO
     assert merge_batch(table, names)["place"].to_pylist() == [last[k] for k in sorted(last)]
     in_order = sorted(range(len(run)), key=lambda place: run[place].key)
     assert sort_order(table, names).tolist() == in_order
+
+
+def sort_order(table: pa.Table, names: list[str]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.argsort(comparable_keys([table.column(name) for name in names]), kind="stable")
 
 
 def test_sliced_and_chunked_columns() -> None:

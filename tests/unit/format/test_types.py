@@ -8,7 +8,6 @@ from lakelog.format.types import (
     canonical_schema,
     canonical_type,
     check_key_type,
-    check_sequence_type,
     count_fields,
 )
 
@@ -130,13 +129,9 @@ def test_count_fields_counts_nested_ones() -> None:
     assert count_fields(pa.struct([("a", pa.int32()), ("b", pa.list_(pa.int8()))])) == 4
 
 
-def test_key_and_sequence_types() -> None:
+def test_key_types() -> None:
     for good in (pa.int8(), pa.string(), pa.binary(), pa.date32(), INSTANT, pa.decimal128(38, 2), pa.bool_()):
         check_key_type(good, "k")
-        check_sequence_type(good, "s")
-    check_sequence_type(pa.float64(), "s")
     for bad in (pa.float32(), pa.list_(pa.int8()), pa.struct([("a", pa.int8())])):
         with pytest.raises(InvalidArgument, match="'k'"):
             check_key_type(bad, "k")
-    with pytest.raises(InvalidArgument, match=r"'s' of sequence\.field"):
-        check_sequence_type(pa.map_(pa.string(), pa.int8()), "s")

@@ -28,6 +28,7 @@ def test_defaults() -> None:
     assert config.access.open
     assert config.tls is None
     assert config.grace_s == 20
+    assert config.durability == "on"
 
 
 def test_everything_by_variables() -> None:
@@ -41,6 +42,7 @@ def test_everything_by_variables() -> None:
         LAKELOG_WAIT_FOR_DATABASE="7.5",
         LAKELOG_DATABASE_CONNECTIONS="4",
         LAKELOG_GRACE="3",
+        LAKELOG_DURABILITY="off_may_lose_acknowledged_commits",
         LAKELOG_MAX_CALLS="50",
         LAKELOG_LOG_LEVEL="debug",
     )
@@ -48,6 +50,7 @@ def test_everything_by_variables() -> None:
     assert config.warehouse == "s3://bucket/prefix"
     assert config.listen == Target("localhost", 0)
     assert (config.metrics_port, config.wait_for_database_s, config.database_connections) == (9100, 7.5, 4)
+    assert config.durability == "off_may_lose_acknowledged_commits"
     assert (config.grace_s, config.max_calls, config.log_level) == (3, 50, "debug")
 
 
@@ -130,3 +133,8 @@ def test_urls_are_shown_without_secrets(url: str, shown: str) -> None:
 def test_libpq_takes_its_own_scheme() -> None:
     assert to_libpq_url("postgresql+psycopg://a@b/c") == "postgresql://a@b/c"
     assert to_libpq_url("postgres://a@b/c") == "postgresql://a@b/c"
+
+
+def test_durability_is_relaxed_by_its_full_name_only() -> None:
+    with pytest.raises(StartupFailure, match="--durability=off must be one of on, off_may_lose_acknowledged_commits"):
+        parse([*DEV, "--durability", "off"])

@@ -85,6 +85,26 @@ def test_commits_of_another_metastore_are_found_by_looking() -> None:
     asyncio.run(main())
 
 
+def test_commits_of_another_metastore_behind_what_is_remembered_are_found() -> None:
+    async def main() -> None:
+        store = MemoryStore(SystemClock())
+        service, table = await make(store)
+        other, _ = await make(store)
+        events = aiter(service.watch([WatchPosition(table.table_uuid, 0)]))
+        waiting = asyncio.ensure_future(ids(events, 1))
+        await asyncio.sleep(0.01)
+        # A commit of its own while somebody watches: from now on the hub remembers snapshot 1, and nothing behind it.
+        await commit(service, table, 0, 1)
+        assert await waiting == [1]
+        waiting = asyncio.ensure_future(ids(events, 2))
+        await asyncio.sleep(0.01)
+        await commit(other, table, 1, 2)
+        await service.watches.step_poll()
+        assert await waiting == [2, 3]
+
+    asyncio.run(main())
+
+
 def test_announcements_wake_the_other_metastore() -> None:
     async def main() -> None:
         store = MemoryStore(SystemClock())

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
 import gc
+import io
 import math
 from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +15,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from lakelog.errors import AlreadyExists
+from lakelog.errors import AlreadyExists, ResourceExhausted
 from lakelog.format.schema import TableSchema, assign_field_ids
 from lakelog.storage.memory import MemoryStore
 from lakelog.storage.parquet_reader import DataFileReader
@@ -197,6 +201,58 @@ def test_abort_leaves_nothing_and_collecting_the_writer_is_quiet() -> None:
     del writer
     gc.collect()
     assert list(store.list_objects()) == []
+
+
+class FullDisk(MemoryStore):
+    """A store on a disk that is full once the first bytes have been written."""
+
+    def __init__(self, room: int) -> None:
+        super().__init__("full")
+        self.sink = _FullFile(room)
+
+    def create(self, path: str) -> Any:
+        return SimpleNamespace(sink=pa.PythonFile(self.sink, mode="w"), commit=lambda: 0, abort=lambda: None)
+
+
+class _FullFile(io.RawIOBase):
+    def __init__(self, room: int) -> None:
+        self._room = room
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._room -= len(data)
+        if self._room < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return len(data)
+
+
+@pytest.mark.parametrize("room", [0, 100, 2000])
+def test_a_full_disk_is_told_as_what_it_is(room: int) -> None:
+    schema = table_schema(pa.schema([pa.field("a", pa.int64())]))
+    table = pa.table({"a": range(100)}, schema=schema.arrow)
+
+    def write_all() -> None:
+        writer = DataFileWriter(FullDisk(room), PATH, schema.arrow, FileEncoding("none"))
+        for _ in range(10):
+            writer.write(table)
+        writer.finish()
+
+    with pytest.raises(ResourceExhausted, match=r"memory://full/data/0/f.parquet cannot be written: No space left"):
+        write_all()
+
+
+def test_what_is_finished_keeps_its_size_and_no_footer() -> None:
+    store = MemoryStore()
+    schema = table_schema(pa.schema([pa.field("a", pa.int64())]))
+    writer = DataFileWriter(store, PATH, schema.arrow, FileEncoding("zstd"))
+    writer.write(pa.table({"a": [1]}, schema=schema.arrow))
+    size_bytes = writer.finish()
+    assert writer.size_bytes == size_bytes == store.size(PATH)
+    assert not any(isinstance(value, pq.ParquetWriter) for value in vars(writer).values())
+    writer.abort()
+    assert store.size(PATH) == size_bytes
 
 
 def test_a_writer_never_takes_the_place_of_a_file() -> None:

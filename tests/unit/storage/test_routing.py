@@ -4,7 +4,8 @@ import numpy as np
 import pyarrow as pa
 
 from lakelog.format.filter import parse_filter
-from lakelog.format.keys import decode_partition
+from lakelog.format.keys import decode_partition, encode_key
+from lakelog.format.predicate import Comparison, Operator
 from lakelog.format.schema import TableSchema, assign_field_ids
 from lakelog.options.values import TableOptions
 from lakelog.storage.routing import find_buckets, route_rows, to_routing
@@ -81,3 +82,13 @@ def test_buckets_of_a_filter_are_those_of_its_keys() -> None:
     assert buckets("id = 1 or sub = 's'") == ()
     assert buckets("id > 1 and sub = 's'") == ()
     assert find_buckets(None, routing) == ()
+
+
+def test_buckets_are_found_for_times_that_python_does_not_know() -> None:
+    columns = pa.schema([pa.field("at", pa.timestamp("us", "UTC"), nullable=False)])
+    schema = TableSchema(0, assign_field_ids(columns), ("at",), ())
+    routing = to_routing(schema, TableOptions({"bucket": "16"}))
+    far = pa.array([400_000_000_000_000_000], pa.timestamp("us", "UTC"))  # The year 14645.
+    predicate = Comparison(schema.field_ids["at"], Operator.IN, (encode_key([far[0]]),))
+    (only,) = route_rows(pa.table({"at": far}), routing)
+    assert find_buckets(predicate, routing) == (only.bucket,)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.errors import InvalidArgument, PermissionDenied, ResourceExhausted, Unavailable
+from lakelog.storage import local
 from lakelog.storage.local import LocalStore, translate_os_error
 from lakelog.storage.s3 import S3Store, translate_s3_error
 from lakelog.storage.store import S3Settings, open_store
@@ -64,6 +65,26 @@ def test_a_local_file_and_its_folders_are_synchronised_before_commit_returns(
     writer.commit()
     new = [tmp_path, tmp_path / "table", tmp_path / "table/data", tmp_path / "table/data/attempt"]
     assert synced == {str(path) for path in [*new, tmp_path / "table/data/attempt/x"]}
+
+
+def test_a_folder_that_another_writer_takes_away_meanwhile_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_empty = local._make_empty
+    raced: list[Path] = []
+
+    def make_empty_after_the_other(target: Path) -> None:
+        if not raced:
+            raced.append(target)
+            target.parent.rmdir()
+        make_empty(target)
+
+    monkeypatch.setattr(local, "_make_empty", make_empty_after_the_other)
+    store = LocalStore(str(tmp_path))
+    writer = store.create("data/a/f.parquet")
+    writer.sink.write(b"x")
+    assert writer.commit() == 1
+    assert (raced, store.size("data/a/f.parquet")) == ([tmp_path / "data/a/f.parquet"], 1)
 
 
 def test_deleting_the_last_file_of_an_attempt_takes_its_folder_away(tmp_path: Path) -> None:

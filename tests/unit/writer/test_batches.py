@@ -63,6 +63,13 @@ def test_listing(tmp_path: Path) -> None:
         list_files(FileSource(tmp_path / "nowhere", Format.CSV))
 
 
+def test_a_name_that_is_not_utf8_is_named(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"a\xff.csv")).touch()
+    with pytest.raises(InvalidArgument, match=r"name is not UTF-8: .*a\\xff.csv"):
+        list_files(FileSource(tmp_path, Format.CSV))
+    assert list_files(FileSource(tmp_path, Format.CSV, pattern="[a-z].csv")) == []
+
+
 def test_each_file_is_taken_once(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     touch(folder, "b", "d", "c")
@@ -232,3 +239,7 @@ def test_totals(tmp_path: Path) -> None:
     checkpoint.write_totals(Totals(3, 40, 5))
     assert checkpoint.read_totals() == Totals(3, 40, 5)
     assert json.loads((tmp_path / "totals.json").read_text())["rows"] == 40
+    (tmp_path / "totals.json").write_text("{")
+    with pytest.raises(InvalidArgument, match=r"totals\.json cannot be understood") as caught:
+        checkpoint.read_totals()
+    assert caught.value.reason == "CHECKPOINT_MISFIT"

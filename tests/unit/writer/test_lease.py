@@ -10,7 +10,16 @@ import pytest
 import structlog
 
 from lakelog.clock import SystemClock
-from lakelog.errors import CommitConflict, Fenced, InvalidArgument, LakelogError, NotFound, OutcomeUnknown, Unavailable
+from lakelog.errors import (
+    CommitConflict,
+    Fenced,
+    InvalidArgument,
+    LakelogError,
+    NotFound,
+    OutcomeUnknown,
+    ResourceExhausted,
+    Unavailable,
+)
 from lakelog.format.work import LeaseGrant
 from writer.config import parse_config
 from writer.ending import Ending, may_pass, to_ending
@@ -124,11 +133,12 @@ def test_but_not_for_ever() -> None:
         (OutcomeUnknown("x"), Ending.UNAVAILABLE, True),
         (Fenced("x"), Ending.FENCED, False),
         (InvalidArgument("x"), Ending.INVALID, False),
-        (NotFound("x"), Ending.INVALID, False),
+        (NotFound("x"), Ending.MISSING, False),
         (InvalidArgument("x", reason="BAD_RECORD"), Ending.BAD_RECORD, False),
         (InvalidArgument("x", reason="CHECKPOINT_MISFIT"), Ending.CHECKPOINT, False),
         (CommitConflict("x", reason="IDENTIFIER_GAP"), Ending.CHECKPOINT, False),
         (CommitConflict("x"), Ending.FAILED, False),
+        (ResourceExhausted("x", reason="DISK_FULL"), Ending.FAILED, True),
         (ValueError("x"), Ending.FAILED, False),
     ],
 )

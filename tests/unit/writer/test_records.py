@@ -6,15 +6,9 @@ import base64
 import datetime as dt
 import decimal
 import gzip
-import io
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from lakelog.errors import DataCorrupted, InvalidArgument
@@ -25,56 +19,7 @@ from writer.records import blocks
 from writer.records.fitting import Fitting
 from writer.records.tasks import ReadTask, read_file
 
-UTC = dt.UTC
-FIELDS = [
-    pa.field("id", pa.int64(), nullable=False),
-    pa.field("name", pa.string()),
-    pa.field("price", pa.decimal128(8, 2)),
-    pa.field("day", pa.date32()),
-    pa.field("at", pa.timestamp("us", "UTC")),
-    pa.field("local", pa.timestamp("us")),
-    pa.field("ok", pa.bool_()),
-    pa.field("ratio", pa.float64()),
-    pa.field("small", pa.int8()),
-]
-
-
-@dataclass
-class Case:
-    """A file, and how it is read."""
-
-    folder: Path
-    format: Format
-    text: TextOptions = field(default_factory=TextOptions)
-    columns: Mapping[str, ColumnSource] = field(default_factory=dict)
-    row_kind: RowKindSource | None = None
-    mode: Mode = Mode.UPSERT
-    key: tuple[str, ...] = ("id",)
-    ignore_unknown: bool = False
-    stop: bool = False
-    fields: list[pa.Field] = field(default_factory=lambda: FIELDS)
-
-    def read(self, data: bytes, name: str = "file") -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Rows without their NULLs, and dead letters."""
-        path = self.folder / name
-        path.write_bytes(data)
-        status = path.stat()
-        schema = TableSchema(0, assign_field_ids(pa.schema(self.fields)), self.key)
-        fitting = Fitting(schema, self.mode, self.columns, self.row_kind, None, self.ignore_unknown, self.text)
-        letters = self.folder / "letters"
-        task = ReadTask("p", 3, self.folder, self.format, fitting, None if self.stop else letters)
-        file = TakenFile(3, 4, name, status.st_size, status.st_mtime_ns // 1000)
-        rows = []
-        for batch in read_file(task, file):
-            assert batch.schema == fitting.output
-            rows += batch.to_pylist()
-        bad = letters / "p-0000000003-000004.jsonl"
-        lines = bad.read_text().splitlines() if bad.exists() else []
-        return [{k: v for k, v in row.items() if v is not None} for row in rows], [json.loads(line) for line in lines]
-
-
-def places(letters: list[dict[str, Any]]) -> list[tuple[int | None, str | None]]:
-    return [(letter["line"], letter["column"]) for letter in letters]
+from .cases import FIELDS, UTC, Case, places
 
 
 def test_csv_values(tmp_path: Path) -> None:
@@ -255,53 +200,6 @@ def test_nested_json(tmp_path: Path) -> None:
     )
     assert rows == [{"id": 1, "tags": ["a", "b"], "at": {"x": 1.5}}, {"id": 2, "tags": [], "at": {"x": 2.5}}]
     assert [line for line, _ in places(bad)] == [3]
-
-
-def parquet(table: pa.Table, **options: Any) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(table, sink, **options)
-    return sink.getvalue()
-
-
-def test_parquet_rows(tmp_path: Path) -> None:
-    table = pa.table({"id": pa.array([1, 2, None, 4]), "name": ["a", None, "c", "d"], "price": ["1.5", "x", "2", None]})
-    rows, bad = Case(tmp_path, Format.PARQUET).read(parquet(table))
-    assert rows == [{"id": 1, "name": "a", "price": decimal.Decimal("1.50")}, {"id": 4, "name": "d"}]
-    assert places(bad) == [(2, "price"), (3, "id")]
-    assert json.loads(bad[0]["raw"]) == {"id": 2, "name": None, "price": "x"}
-
-
-def test_parquet_of_another_type_is_refused_whole(tmp_path: Path) -> None:
-    rows, bad = Case(tmp_path, Format.PARQUET).read(parquet(pa.table({"id": [1], "day": [1.5]})))
-    assert rows == []
-    assert places(bad) == [(None, None)]
-    assert "column 'day' is double, the table's is date32" in bad[0]["reason"]
-
-
-def test_damaged_parquet(tmp_path: Path) -> None:
-    whole = parquet(pa.table({"id": list(range(10_000))}), write_page_checksum=True, use_dictionary=False)
-    flipped = bytearray(whole)
-    flipped[2000] ^= 255
-    for data in (b"", b"PAR1", whole[:-9], whole[: len(whole) // 2], bytes(flipped), b"\x00" * 5000):
-        rows, bad = Case(tmp_path, Format.PARQUET).read(data)
-        assert rows == []
-        assert places(bad) == [(None, None)]
-        assert "damaged" in bad[0]["reason"]
-
-
-def test_a_dictionary_that_claims_gigabytes_is_read_in_small_parts(tmp_path: Path) -> None:
-    names = pa.DictionaryArray.from_arrays(pa.array([0] * 2000), ["x" * 10_000_000])
-    table = pa.table({"id": list(range(2000)), "name": names})
-    path = tmp_path / "bomb"
-    path.write_bytes(parquet(table, compression="zstd"))
-    assert path.stat().st_size < 100_000
-    before = pa.total_allocated_bytes()
-    from writer.records.parquet_records import read_parquet
-
-    with pa.OSFile(str(path)) as file:
-        part = next(iter(read_parquet(file)))
-        assert part.count * 10_000_000 < 100_000_000
-        assert pa.total_allocated_bytes() - before < 400_000_000
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,133 @@
+"""Tables of many files that exist in the metastore only, and plans of them: for W10 and W13."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from bench.measure import WrongAnswerError
+from lakelog.format.commit import Change, CommitRequest
+from lakelog.format.files import DataFile
+from lakelog.format.keys import encode_key, encode_partition
+from lakelog.format.plan import PlanRequest
+from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.table import TableName
+from metastore.entries import read_entries
+from metastore.service import MetastoreService
+
+DATABASE: Final = "bench"
+BUCKETS: Final = 16
+FILES_PER_DAY: Final = 1000
+"""A partition is as large in a large table as in a small one."""
+FILES_PER_COMMIT: Final = 2000
+_SCHEMA = pa.schema([("day", pa.int32()), ("id", pa.int64()), ("v", pa.string())])
+_WRITER: Final = "w"
+_IN_FLIGHT: Final = 200
+
+
+@dataclass
+class PlannedTable:
+    """A table without data, partitioned by day, of 16 buckets; its commits come from one writer, one after the other.
+
+    Args:
+        service: The use cases.
+        table_uuid: The table.
+        files: How many files were added, all of which are live.
+        snapshots: How many snapshots there are.
+    """
+
+    service: MetastoreService
+    table_uuid: str
+    files: int = 0
+    snapshots: int = 0
+
+    async def add_files(self, count: int) -> None:
+        """Commits new files, none of them in a partition that is full.
+
+        Raises:
+            WrongAnswerError: The commit did not make the next snapshot.
+        """
+        attempt = (await self.service.stage_attempt([self.table_uuid], _WRITER)).attempt_id
+        files = tuple(_file(attempt, self.files + number) for number in range(count))
+        change = Change(self.table_uuid, SnapshotKind.APPEND, 0, BUCKETS, files)
+        result = await self.service.commit(CommitRequest(_WRITER, self.snapshots, (change,), attempt))
+        self.files += count
+        self.snapshots += 1
+        found = [change.snapshot_id for change in result.results]
+        if found != [self.snapshots]:
+            raise WrongAnswerError(f"a commit made the snapshots {found}, not {self.snapshots}")
+
+    async def add_empty_snapshots(self, count: int) -> None:
+        """Commits snapshots without files, many at a time."""
+        for first in range(self.snapshots, self.snapshots + count, _IN_FLIGHT):
+            identifiers = range(first, min(first + _IN_FLIGHT, self.snapshots + count))
+            await asyncio.gather(*[self._add_empty_snapshot(identifier) for identifier in identifiers])
+        self.snapshots += count
+
+    async def _add_empty_snapshot(self, identifier: int) -> None:
+        change = Change(self.table_uuid, SnapshotKind.APPEND, 0, BUCKETS, allow_empty=True)
+        # Of as many writers as there are commits: those of one writer would have to wait for each other.
+        await self.service.commit(CommitRequest(f"{_WRITER}-{identifier}", identifier, (change,)))
+
+    async def fill(self, count: int) -> None:
+        """Adds files in large commits, and packs them as the metastore does by itself."""
+        while count > 0:
+            await self.add_files(min(FILES_PER_COMMIT, count))
+            count -= FILES_PER_COMMIT
+            while await self.service.packer.step():
+                pass
+
+
+async def create_planned_table(service: MetastoreService, name: str) -> PlannedTable:
+    """A new table in the database `bench`, which must be there."""
+    info, _ = await service.create_table(
+        TableName(DATABASE, name),
+        _SCHEMA,
+        primary_key=["day", "id"],
+        partition_by=["day"],
+        options={"bucket": str(BUCKETS)},
+    )
+    return PlannedTable(service, info.table_uuid)
+
+
+def encode_day(day: int) -> bytes:
+    """A partition."""
+    return encode_partition([pa.scalar(day, pa.int32())])
+
+
+async def plan_file_ids(service: MetastoreService, request: PlanRequest) -> npt.NDArray[np.int64]:
+    """Ids of the files of a plan, in rising order."""
+    plan = await service.plan(request)
+    found, without = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    async for chunk in plan.chunks:
+        found.append(read_entries(chunk.entries).column("file_id").to_numpy())
+        without.append(np.array(chunk.without_file_ids, np.int64))
+    return np.setdiff1d(np.concatenate(found), np.concatenate(without))
+
+
+async def send_plan(service: MetastoreService, request: PlanRequest) -> None:
+    """A plan until its last part could be sent."""
+    plan = await service.plan(request)
+    async for _ in plan.chunks:
+        pass
+
+
+def _file(attempt: str, number: int) -> DataFile:
+    return DataFile(
+        path=f"data/{attempt}/{uuid.uuid4().hex}.parquet",
+        partition=encode_day(number // FILES_PER_DAY),
+        bucket=number % BUCKETS,
+        level=0,
+        row_count=1000,
+        delete_count=0,
+        size_bytes=100_000,
+        min_key=encode_key([pa.scalar(number * 10)]),
+        max_key=encode_key([pa.scalar(number * 10 + 9)]),
+        schema_id=0,
+    )

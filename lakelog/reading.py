@@ -1,0 +1,172 @@
+"""What reads of the SDK and of Spark have in common: which state is meant, which columns, which files can matter."""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from lakelog.arguments import to_epoch_ms
+from lakelog.client.metastore import Metastore
+from lakelog.errors import InvalidArgument
+from lakelog.format.filter import Filter
+from lakelog.format.plan import AtSnapshot, AtTime, InRange, Plan, PlanRequest
+from lakelog.format.schema import TableSchema
+from lakelog.format.table import TableInfo
+from lakelog.options.call_options import SCAN_SNAPSHOT_ID, SCAN_TIMESTAMP_MILLIS
+from lakelog.options.values import ScanOptions, TableOptions
+from lakelog.storage.file_scan import ScanColumns
+from lakelog.storage.routing import find_buckets, to_routing
+
+State = AtSnapshot | AtTime | None
+
+
+def settle_state(
+    snapshot_id: int | None, timestamp: int | dt.datetime | None = None, options: ScanOptions | None = None
+) -> State:
+    """Which state is meant by arguments and options together; None: the newest. Pure.
+
+    Raises:
+        InvalidArgument: More than one says so, or one is no snapshot or time.
+    """
+    options = options or ScanOptions({})
+    by_option = options.get(SCAN_SNAPSHOT_ID), options.get(SCAN_TIMESTAMP_MILLIS)
+    said = {
+        "snapshot_id=": snapshot_id,
+        "timestamp=": timestamp,
+        f"option '{SCAN_SNAPSHOT_ID.key}'": by_option[0],
+        f"option '{SCAN_TIMESTAMP_MILLIS.key}'": by_option[1],
+    }
+    given = [name for name, value in said.items() if value is not None]
+    if len(given) > 1:
+        raise InvalidArgument(
+            f"{given[0]} and {given[1]} both say which state to read. Give one of them.",
+            reason="CONTRADICTING_OPTIONS",
+            metadata={"option": given[0], "other_option": given[1]},
+        )
+    wanted = snapshot_id if snapshot_id is not None else by_option[0]
+    if wanted is not None:
+        if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1:
+            raise InvalidArgument(
+                f"snapshot_id={wanted!r:.80} is no snapshot: these are numbered from 1; see snapshots().",
+                metadata={"field": "snapshot_id"},
+            )
+        return AtSnapshot(wanted)
+    moment = timestamp if timestamp is not None else by_option[1]
+    return None if moment is None else AtTime(to_epoch_ms(moment, "timestamp"))
+
+
+def plan_files(
+    metastore: Metastore,
+    info: TableInfo,
+    at: State | InRange,
+    parse: Callable[[TableSchema], Filter | None],
+) -> tuple[Plan, Filter | None]:
+    """Asks for the files to read; blocks on the metastore.
+
+    Args:
+        metastore: Who plans.
+        info: The table.
+        at: What to read; None: the newest snapshot.
+        parse: Resolves the condition of the read on a schema; None: there is none, or it leaves out no files.
+
+    Returns:
+        The plan, and the condition on the plan's schema.
+    """
+    schema = info.schema
+    while True:
+        parsed = parse(schema)
+        plan = metastore.plan(_to_request(info, at, parsed, schema))
+        # Asked again in the rare case that the state has another schema than the table has now.
+        if plan.schema.schema_id == schema.schema_id:
+            return plan, parsed
+        schema = plan.schema
+
+
+def to_names(columns: Any) -> list[str]:
+    """Names of columns as a user gave them; InvalidArgument for what is no list of texts. Pure."""
+    if isinstance(columns, str) or not isinstance(columns, Sequence) or not all(isinstance(c, str) for c in columns):
+        hint = f", here perhaps ['{columns}']" if isinstance(columns, str) else ""
+        raise InvalidArgument(
+            f"columns={columns!r:.80} is no list of column names: give one{hint}.", metadata={"field": "columns"}
+        )
+    return list(columns)
+
+
+def check_columns(
+    columns: Sequence[str] | None, schema: TableSchema, table_name: str, own: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """The columns that are asked for. Pure.
+
+    Args:
+        columns: As the user gave them; None: all of the table's.
+        schema: What is read with.
+        table_name: For messages.
+        own: Names of further columns, which lakelog makes itself.
+
+    Raises:
+        InvalidArgument: It is no list of names; a name is not there, with the nearest ones; or stands there twice.
+    """
+    known = schema.arrow.names
+    if columns is None:
+        return tuple(known)
+    names = to_names(columns)
+    for place, name in enumerate(names):
+        if name not in known and name not in own:
+            near = difflib.get_close_matches(name[:200], known, n=3, cutoff=0.5) or known[:20]
+            raise InvalidArgument(
+                f"Table {table_name} has no column '{name[:200]}'; near it are {', '.join(near)}. Upper and lower case "
+                "count.",
+                reason="UNKNOWN_COLUMN",
+                metadata={"column": name},
+            )
+        if name in names[:place]:
+            raise InvalidArgument(
+                f"Column '{name}' is asked for twice. Name each column once.", metadata={"column": name}
+            )
+    return tuple(names)
+
+
+def to_scan_columns(
+    names: tuple[str, ...], schema: TableSchema, parsed: Filter | None, stored: pa.Schema | None = None
+) -> ScanColumns:
+    """What a read of some columns under a condition reads from files and returns. Pure.
+
+    Args:
+        names: Columns to return; names that are not the table's are for the caller to add.
+        schema: What is read with.
+        parsed: The condition; None: none.
+        stored: The columns as they are taken from the files; None: as the table says.
+    """
+    used = set(names) | set(parsed.columns if parsed is not None else ())
+    read = tuple(field for field in (schema.arrow if stored is None else stored) if field.name in used)
+    if parsed is None:
+        return ScanColumns(read, names)
+    ids = schema.field_ids
+    return ScanColumns(
+        read,
+        names,
+        parsed.to_arrow(),
+        parsed.columns,
+        parsed.to_predicate(ids),
+        parsed.to_predicate({name: ids[name] for name in schema.trimmed_key}) if schema.primary_key else None,
+    )
+
+
+def _to_request(info: TableInfo, at: State | InRange, parsed: Filter | None, schema: TableSchema) -> PlanRequest:
+    if parsed is None:
+        return PlanRequest(info.table_uuid, at)
+    ids = schema.field_ids
+    predicate = parsed.to_predicate(ids)
+    # Buckets and bucket keys never change, so those of the table as it is now are right.
+    buckets = find_buckets(predicate, to_routing(schema, TableOptions(info.options)))
+    if not schema.primary_key:
+        return PlanRequest(info.table_uuid, at, predicate, buckets)
+    # SUBTLE: a file may be left out for its key only. Left out for another column, its rows would no longer hide the
+    # older ones of their keys, which then would come back.
+    predicate = parsed.to_predicate({name: ids[name] for name in schema.primary_key})
+    first_key, last_key = parsed.key_bounds(schema.trimmed_key)
+    return PlanRequest(info.table_uuid, at, predicate, buckets, first_key=first_key, last_key=last_key)

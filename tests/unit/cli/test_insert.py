@@ -1,0 +1,60 @@
+"""`lakelog insert`: files of each format on their way to the table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .conftest import Lake
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "arguments"),
+    [
+        ('id,item\n1,tea\n2,\n3,""\n', "orders.csv", ()),
+        ('{"id": 1, "item": "tea"}\n{"id": 2, "item": null}\n{"id": 3, "item": ""}\n', "orders.jsonl", ()),
+        ('id,item\n1,tea\n2,\n3,""\n', "orders.txt", ("--format", "csv")),
+    ],
+)
+def test_insert_reads_texts_with_the_tables_types(
+    lake: Lake, tmp_path: Path, text: str, name: str, arguments: tuple[str, ...]
+) -> None:
+    file = tmp_path / name
+    file.write_text(text)
+    done = lake.run("insert", "shop.orders", str(file), *arguments)
+    assert (done.code, done.out) == (0, "Upserted 3 rows: shop.orders is at snapshot 8.\n")
+    assert lake.table.written is not None
+    assert lake.table.written.to_pylist() == [{"id": 1, "item": "tea"}, {"id": 2, "item": None}, {"id": 3, "item": ""}]
+    assert lake.table.calls == [{"mode": "upsert", "writer": None, "identifier": None}]
+
+
+def test_insert_takes_no_word_of_a_csv_file_for_null(lake: Lake, tmp_path: Path) -> None:
+    file = tmp_path / "countries.csv"
+    words = ["NA", "null", "NaN", "N/A", "-", "#N/A"]
+    file.write_text("id,item\n" + "".join(f"{place},{word}\n" for place, word in enumerate(words)))
+    assert lake.run("insert", "shop.orders", str(file)).code == 0
+    assert lake.table.written is not None
+    assert lake.table.written["item"].to_pylist() == words
+
+
+def test_a_damaged_file_is_named(lake: Lake, tmp_path: Path) -> None:
+    for name in ("bad.parquet", "bad.arrow"):
+        bad = tmp_path / name
+        bad.write_bytes(b"PAR1" + b"\0" * 100 + b"PAR1")
+        refused = lake.run("insert", "shop.orders", str(bad))
+        assert (refused.code, refused.err.startswith(f"Error: {bad} cannot be read as")) == (1, True), refused.err
+
+
+def test_insert_refuses_what_it_cannot_read(lake: Lake, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.csv"
+    bad.write_text("id,item\nseven,tea\n")
+    refused = lake.run("insert", "shop.orders", str(bad))
+    assert (refused.code, "bad.csv cannot be read as csv" in refused.err) == (1, True)
+    assert "seven" in refused.err
+    missing = lake.run("insert", "shop.orders", str(tmp_path / "none.csv"))
+    assert (missing.code, "There is no file" in missing.err) == (3, True)
+    unknown = lake.run("insert", "shop.orders", str(tmp_path / "orders.xlsx"))
+    assert (unknown.code, "--format csv|parquet|json|arrow" in unknown.err) == (2, True)
+    half = lake.run("insert", "shop.orders", str(bad), "--writer", "me")
+    assert (half.code, "give both or none" in half.err) == (2, True)

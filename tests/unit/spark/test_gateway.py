@@ -1,0 +1,76 @@
+"""Starting Java: no code of other libraries runs between fork and exec, and what goes wrong is said."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakelog.errors import InternalError
+from lakelog.spark import gateway
+from lakelog.spark.gateway import PORT_VARIABLE, java_for_spark, start_java
+
+SUBMIT = r"""#!/bin/sh
+printf '%s\n' "$@" > "$SPARK_HOME/arguments"
+grep SigIgn /proc/$$/status > "$SPARK_HOME/ignored"
+printf '\000\000\060\071\000\000\000\003abc' > "$_PYSPARK_DRIVER_CONN_INFO_PATH.new"
+mv "$_PYSPARK_DRIVER_CONN_INFO_PATH.new" "$_PYSPARK_DRIVER_CONN_INFO_PATH"
+exec cat
+"""
+
+forks: list[int] = []
+# Whoever forks runs this, as gRPC's handlers are run, which crash some of the children.
+os.register_at_fork(before=lambda: forks.append(1))
+
+
+@pytest.fixture
+def spark_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    submit = tmp_path / "bin" / "spark-submit"
+    submit.parent.mkdir()
+    submit.write_text(SUBMIT)
+    submit.chmod(0o755)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
+    yield tmp_path
+    for process in gateway._running:
+        process.communicate()
+    gateway._running.clear()
+
+
+def test_java_is_started_without_running_fork_handlers(spark_home: Path) -> None:
+    before = len(forks)
+    java = start_java({"spark.driver.memory": "2g"})
+    assert len(forks) == before
+    assert (java.port, java.secret) == (12345, "abc")
+    assert (spark_home / "arguments").read_text().split() == ["--conf", "spark.driver.memory=2g", "pyspark-shell"]
+    ignored = int((spark_home / "ignored").read_text().split()[1], 16)
+    assert ignored & (1 << (signal.SIGINT - 1)), "Ctrl-C would end Java before Python"
+    assert java.process.poll() is None, "it ends with the input that we hold"
+    java.process.communicate()
+    assert java.process.returncode == 0
+
+
+def test_control_a_start_with_a_function_before_exec_runs_them() -> None:
+    before = len(forks)
+    subprocess.Popen(["/bin/true"], preexec_fn=lambda: None).wait()
+    assert len(forks) == before + 1
+
+
+def test_pyspark_is_told_for_the_length_of_the_block_only(spark_home: Path) -> None:
+    assert PORT_VARIABLE not in os.environ
+    with java_for_spark({}):
+        assert os.environ[PORT_VARIABLE] == "12345"
+    assert PORT_VARIABLE not in os.environ
+
+
+def test_java_that_ends_at_once_is_an_error_and_no_hang(spark_home: Path) -> None:
+    (spark_home / "bin" / "spark-submit").write_text("#!/bin/sh\nexit 7\n")
+    began_s = time.monotonic()
+    with pytest.raises(InternalError, match=r"ended with exit code 7 before it was ready.*JAVA_HOME"):
+        start_java({})
+    assert time.monotonic() - began_s < 10
