@@ -11,7 +11,7 @@ import json
 import math
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -90,14 +90,32 @@ def _json_values(column: pa.Array) -> pa.Array:
 
 
 def to_time_texts(column: pa.Array) -> pa.Array:
-    """Dates and timestamps in ISO 8601, as large strings, also those beyond the years that Python knows. Pure."""
+    """Dates and timestamps in ISO 8601, as large strings, also those beyond the years that Python knows. Pure.
+
+    Those beyond the years that Arrow can write are numbers with their unit.
+    """
     data_type = column.type
     if not pt.is_timestamp(data_type):
-        return column.cast(pa.large_string())
+        days = column.cast(pa.int32())
+        return _unless_far(column.cast(pa.large_string()), days, _LAST_DAY, "days since 1970-01-01")
     # Arrow writes `2013-01-01 10:00:00.000000Z`, the Z only for instants: all but ISO's T.
     zone = None if data_type.tz is None else "UTC"
-    plain = column.cast(pa.timestamp("us", tz=zone)).cast(pa.large_string())
-    return pc.replace_substring(plain, " ", "T", max_replacements=1)
+    micros = column.cast(pa.timestamp("us", tz=zone))
+    plain = pc.replace_substring(micros.cast(pa.large_string()), " ", "T", max_replacements=1)
+    return _unless_far(plain, micros.cast(pa.int64()), _LAST_DAY * 86_400_000_000, "µs since 1970-01-01")
+
+
+_LAST_DAY: Final = 11_248_737
+"""32767-12-31: Arrow's years have 16 bits, and it writes wrong ones beyond."""
+
+
+def _unless_far(texts: pa.Array, numbers: pa.Array, last: int, unit: str) -> pa.Array:
+    is_far = pc.or_(pc.greater(numbers, last), pc.less(numbers, -last))
+    if not pc.any(is_far).as_py():
+        return texts
+    words = [pa.scalar(word, pa.large_string()) for word in (unit, " ")]
+    told = pc.binary_join_element_wise(numbers.cast(pa.large_string()), *words)
+    return pc.if_else(is_far, told, texts)
 
 
 def _float_texts(column: pa.Array) -> pa.Array:
