@@ -11,11 +11,13 @@ import json
 import math
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
+
+from lakelog.format.types import LAST_WRITTEN_DAY
 
 
 def to_json_lines(batch: pa.RecordBatch) -> str:
@@ -97,16 +99,12 @@ def to_time_texts(column: pa.Array) -> pa.Array:
     data_type = column.type
     if not pt.is_timestamp(data_type):
         days = column.cast(pa.int32())
-        return _unless_far(column.cast(pa.large_string()), days, _LAST_DAY, "days since 1970-01-01")
+        return _unless_far(column.cast(pa.large_string()), days, LAST_WRITTEN_DAY, "days since 1970-01-01")
     # Arrow writes `2013-01-01 10:00:00.000000Z`, the Z only for instants: all but ISO's T.
     zone = None if data_type.tz is None else "UTC"
     micros = column.cast(pa.timestamp("us", tz=zone))
     plain = pc.replace_substring(micros.cast(pa.large_string()), " ", "T", max_replacements=1)
-    return _unless_far(plain, micros.cast(pa.int64()), _LAST_DAY * 86_400_000_000, "µs since 1970-01-01")
-
-
-_LAST_DAY: Final = 11_248_737
-"""32767-12-31: Arrow's years have 16 bits, and it writes wrong ones beyond."""
+    return _unless_far(plain, micros.cast(pa.int64()), LAST_WRITTEN_DAY * 86_400_000_000, "µs since 1970-01-01")
 
 
 def _unless_far(texts: pa.Array, numbers: pa.Array, last: int, unit: str) -> pa.Array:
