@@ -55,7 +55,8 @@ class LakelogSource(DataSource):
         """The columns of a read."""
         options = SourceOptions.of(self.options)
         _, plan, names, _ = plan_source(self.connection, options)
-        return to_spark_schema(pick_columns(plan.schema, names))
+        # Nullable as in every file source: Arrow hands on no NULL below a NULL struct as a field that cannot be NULL.
+        return to_spark_schema(pick_columns(plan.schema, names), nullable=True)
 
     def reader(self, schema: StructType) -> LakelogReader:
         """Plans a read."""
