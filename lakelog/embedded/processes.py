@@ -22,8 +22,8 @@ _LOG_TAIL_BYTES = 64 * 1024
 class ManagedProcess:
     """One program of this machine, dead at the latest when we are.
 
-    It leads a process group of its own, and stop, kill, pause and resume treat the whole group, so that a service's JVM
-    shares its fate. Not thread-safe; `kill`, `pause` and `resume` may be called while another thread waits in `start`.
+    It leads a process group of its own. Kill, pause and resume treat the whole group, so that a service's JVM shares its
+    fate; a stop asks the program alone, which ends its own children in the order that it needs. Not thread-safe; `kill`, `pause` and `resume` may be called while another thread waits in `start`.
 
     Args:
         name: What messages call it.
@@ -131,8 +131,9 @@ class ManagedProcess:
 
     def stop(self) -> None:
         """Asks it to end, kills it after the grace period, and blocks until nothing of it runs; idempotent."""
-        if self.is_running:
-            self._signal(self._stop_signal)
+        if self._child is not None and self._child.poll() is None:
+            # Not the group: a service whose JVM is told to end as well cannot finish what it has in hand.
+            self._child.send_signal(self._stop_signal)
             # A paused process would take the signal only when it is resumed.
             self._signal(signal.SIGCONT)
             self._wait(self._stop_within_s)
