@@ -22,8 +22,9 @@ _LOG_TAIL_BYTES = 64 * 1024
 class ManagedProcess:
     """One program of this machine, dead at the latest when we are.
 
-    It leads a process group of its own. Kill, pause and resume treat the whole group, so that a service's JVM shares its
-    fate; a stop asks the program alone, which ends its own children in the order that it needs. Not thread-safe; `kill`, `pause` and `resume` may be called while another thread waits in `start`.
+    It leads a process group of its own. Kill, pause and resume treat the whole group, so that a service's JVM shares
+    its fate; a stop asks the program alone, which ends its own children in the order that it needs. Not thread-safe;
+    `kill`, `pause` and `resume` may be called while another thread waits in `start`.
 
     Args:
         name: What messages call it.
