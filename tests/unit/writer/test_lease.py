@@ -31,11 +31,15 @@ class Leases:
 
     def __init__(self) -> None:
         self.free_after = 0
+        self.away_for = 0
         self.failure: LakelogError | None = None
         self.renewals = 0
         self.released: list[int] = []
 
     def acquire_lease(self, _name: str, _holder: str, _duration_ms: int) -> LeaseGrant:
+        if self.away_for > 0:
+            self.away_for -= 1
+            raise Unavailable("No metastore answers at here:1.")
         if self.free_after > 0:
             self.free_after -= 1
             return LeaseGrant(False, 1, "other", 10)
@@ -80,6 +84,18 @@ def test_waits_for_the_lease_renews_it_and_gives_it_back() -> None:
     assert kept.leases.renewals >= 3
     assert kept.leases.released == [2]
     assert kept.lost == []
+
+
+def test_tells_each_try_at_a_metastore_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("writer.lease._LONGEST_WAIT_S", 0.01)
+    kept = Kept()
+    kept.leases.away_for = 2
+    with structlog.testing.capture_logs() as told:
+        assert kept.keeper.acquire(wait=True, stopping=threading.Event())
+    kept.keeper.release()
+    assert [(line["event"], line["log_level"], line["for_another_s"], line["error"]) for line in told[:-1]] == [
+        ("metastore not reachable, trying again", "warning", 60, "No metastore answers at here:1.")
+    ] * 2
 
 
 def test_does_not_wait_if_told_so() -> None:
