@@ -173,7 +173,7 @@ def test_arguments_go_before_variables() -> None:
             "LAKELOG_SPARK_CONF": "spark.a=1;spark.b=2",
         },
     )
-    assert (config.command, config.pipeline_file, config.target) == ("run", Path("p.yaml"), "a:1")
+    assert (config.command, config.pipeline_files, config.target) == ("run", (Path("p.yaml"),), "a:1")
     assert (config.lease_s, config.patience_s, config.no_wait, config.metrics_port) == (5.0, 7.0, True, None)
     assert config.spark_conf == {"spark.a": "1", "spark.b": "2", "spark.x": "y=z"}
 
