@@ -60,8 +60,9 @@ def status(invocation: Invocation) -> ExitCode:
     if health.is_serving:
         return ExitCode.FINE
     if health.latency_ms is None:
+        tls = " without TLS" if invocation.tls is None else " with TLS (if not, leave --tls and the TLS files out)"
         invocation.printer.note(
-            "Is `lakelog up` running there? Another place is named by --target or LAKELOG_TARGET.", style=""
+            f"Is lakelog running there{tls}? Another place is named by --target or LAKELOG_TARGET.", style=""
         )
     return ExitCode.UNAVAILABLE
 
