@@ -72,9 +72,12 @@ class Catalog:
                 raise await _database_not_found(tx, name)
             tables = await tx.list_tables(name)
             if tables and not cascade:
+                holds = f"the table '{tables[0]}'"
+                if len(tables) > 1:
+                    holds = f"{len(tables)} tables, for instance '{tables[0]}'"
                 raise InvalidArgument(
-                    f"Database '{name}' has {len(tables)} {'table' if len(tables) == 1 else 'tables'}, for instance '{tables[0]}'. Drop them first, or all "
-                    "of them with it (cascade=True; in a shell --cascade; in SQL CASCADE).",
+                    f"Database '{name}' has {holds}. Drop its tables first, or with it (cascade=True; in a shell "
+                    "--cascade; in SQL CASCADE).",
                     reason="DATABASE_NOT_EMPTY",
                     metadata={"database": name, "tables": str(len(tables))},
                 )

@@ -68,8 +68,6 @@ def status(invocation: Invocation) -> ExitCode:
 
 
 def _count_states(found: list[dict[str, Any]]) -> str:
-    """`2 running, 1 failed`; what runs on paper but is held by no one is named so."""
-    states = Counter(
-        "abandoned" if p["state"] in ("running", "starting") and p["holder"] is None else p["state"] for p in found
-    )
+    """`2 running, 1 failed`."""
+    states = Counter(record["state"] for record in found)
     return ", ".join(f"{count} {state}" for state, count in states.items()) or "none"

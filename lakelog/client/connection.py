@@ -193,15 +193,15 @@ class Connection:
         metadata = {"target": str(self.target)}
         if self._tls is not None and _PLAINTEXT in reason:
             return Unavailable(
-                f"What answers at {self.target} does not speak TLS, as `lakelog up` does not. Leave TLS out: --tls and the "
-                "TLS files, LAKELOG_TLS_*, tls=. Nothing was sent.",
+                f"What answers at {self.target} does not speak TLS, as `lakelog up` does not. Leave TLS out: --tls and "
+                "the TLS files, LAKELOG_TLS_*, tls=. Nothing was sent.",
                 reason=NOT_CONNECTED,
                 metadata=metadata,
             )
         if self._tls is None:
             question = (
-                "Is `lakelog up` running there, is the port right, and does it take connections without TLS? If it does "
-                "not, ask for TLS: --tls, tls=True."
+                "Is `lakelog up` running there, is the port right, and does it take connections without TLS? If it "
+                "does not, ask for TLS: --tls, tls=True."
             )
         else:
             question = (

@@ -53,6 +53,7 @@ class FakeMetastore:
     pipelines: list[Pipeline] = field(default_factory=list)
     events: list[WatchEvent | Exception] = field(default_factory=list)
     closed: bool = False
+    forgotten: list[str] = field(default_factory=list)
 
     def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
         if name in self.databases:
@@ -116,6 +117,9 @@ class FakeMetastore:
 
     def list_pipelines(self) -> list[Pipeline]:
         return self.pipelines
+
+    def forget_pipeline(self, name: str) -> None:
+        self.forgotten.append(name)
 
     def watch(self, positions: Sequence[Any]) -> FakeWatch:
         return FakeWatch(self.events)
