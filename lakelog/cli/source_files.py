@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from lakelog.cli.csv_file import open_csv
 from lakelog.cli.json_file import open_json
-from lakelog.errors import DataCorrupted, InvalidArgument, NotFound
+from lakelog.errors import DataCorrupted, InvalidArgument, LakelogError, NotFound
 from lakelog.storage.local import translate_os_error
 
 FORMATS: Final = ("csv", "parquet", "json", "arrow")
@@ -78,18 +78,34 @@ def open_batches(path: str, file_format: str, schema: pa.Schema) -> Iterator[pa.
     if path == STDIN and file_format == "parquet":
         raise InvalidArgument("Parquet is read from its end and cannot come from the standard input; give a file.")
     name = _NAME_OF_STDIN if path == STDIN else path
+    told: list[LakelogError] = []
     try:
         with _open_source(path, file_format) as source:
-            yield _open_reader(source, name, file_format, schema)
+            yield _remembering(_open_reader(source, name, file_format, schema), told)
     except FileNotFoundError as error:
         raise NotFound(f"There is no file {path}.", reason="FILE_NOT_FOUND") from error
     except IsADirectoryError as error:
         raise InvalidArgument(f"{path} is a folder; give one file.") from error
     except (pa.ArrowException, OSError) as error:
+        if told:
+            raise told[0] from error
         if isinstance(error, OSError) and error.errno is not None:
             raise translate_os_error(error, name) from error
         first = str(error).splitlines()[0]
         raise DataCorrupted(f"{name} cannot be read as {file_format}: {first}") from error
+
+
+def _remembering(reader: pa.RecordBatchReader, told: list[LakelogError]) -> pa.RecordBatchReader:
+    """The reader, whose errors are kept: on their way through Arrow's C interface they become texts."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        try:
+            yield from reader
+        except LakelogError as error:
+            told.append(error)
+            raise
+
+    return pa.RecordBatchReader.from_batches(reader.schema, batches())
 
 
 def _open_source(path: str, file_format: str) -> Any:

@@ -140,6 +140,12 @@ def test_tls_with_a_token(start_server: Start, connect: Connect, authority: Test
         connect(server.target, tls=TlsFiles(ca=stranger.ca.certificate), token=READER).list_databases()
 
 
+def test_tls_against_plaintext_is_told_to_be_left_out(start_server: Start, connect: Connect) -> None:
+    with pytest.raises(Unavailable, match="does not speak TLS.*Leave TLS out") as caught:
+        connect(start_server().target, tls=TlsFiles(), deadlines=Deadlines(connect_s=1.0)).list_databases()
+    assert "SSL" not in caught.value.message
+
+
 def test_mutual_tls(start_server: Start, connect: Connect, authority: TestAuthority) -> None:
     own, flights, nobody = (authority.issue(name) for name in ("server", "flights", "nobody"))
     tls = ServerTls(own.certificate, own.key, authority.ca.certificate)
