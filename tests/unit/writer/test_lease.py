@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from lakelog.format.work import LeaseGrant
 from writer.config import parse_config
 from writer.ending import Ending, may_pass, to_ending
 from writer.lease import LeaseKeeper
+from writer.wiring import keeping_interrupts
 
 
 class Leases:
@@ -176,6 +178,13 @@ def test_arguments_go_before_variables() -> None:
     assert (config.command, config.pipeline_files, config.target) == ("run", (Path("p.yaml"),), "a:1")
     assert (config.lease_s, config.patience_s, config.no_wait, config.metrics_port) == (5.0, 7.0, True, None)
     assert config.spark_conf == {"spark.a": "1", "spark.b": "2", "spark.x": "y=z"}
+
+
+def test_ctrl_c_stays_with_the_service_when_spark_takes_it() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with keeping_interrupts():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 @pytest.mark.parametrize(
