@@ -72,9 +72,12 @@ class Catalog:
                 raise await _database_not_found(tx, name)
             tables = await tx.list_tables(name)
             if tables and not cascade:
+                holds = f"the table '{tables[0]}'"
+                if len(tables) > 1:
+                    holds = f"{len(tables)} tables, for instance '{tables[0]}'"
                 raise InvalidArgument(
-                    f"Database '{name}' has {len(tables)} tables, for instance '{tables[0]}'. Drop them first, or all "
-                    "of them with it (cascade=True; in a shell --cascade; in SQL CASCADE).",
+                    f"Database '{name}' has {holds}. Drop its tables first, or with it (cascade=True; in a shell "
+                    "--cascade; in SQL CASCADE).",
                     reason="DATABASE_NOT_EMPTY",
                     metadata={"database": name, "tables": str(len(tables))},
                 )
@@ -284,6 +287,7 @@ def _nearest(name: str, known: Sequence[str], if_none: str) -> str:
     near = difflib.get_close_matches(name.casefold(), folded, n=_MAX_NEAREST)
     shown = [folded[other] for other in near] or sorted(known)[:_MAX_NEAREST]
     names = ", ".join(f"'{other}'" for other in shown)
-    return (
-        f"The nearest names are {names}." if near else f"There is {names}{', ...' if len(known) > len(shown) else ''}."
-    )
+    if near:
+        return f"The nearest {'name is' if len(near) == 1 else 'names are'} {names}."
+    more = len(known) - len(shown)
+    return f"There is {names}{f' and {more:,} more' if more else ''}."

@@ -173,6 +173,10 @@ class InProcessMetastore:
         """All pipelines that ever reported, by name."""
         return self.run(self.service.list_pipelines())
 
+    def forget_pipeline(self, name: str) -> None:
+        """Takes a pipeline that has ended out of the list."""
+        self.run(self.service.forget_pipeline(name))
+
     def close(self) -> None:
         """Ends everything; idempotent."""
         if self._thread.is_alive():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.work import Pipeline
 
 from .leases import lease_lost
@@ -41,6 +42,36 @@ class Pipelines:
     async def list_pipelines(self) -> list[Pipeline]:
         """All pipelines that ever reported, by name."""
         return await run_transaction(self._store, lambda tx: tx.list_pipelines())
+
+    async def forget_pipeline(self, name: str) -> None:
+        """Takes a pipeline that has ended out of the list; its table, checkpoint and lease's epoch stay.
+
+        Raises:
+            NotFound: None of this name has reported.
+            InvalidArgument: Its lease is held.
+        """
+        check_pipeline_name(name)
+
+        async def forget(tx: Transaction) -> None:
+            # Nobody takes the lease between the look and the deletion.
+            await tx.lock_lease_epoch(f"pipeline/{name}")
+            found = next((pipeline for pipeline in await tx.list_pipelines() if pipeline.name == name), None)
+            if found is None:
+                raise NotFound(
+                    f"No pipeline '{name}' has reported. `lakelog pipelines` lists those that have.",
+                    reason="PIPELINE_NOT_FOUND",
+                    metadata={"pipeline": name},
+                )
+            if found.holder:
+                raise InvalidArgument(
+                    f"Pipeline '{name}' is held by '{found.holder}'. Stop it first; after a kill wait until its lease "
+                    "is over, which takes half a minute.",
+                    reason="PIPELINE_HELD",
+                    metadata={"pipeline": name, "holder": found.holder},
+                )
+            await tx.delete_pipeline(name)
+
+        await run_transaction(self._store, forget)
 
 
 def _check_pipeline(pipeline: Pipeline) -> None:

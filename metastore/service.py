@@ -190,6 +190,10 @@ class MetastoreService:
         """All pipelines that ever reported, by name."""
         return await self._pipelines.list_pipelines()
 
+    async def forget_pipeline(self, name: str) -> None:
+        """Takes a pipeline that has ended out of the list."""
+        await self._pipelines.forget_pipeline(name)
+
     def _table_dropped(self, table_uuid: str, name: str) -> None:
         self.watches.dropped(table_uuid)
         self._metrics.forget("live_files", name)

@@ -235,6 +235,10 @@ class WorkTransaction(Protocol):
         """All pipelines by name, with the holders of their leases."""
         ...
 
+    async def delete_pipeline(self, name: str) -> None:
+        """Removes what a pipeline reported; its lease stays, with its epoch."""
+        ...
+
 
 class Transaction(CatalogTransaction, CommitTransaction, SnapshotTransaction, WorkTransaction, Protocol):
     """All that can be done in one transaction."""

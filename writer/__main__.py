@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from lakelog.errors import LakelogError
 
@@ -14,28 +15,44 @@ from .ending import Ending, to_ending
 from .logs import set_up_logs
 from .pipeline.reading import read_pipeline
 from .pipeline.spec import Pipeline
-from .wiring import check_pipeline, make_events, make_service, open_catalog
 
 
 def main(arguments: Sequence[str]) -> int:
     """Runs a command; returns the exit code (`writer.ending`)."""
     try:
         config = parse_config(arguments, read_environment())
-        pipeline = read_pipeline(config.pipeline_file)
-        return _check(config, pipeline) if config.command == "check" else _run(config, pipeline)
+        if config.command == "check":
+            return next((ending for ending in [_check(config, file) for file in config.pipeline_files] if ending), 0)
+        return _run(config, read_pipeline(config.pipeline_files[0]))
     except LakelogError as error:
-        print(error.message, file=sys.stderr)  # noqa: T201
-        return to_ending(error)
+        return _tell(error)
 
 
-def _check(config: Config, pipeline: Pipeline) -> int:
-    metastore, target = open_catalog(config, pipeline)
-    info, _ = check_pipeline(metastore, pipeline)
+def _tell(error: LakelogError) -> Ending:
+    print(error.message, file=sys.stderr)  # noqa: T201
+    return to_ending(error)
+
+
+def _check(config: Config, file: Path) -> Ending:
+    try:
+        pipeline = read_pipeline(file)
+        if config.file_only:
+            print(f"{pipeline.file}: pipeline '{pipeline.name}' is written as it should be.")  # noqa: T201
+            return Ending.FINE
+        from .wiring import check_pipeline, open_catalog
+
+        metastore, target = open_catalog(config, pipeline)
+        info, _ = check_pipeline(metastore, pipeline)
+    except LakelogError as error:
+        return _tell(error)
     print(f"{pipeline.file}: pipeline '{pipeline.name}' fits table {info.name} of {target}.")  # noqa: T201
     return Ending.FINE
 
 
 def _run(config: Config, pipeline: Pipeline) -> int:
+    # Not above: it imports Spark, which takes longer than to say what is wrong with a file.
+    from .wiring import make_events, make_service, open_catalog
+
     log = set_up_logs(config.log_level, pipeline.name)
     events = make_events()
 

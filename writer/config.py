@@ -25,7 +25,8 @@ class Config:
 
     Args:
         command: `run` or `check`.
-        pipeline_file: The pipeline.
+        pipeline_files: The pipelines; one for `run`.
+        file_only: Whether `check` looks at the files alone, and not at tables and sources.
         target: `host:port` of the metastore; None: as the pipeline says.
         no_wait: Whether to end at once where another instance runs.
         lease_s: How long the lease holds without renewal.
@@ -38,7 +39,8 @@ class Config:
     """
 
     command: str
-    pipeline_file: Path
+    pipeline_files: tuple[Path, ...]
+    file_only: bool
     target: str | None
     no_wait: bool
     lease_s: float
@@ -114,7 +116,8 @@ def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Co
     port = values.text("metrics_port")
     return Config(
         command=given.command,
-        pipeline_file=Path(given.file),
+        pipeline_files=tuple(Path(file) for file in given.files),
+        file_only=bool(getattr(given, "file_only", False)),
         target=values.text("target"),
         no_wait=bool(getattr(given, "no_wait", None)) or values.flag(_NO_WAIT[0]),
         lease_s=values.number("lease_seconds", 30.0, 1.0, 3600.0),
@@ -150,14 +153,15 @@ def _parser() -> _OneLineParser:
     )
     check = commands.add_parser(
         "check",
-        help="Check a pipeline's file, table and source.",
-        description="Says what is wrong with a pipeline, without running it.",
+        help="Check pipelines' files, tables and sources.",
+        description="Says what is wrong with pipelines, without running them.",
         epilog=_EPILOG,
         formatter_class=kind,
     )
-    for command in (run, check):
-        command.add_argument("file", metavar="PIPELINE.yaml", help="The pipeline; see docs/pipelines.md.")
+    for command, count in ((run, 1), (check, "+")):
+        command.add_argument("files", nargs=count, metavar="PIPELINE.yaml", help="A pipeline; see docs/pipelines.md.")
         _add(command, _BOTH)
+    check.add_argument("--file-only", action="store_true", help="Look at the files alone; no metastore is asked.")
     _add(run, _RUN)
     run.add_argument("--no-wait", action="store_true", default=None, help=f"{_NO_WAIT[1]} [{_NO_WAIT[0]}]")
     run.add_argument("--spark-conf", action="append", metavar="KEY=VALUE", help=f"{_SPARK_CONF[1]} [{_SPARK_CONF[0]}]")

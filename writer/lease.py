@@ -85,8 +85,12 @@ class LeaseKeeper:
             try:
                 grant = self._metastore.acquire_lease(self._name, self._holder, self._duration_ms)
             except LakelogError as error:
-                if not error.retryable or self._clock.monotonic_s() - silent_since_s > self._patience_s:
+                left_s = silent_since_s + self._patience_s - self._clock.monotonic_s()
+                if not error.retryable or left_s < 0:
                     raise
+                self._log.warning(
+                    "metastore not reachable, trying again", for_another_s=round(left_s), error=error.message
+                )
                 stopping.wait(_LONGEST_WAIT_S)
                 continue
             silent_since_s = self._clock.monotonic_s()

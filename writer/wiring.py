@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -99,7 +102,8 @@ def make_service(
 
     def start_spark() -> SparkSession:
         _let_workers_import_us()
-        spark = lakelog.spark.build_session(f"lakelog-{pipeline.name}", config.spark_master, config.spark_conf)
+        with keeping_interrupts():
+            spark = lakelog.spark.build_session(f"lakelog-{pipeline.name}", config.spark_master, config.spark_conf)
         lakelog.spark.install(spark, target)
         register_source(spark)
         return spark
@@ -133,6 +137,17 @@ def _serve_metrics(metrics: Metrics, host: str, port: int) -> int:
 def make_events() -> Events:
     """Nothing has happened yet."""
     return Events(threading.Event(), threading.Event(), threading.Event())
+
+
+@contextmanager
+def keeping_interrupts() -> Iterator[None]:
+    """Leaves Ctrl-C to whoever had it before: PySpark would make it an exception in the midst of our work."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 def _let_workers_import_us() -> None:

@@ -77,6 +77,10 @@ def run(arguments: Sequence[str], invocation: Invocation | None = None) -> int:
     except LakelogError as error:
         _tell(invocation, error)
         return exit_code_of(error)
+    except click.exceptions.NoArgsIsHelpError as error:
+        # A group without a command: what it has is what was asked for.
+        click.echo(error.format_message())
+        return ExitCode.FINE
     except click.UsageError as error:
         return _tell_usage(error)
     except click.ClickException as error:
@@ -109,7 +113,9 @@ def _tell(invocation: Invocation, error: LakelogError) -> None:
 
 def _tell_usage(error: click.UsageError) -> int:
     path = error.ctx.command_path if error.ctx else "lakelog"
-    click.echo(f"Error: {error.format_message().rstrip('.')}. See: {path} --help", err=True)
+    message = error.format_message().removesuffix("?.").rstrip(".")
+    end = "?" if error.format_message().endswith(("?", "?.")) else "."
+    click.echo(f"Error: {message.rstrip('?')}{end} See: {path} --help", err=True)
     return ExitCode.USAGE
 
 

@@ -53,5 +53,7 @@ def demo(invocation: Invocation, data: Path) -> ExitCode:
         "In a clone the command is ./run lakelog instead of lakelog.\n"
         f"To clean up: rm -r {data}",
         markup=False,
+        # Commands that break in the middle cannot be copied.
+        soft_wrap=True,
     )
     return ExitCode.FINE

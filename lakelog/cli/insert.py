@@ -61,7 +61,8 @@ def insert(
 ) -> None:
     """Write the rows of a file in one commit.
 
-    FILE is csv, parquet, json (an object a line) or arrow; - is the standard input.
+    FILE is csv, parquet, json (an object a line, values as --output json writes them) or arrow; - is the standard
+    input.
     """
     if (writer is None) != (identifier is None):
         raise InvalidArgument("--writer and --identifier say together which commit this is; give both or none.")

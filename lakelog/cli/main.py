@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.abc
+import os
 import sys
 
 
@@ -14,6 +15,8 @@ def main() -> None:
     except ModuleNotFoundError as error:
         sys.stderr.write(f'The lakelog command needs {error.name}: pip install "lakelog[cli]"\n')
         sys.exit(1)
+    # gRPC's own lines of C++ on the standard error say less than the error that is told; unless somebody wants them.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     _keep_pandas_away()
     from lakelog.cli.app import run
 

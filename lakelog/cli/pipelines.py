@@ -12,7 +12,13 @@ from lakelog.cli.printer import Column
 from lakelog.cli.text import format_age, format_count, format_time
 from lakelog.format.work import Pipeline
 
-_STATE_STYLES: Final = {"running": "green", "starting": "yellow", "stopped": "dim", "failed": "bold red"}
+_STATE_STYLES: Final = {
+    "running": "green",
+    "starting": "yellow",
+    "stopped": "dim",
+    "failed": "bold red",
+    "abandoned": "red",
+}
 COLUMNS: Final = (
     Column("name", "PIPELINE", may_cut=True),
     Column("table", "TABLE", may_cut=True),
@@ -26,10 +32,20 @@ COLUMNS: Final = (
 )
 
 
-@click.command(cls=LakelogCommand)
+@click.command(cls=LakelogCommand, example=("lakelog pipelines", "lakelog pipelines --forget flights"))
+@click.option(
+    "--forget", metavar="NAME", help="Take a pipeline that has ended out of the list; nothing else is changed."
+)
 @pass_invocation
-def pipelines(invocation: Invocation) -> None:
-    """List the pipelines: position, lag, last error."""
+def pipelines(invocation: Invocation, forget: str | None) -> None:
+    """List the pipelines: position, lag, last error.
+
+    A pipeline whose writer was killed is abandoned once its lease is over.
+    """
+    if forget is not None:
+        invocation.metastore.forget_pipeline(forget)
+        invocation.printer.done(f"Forgot pipeline {forget}.", {"pipeline": forget, "forgotten": True})
+        return
     now_ms = time.time_ns() // 1_000_000
     records = [describe_pipeline(pipeline, now_ms) for pipeline in invocation.metastore.list_pipelines()]
     invocation.printer.records(
@@ -41,12 +57,17 @@ def pipelines(invocation: Invocation) -> None:
 
 
 def describe_pipeline(pipeline: Pipeline, now_ms: int) -> dict[str, Any]:
-    """A pipeline's record; `age_ms` is the time since it reported, at least 0. Pure."""
+    """A pipeline's record. Pure.
+
+    `age_ms` is the time since it reported, at least 0. The state of what runs but is held by nobody is `abandoned`.
+    """
+    # Whoever runs holds the lease.
+    is_abandoned = pipeline.state in ("running", "starting") and not pipeline.holder
     return {
         "name": pipeline.name,
         "table": pipeline.table,
         "source": pipeline.source,
-        "state": pipeline.state,
+        "state": "abandoned" if is_abandoned else pipeline.state,
         "holder": pipeline.holder or None,
         "last_batch_id": pipeline.last_batch_id,
         "position": pipeline.position,

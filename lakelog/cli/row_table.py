@@ -17,7 +17,7 @@ from lakelog.cli.text import clean_text
 from lakelog.format.time_text import to_time_texts
 
 MAX_CELL: Final = 200
-"""Characters of a value that are looked at; what is longer is cut with … before it costs memory."""
+"""Characters of a value that are looked at for a terminal; what is longer is cut with … before it costs memory."""
 
 SAMPLE_ROWS: Final = 200
 """Rows from which the widths are taken."""
@@ -78,12 +78,14 @@ class RowTable:
         self._printer.rows(self._layout, rows, header=first or renewed)
 
     def _plan(self, titles: list[str], right: list[bool], rows: Sequence[Sequence[Cell]]) -> Layout:
-        widths = measure(titles, rows)
+        # Where nothing is cut, one long value is not to widen every line.
+        widths = [min(width, MAX_CELL) for width in measure(titles, rows)]
         self._natural = [max(pair) for pair in zip(widths, self._natural or widths, strict=True)]
         return plan_layout(titles, right, self._natural, [LEAST_WIDTH] * len(titles), self._printer.width)
 
     def _rows(self, batch: pa.RecordBatch) -> list[tuple[Cell, ...]]:
-        columns = [_cells(batch.column(i), self._styles.get(field.name)) for i, field in enumerate(batch.schema)]
+        cut = self._printer.width is not None
+        columns = [_cells(batch.column(i), self._styles.get(field.name), cut) for i, field in enumerate(batch.schema)]
         return list(zip(*columns, strict=True))
 
 
@@ -91,23 +93,24 @@ def _stands_right(data_type: pa.DataType) -> bool:
     return pt.is_integer(data_type) or pt.is_floating(data_type) or pt.is_decimal(data_type)
 
 
-def _cells(column: pa.Array, style: Callable[[str], str] | None) -> list[Cell]:
+def _cells(column: pa.Array, style: Callable[[str], str] | None, cut: bool) -> list[Cell]:
     data_type = column.type
     if pt.is_dictionary(data_type):
         column = column.dictionary_decode()
         data_type = column.type
-    if pt.is_string(data_type) or pt.is_large_string(data_type):
+    if cut and (pt.is_string(data_type) or pt.is_large_string(data_type)):
         column = pc.utf8_slice_codeunits(column, 0, MAX_CELL + 1)
-    elif pt.is_binary(data_type) or pt.is_large_binary(data_type):
+    elif cut and (pt.is_binary(data_type) or pt.is_large_binary(data_type)):
         column = pc.binary_slice(column, 0, MAX_CELL // 2 + 1)
     elif pt.is_date(data_type) or pt.is_timestamp(data_type):
         # People need no microseconds where there are none.
         column = pc.replace_substring(to_time_texts(column), ".000000", "")
-    texts = (None if value is None else _text(value, column.type) for value in column.to_pylist())
+    longest = MAX_CELL if cut else None
+    texts = (None if value is None else _text(value, column.type, longest) for value in column.to_pylist())
     return [_NULL if text is None else Cell(text, style(text) if style else "") for text in texts]
 
 
-def _text(value: Any, data_type: pa.DataType) -> str:
+def _text(value: Any, data_type: pa.DataType, longest: int | None) -> str:
     if isinstance(value, bytes):
         text = "0x" + value.hex()
     elif isinstance(value, float):
@@ -116,4 +119,4 @@ def _text(value: Any, data_type: pa.DataType) -> str:
         plain = to_json_value(value, data_type)
         text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
     text = clean_text(text)
-    return text if len(text) <= MAX_CELL else text[:MAX_CELL] + "…"
+    return text if longest is None or len(text) <= longest else text[:longest] + "…"

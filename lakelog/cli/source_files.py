@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
-from lakelog.errors import DataCorrupted, InvalidArgument, NotFound
+from lakelog.cli.csv_file import open_csv
+from lakelog.cli.json_file import open_json
+from lakelog.errors import DataCorrupted, InvalidArgument, LakelogError, NotFound
 from lakelog.storage.local import translate_os_error
 
 FORMATS: Final = ("csv", "parquet", "json", "arrow")
 STDIN: Final = "-"
+
+_NAME_OF_STDIN: Final = "The standard input"
 
 _SUFFIXES: Final = {
     ".csv": "csv",
@@ -30,8 +32,6 @@ _SUFFIXES: Final = {
     ".ipc": "arrow",
 }
 _BATCH_ROWS: Final = 64 * 1024
-_BLOCK_BYTES: Final = 8 * 1024 * 1024
-"""Of text that is read at once; a single line may not be longer."""
 
 
 def detect_format(path: str) -> str:
@@ -67,7 +67,7 @@ def open_batches(path: str, file_format: str, schema: pa.Schema) -> Iterator[pa.
 
     Args:
         path: Of the file; `-` for the standard input (not for Parquet, which is read from its end).
-        file_format: One of `FORMATS`; JSON means one object a line.
+        file_format: One of `FORMATS`; JSON means one object a line, in the forms of `lakelog.cli.json_rows`.
         schema: The types that texts are read as, by column; files with types of their own keep those.
 
     Raises:
@@ -77,18 +77,35 @@ def open_batches(path: str, file_format: str, schema: pa.Schema) -> Iterator[pa.
     """
     if path == STDIN and file_format == "parquet":
         raise InvalidArgument("Parquet is read from its end and cannot come from the standard input; give a file.")
+    name = _NAME_OF_STDIN if path == STDIN else path
+    told: list[LakelogError] = []
     try:
         with _open_source(path, file_format) as source:
-            yield _open_reader(source, file_format, schema)
+            yield _remembering(_open_reader(source, name, file_format, schema), told)
     except FileNotFoundError as error:
         raise NotFound(f"There is no file {path}.", reason="FILE_NOT_FOUND") from error
     except IsADirectoryError as error:
         raise InvalidArgument(f"{path} is a folder; give one file.") from error
     except (pa.ArrowException, OSError) as error:
+        if told:
+            raise told[0] from error
         if isinstance(error, OSError) and error.errno is not None:
-            raise translate_os_error(error, path) from error
+            raise translate_os_error(error, name) from error
         first = (str(error) or type(error).__name__).splitlines()[0]
-        raise DataCorrupted(f"{path} cannot be read as {file_format} with the table's columns: {first}") from error
+        raise DataCorrupted(f"{name} cannot be read as {file_format} with the table's columns: {first}") from error
+
+
+def _remembering(reader: pa.RecordBatchReader, told: list[LakelogError]) -> pa.RecordBatchReader:
+    """The reader, whose errors are kept: on their way through Arrow's C interface they become texts."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        try:
+            yield from reader
+        except LakelogError as error:
+            told.append(error)
+            raise
+
+    return pa.RecordBatchReader.from_batches(reader.schema, batches())
 
 
 def _open_source(path: str, file_format: str) -> Any:
@@ -99,29 +116,13 @@ def _open_source(path: str, file_format: str) -> Any:
     return pa.input_stream(path)
 
 
-def _open_reader(source: Any, file_format: str, schema: pa.Schema) -> pa.RecordBatchReader:
+def _open_reader(source: Any, name: str, file_format: str, schema: pa.Schema) -> pa.RecordBatchReader:
     if file_format == "parquet":
         file = pq.ParquetFile(source)
         return pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches(_BATCH_ROWS))
     if file_format == "arrow":
         return _open_arrow(source)
-    if file_format == "csv":
-        return pa_csv.open_csv(
-            source,
-            read_options=pa_csv.ReadOptions(block_size=_BLOCK_BYTES),
-            convert_options=pa_csv.ConvertOptions(
-                column_types=schema,
-                # Only what is empty and not quoted: Arrow's own list would make NULL of a text such as NA (Namibia).
-                null_values=[""],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-            ),
-        )
-    return pa_json.open_json(
-        source,
-        read_options=pa_json.ReadOptions(block_size=_BLOCK_BYTES),
-        parse_options=pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="infer"),
-    )
+    return (open_csv if file_format == "csv" else open_json)(source, name, schema)
 
 
 def _open_arrow(source: Any) -> pa.RecordBatchReader:

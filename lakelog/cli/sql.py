@@ -16,7 +16,7 @@ from lakelog.cli.arguments import Whole
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.row_output import print_json, print_table
 from lakelog.cli.statements import split_statements
-from lakelog.cli.text import plural
+from lakelog.cli.text import clean_text, plural
 from lakelog.errors import DataCorrupted, InvalidArgument, NotFound
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class StatementRunner:
         """Runs one statement; rows are printed while they are read. Raises what the session does."""
         from lakelog.sql import parse_statement
         from lakelog.sql.duckdb_query import run_query
-        from lakelog.sql.statements import Query
+        from lakelog.sql.statements import Query, ShowCreateTable
 
         began_s = time.monotonic()
         statement = parse_statement(text)
@@ -102,7 +102,9 @@ class StatementRunner:
             row_count = self._print(run_query(self._session, statement.sql))
         else:
             result = self._session.run(statement)
-            if result.rows is not None:
+            if isinstance(statement, ShowCreateTable) and result.rows is not None and not printer.is_json:
+                self._print_script(result.rows.column(0)[0].as_py())
+            elif result.rows is not None:
                 row_count = self._print(result.rows.to_batches())
             elif result.table is not None and printer.is_json:
                 written = {"table": result.table, "snapshot_id": result.snapshot_id}
@@ -112,6 +114,13 @@ class StatementRunner:
         if printer.is_terminal:
             rows = "" if row_count is None else f"{plural(row_count, 'row')}, "
             printer.note(f"{rows}{time.monotonic() - began_s:.2f} s")
+
+    def _print_script(self, statement: str) -> None:
+        """Prints a statement as it is typed, so that it can be kept in a file for `lakelog sql -f`."""
+        printer = self._invocation.printer
+        if printer.is_terminal:
+            statement = "\n".join(clean_text(line) for line in statement.split("\n"))
+        printer.raw(statement + ";\n")
 
     def _print(self, batches: Iterable[pa.RecordBatch]) -> int:
         """Prints rows and counts those that were printed."""

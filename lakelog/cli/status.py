@@ -60,15 +60,14 @@ def status(invocation: Invocation) -> ExitCode:
     if health.is_serving:
         return ExitCode.FINE
     if health.latency_ms is None:
+        tls = " without TLS" if invocation.tls is None else " with TLS (if not, leave --tls and the TLS files out)"
         invocation.printer.note(
-            "Is `lakelog up` running there? Another place is named by --target or LAKELOG_TARGET.", style=""
+            f"Is lakelog running there{tls}? Another place is named by --target or LAKELOG_TARGET.", style=""
         )
     return ExitCode.UNAVAILABLE
 
 
 def _count_states(found: list[dict[str, Any]]) -> str:
-    """`2 running, 1 failed`; what runs on paper but is held by no one is named so."""
-    states = Counter(
-        "abandoned" if p["state"] in ("running", "starting") and p["holder"] is None else p["state"] for p in found
-    )
+    """`2 running, 1 failed`."""
+    states = Counter(record["state"] for record in found)
     return ", ".join(f"{count} {state}" for state, count in states.items()) or "none"

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -36,6 +37,12 @@ _FINAL_CODES: Final = {
     6: "its checkpoint and its table do not belong together. Put the right one back, then start `lakelog up` again.",
 }
 """Exit codes of the writer (docs/pipelines.md) after which starting it again would only bring the same end."""
+_WAITING_CODES: Final = {
+    3: "a record or file of its source is bad. Repair it, and the pipeline goes on.",
+    8: "its table or the folder of its source does not exist. Make it, and the pipeline begins.",
+}
+"""Exit codes of the writer after which starting it again helps once somebody has done something."""
+_CHECK_WITHIN_S: Final = 60.0
 
 
 @click.command(
@@ -97,6 +104,7 @@ def up(
             "127.0.0.1; to serve others run the services with certificates, as docs/operations.md tells."
         )
     files = find_pipeline_files(pipelines)
+    check_pipeline_files(files)
     events = _Events(invocation.printer)
     data = data.absolute()
     with DataFolder(data) as folder, _Signals() as signals:
@@ -164,12 +172,39 @@ def find_pipeline_files(places: Sequence[Path]) -> list[Path]:
     return files
 
 
+def check_pipeline_files(files: Sequence[Path]) -> None:
+    """Has the writer look at the files alone, before anything is started for them.
+
+    Raises:
+        InvalidArgument: Files are not as they should be; all problems together, a line each.
+    """
+    if not files:
+        return
+    from lakelog.embedded.services import service_command, service_environment
+
+    command = service_command("writer", ["check", "--file-only", *map(str, files)])
+    environment = service_environment("writer", os.environ)
+    done = subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_CHECK_WITHIN_S
+    )
+    if done.returncode != 0:
+        problems = (
+            done.stderr.strip() or f"the writer ended with exit code {done.returncode} when it checked the files."
+        )
+        raise InvalidArgument(f"Nothing was started, because of --pipelines:\n{problems}", reason="PIPELINE_FILE")
+
+
 def _start_pipeline(stack: EmbeddedStack, file: Path) -> None:
     from lakelog.embedded.java import java_home
 
     environment = {"LAKELOG_TARGET": stack.target, "JAVA_HOME": str(java_home(os.environ))}
     stack.add_service(
-        "writer", ["run", str(file)], name=f"writer-{file.stem}", environment=environment, final_codes=_FINAL_CODES
+        "writer",
+        ["run", str(file)],
+        name=f"writer-{file.stem}",
+        environment=environment,
+        final_codes=_FINAL_CODES,
+        waiting_codes=_WAITING_CODES,
     )
 
 
@@ -279,10 +314,29 @@ class _EventHandler(logging.Handler):
         self._stack = stack
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Tells the first line of a record and, of what ended, its last word; all is in its log."""
+        """Tells the first line of a record and, of what ended by itself, its last words; all is in its log."""
         message = record.getMessage().splitlines()[0]
         ended = getattr(record, "ended", None)
-        words = self._stack.last_log_lines(ended, 1) if ended in self._stack.logs else []
-        if words:
-            message = f"{message.rstrip('.')}. It said: {clean_text(words[0])[:_LONGEST_WORDS]}"
+        if ended in self._stack.logs and not self._stack.was_killed(ended):
+            words = find_last_words(self._stack.last_log_lines(ended))
+            if words:
+                message = f"{message.rstrip('.')}. It said: {clean_text(words)[:_LONGEST_WORDS]}"
         self._events.tell("component", message)
+
+
+def find_last_words(lines: Sequence[str]) -> str | None:
+    """Of the last lines of a component's log the one that may tell why it ended; None: none does. Pure.
+
+    Lines of our services are JSON objects, of which only errors tell; others are those of a runtime that gave up.
+    """
+    for line in reversed(lines):
+        try:
+            record = json.loads(line)
+        except ValueError:
+            record = None
+        if not isinstance(record, dict):
+            if line.strip():
+                return line.strip()
+        elif record.get("level") in ("error", "critical"):
+            return str(record.get("error") or record.get("event") or line)
+    return None

@@ -33,6 +33,8 @@ MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
 # An answer newer than this shows that the connection works; older ones are renewed before a mutation.
 _FRESH_S: Final = 1.0
 _PROBE_PAUSE_S: Final = 0.1
+_PLAINTEXT: Final = "WRONG_VERSION_NUMBER"
+"""What the TLS library says of an answer in plaintext; only a hint for the message."""
 _HEALTH_CHECK: Final = "/grpc.health.v1.Health/Check"
 _OPTIONS: Final = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
@@ -188,13 +190,26 @@ class Connection:
             return
 
     def _unreachable(self, reason: str) -> Unavailable:
+        metadata = {"target": str(self.target)}
+        if self._tls is not None and _PLAINTEXT in reason:
+            return Unavailable(
+                f"What answers at {self.target} does not speak TLS, as `lakelog up` does not. Leave TLS out: --tls and "
+                "the TLS files, LAKELOG_TLS_*, tls=. Nothing was sent.",
+                reason=NOT_CONNECTED,
+                metadata=metadata,
+            )
         if self._tls is None:
-            question = "Is `lakelog up` running there, is the port right, and does it take connections without TLS?"
+            question = (
+                "Is `lakelog up` running there, is the port right, and does it take connections without TLS? If it "
+                "does not, ask for TLS: --tls, tls=True."
+            )
         else:
-            question = "Is the metastore running there, is the port right, and do the certificates fit?"
+            question = (
+                "Is the metastore running there, is the port right, does it speak TLS, and do the certificates fit?"
+            )
         return Unavailable(
             f"No metastore answers at {self.target} within {self._connect_s:g} s ({reason}). {question} "
             "Nothing was sent.",
             reason=NOT_CONNECTED,
-            metadata={"target": str(self.target)},
+            metadata=metadata,
         )

@@ -311,6 +311,11 @@ class GrpcMetastore:
         response = self._calls.read("ListPipelines", lambda on: on.jobs.ListPipelines, jobs_pb2.ListPipelinesRequest())
         return [from_proto_pipeline(pipeline) for pipeline in response.pipelines]
 
+    def forget_pipeline(self, name: str) -> None:
+        """Takes a pipeline that has ended out of the list. Not repeated after an unknown outcome."""
+        request = build(jobs_pb2.ForgetPipelineRequest, name=name)
+        self._calls.mutate("ForgetPipeline", lambda on: on.jobs.ForgetPipeline, request, repeat_unknown=False)
+
     def close(self) -> None:
         """Ends all connections; idempotent."""
         self._connection.close()

@@ -190,6 +190,10 @@ class Metastore(Protocol):
         """All pipelines that ever reported, by name."""
         ...
 
+    def forget_pipeline(self, name: str) -> None:
+        """Takes a pipeline out of the list; NotFound for an unknown one, InvalidArgument while its lease is held."""
+        ...
+
     def close(self) -> None:
         """Ends all connections; idempotent."""
         ...

@@ -197,7 +197,7 @@ class Story:
         self._console.print(f"  [dim]{time.monotonic() - began_s:.1f} s[/]")
 
     def _say(self, line: str) -> None:
-        self._console.print(f"  {line}", highlight=False, markup=False)
+        self._console.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
 
 
 @contextmanager

@@ -95,6 +95,21 @@ class EmbeddedPostgres:
         return None
 
     @property
+    def waiting_words(self) -> str | None:
+        """None: nobody needs to do anything first."""
+        return None
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether a signal ended it."""
+        return self._process is not None and self._process.was_killed
+
+    @property
+    def ending(self) -> str:
+        """How the server ended, for messages."""
+        return self._process.ending if self._process else "was not started"
+
+    @property
     def pid(self) -> int | None:
         """The process id of the server; None before the first start."""
         return self._process.pid if self._process else None

@@ -22,8 +22,9 @@ _LOG_TAIL_BYTES = 64 * 1024
 class ManagedProcess:
     """One program of this machine, dead at the latest when we are.
 
-    It leads a process group of its own, and stop, kill, pause and resume treat the whole group, so that a service's JVM
-    shares its fate. Not thread-safe; `kill`, `pause` and `resume` may be called while another thread waits in `start`.
+    It leads a process group of its own. Kill, pause and resume treat the whole group, so that a service's JVM shares
+    its fate; a stop asks the program alone, which ends its own children in the order that it needs. Not thread-safe;
+    `kill`, `pause` and `resume` may be called while another thread waits in `start`.
 
     Args:
         name: What messages call it.
@@ -39,6 +40,7 @@ class ManagedProcess:
         working_directory: Where it starts; None: where we are.
         run_as: The user it runs as; None: ours.
         final_codes: Exit codes after which starting it again cannot help, each with the reason, for messages.
+        waiting_codes: Exit codes after which it helps once somebody did something, each with what, for messages.
         clock: Time, for tests.
     """
 
@@ -57,6 +59,7 @@ class ManagedProcess:
         working_directory: Path | None = None,
         run_as: RunAs | None = None,
         final_codes: Mapping[int, str] | None = None,
+        waiting_codes: Mapping[int, str] | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.name = name
@@ -71,6 +74,7 @@ class ManagedProcess:
         self._working_directory = working_directory
         self._run_as = run_as
         self._final_codes = dict(final_codes or {})
+        self._waiting_codes = dict(waiting_codes or {})
         self._clock = clock or SystemClock()
         self._child: subprocess.Popen[bytes] | None = None
 
@@ -99,6 +103,26 @@ class ManagedProcess:
         code = self.exit_code
         return None if code is None else self._final_codes.get(code)
 
+    @property
+    def waiting_words(self) -> str | None:
+        """What somebody must do before starting it again helps, by its exit code; None: nothing known, or it runs."""
+        code = self.exit_code
+        return None if code is None else self._waiting_codes.get(code)
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether a signal ended it."""
+        code = self.exit_code
+        return code is not None and code < 0
+
+    @property
+    def ending(self) -> str:
+        """How it ended, for messages, as `was killed by signal 9 (SIGKILL)`."""
+        code = self.exit_code
+        if code is None:
+            return "has not ended"
+        return describe_signal(-code) if code < 0 else f"ended with exit code {code}"
+
     def start(self) -> None:
         """Starts it and blocks until it is ready; does nothing where it runs.
 
@@ -121,7 +145,7 @@ class ManagedProcess:
         deadline_s = self._clock.monotonic_s() + self._ready_within_s
         while self._is_ready is not None:
             if not self.is_running:
-                raise self.failure(f"ended with exit code {self.exit_code} before it was ready")
+                raise self.failure(f"{self.ending} before it was ready")
             if self._is_ready():
                 return
             if self._clock.monotonic_s() > deadline_s:
@@ -131,8 +155,9 @@ class ManagedProcess:
 
     def stop(self) -> None:
         """Asks it to end, kills it after the grace period, and blocks until nothing of it runs; idempotent."""
-        if self.is_running:
-            self._signal(self._stop_signal)
+        if self._child is not None and self._child.poll() is None:
+            # Not the group: a service whose JVM is told to end as well cannot finish what it has in hand.
+            self._child.send_signal(self._stop_signal)
             # A paused process would take the signal only when it is resumed.
             self._signal(signal.SIGCONT)
             self._wait(self._stop_within_s)
@@ -201,3 +226,11 @@ class ManagedProcess:
             # The group is gone when its last member is.
             with suppress(ProcessLookupError):
                 os.killpg(self._child.pid, number)
+
+
+def describe_signal(number: int) -> str:
+    """What a signal did to a process, for messages. Pure."""
+    try:
+        return f"was killed by signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"was killed by signal {number}"

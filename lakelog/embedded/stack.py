@@ -140,6 +140,7 @@ class EmbeddedStack:
         environment: Mapping[str, str] | None = None,
         is_ready: Callable[[], bool] | None = None,
         final_codes: Mapping[int, str] | None = None,
+        waiting_codes: Mapping[int, str] | None = None,
     ) -> None:
         """Starts one more of our services as the last component; raises as `start`, without stopping the others.
 
@@ -150,9 +151,16 @@ class EmbeddedStack:
             environment: Variables besides those of the stack.
             is_ready: See `ManagedProcess`.
             final_codes: See `ManagedProcess`.
+            waiting_codes: See `ManagedProcess`.
         """
         process = self._service_process(
-            service, arguments, log_name=name, environment=environment, is_ready=is_ready, final_codes=final_codes
+            service,
+            arguments,
+            log_name=name,
+            environment=environment,
+            is_ready=is_ready,
+            final_codes=final_codes,
+            waiting_codes=waiting_codes,
         )
         self._add(name or service, process)
 
@@ -185,6 +193,10 @@ class EmbeddedStack:
     def resume(self, name: str) -> None:
         """Lets a paused component go on; raises NotFound for an unknown name."""
         self._part(name).resume()
+
+    def was_killed(self, name: str) -> bool:
+        """Whether a signal ended a component; raises NotFound for an unknown name."""
+        return self._part(name).was_killed
 
     def last_log_lines(self, name: str, count: int = 20) -> list[str]:
         """The last lines of a component's log, oldest first; raises NotFound for an unknown name."""
@@ -235,6 +247,7 @@ class EmbeddedStack:
         environment: Mapping[str, str] | None = None,
         is_ready: Callable[[], bool] | None = None,
         final_codes: Mapping[int, str] | None = None,
+        waiting_codes: Mapping[int, str] | None = None,
     ) -> ManagedProcess:
         name = log_name or service
         return ManagedProcess(
@@ -245,6 +258,7 @@ class EmbeddedStack:
             environment=service_environment(service, {**self._environment, **(environment or {})}),
             working_directory=self.folder,
             final_codes=final_codes,
+            waiting_codes=waiting_codes,
         )
 
 
@@ -253,6 +267,8 @@ class _Part(Component, Protocol):
 
     @property
     def log(self) -> Path: ...
+    @property
+    def was_killed(self) -> bool: ...
     def restart(self) -> None: ...
     def kill(self) -> None: ...
     def pause(self) -> None: ...

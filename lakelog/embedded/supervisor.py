@@ -39,6 +39,16 @@ class Component(Protocol):
         """Why nobody but a person can bring it back, after it ended by itself; None: starting it again may help."""
         ...
 
+    @property
+    def waiting_words(self) -> str | None:
+        """What somebody must do before starting it again helps, after it ended by itself; None: nothing known."""
+        ...
+
+    @property
+    def ending(self) -> str:
+        """How it ended, as `ended with exit code 1`."""
+        ...
+
     def start(self) -> None:
         """Blocks until it is ready, or raises a `LakelogError`; does nothing where it runs."""
         ...
@@ -55,6 +65,7 @@ class _Watch:
     deaths_in_a_row: int = 0
     restart_at_s: float | None = None
     is_given_up: bool = False
+    waits_for: str | None = None
 
 
 class Supervisor:
@@ -94,33 +105,52 @@ class Supervisor:
 
         A restart that fails counts as one more death. The delay doubles from death to death up to a bound, because what
         dies at once would otherwise fill the log and the processor. What says that starting again cannot help is left
-        alone, until somebody starts it.
+        alone, until somebody starts it; what waits for somebody is tried like all else, but told once.
         """
         for watch in self._watches:
-            name = watch.component.name
             if watch.component.is_running:
-                watch.restart_at_s, watch.is_given_up = None, False
-                continue
-            if watch.is_given_up:
-                continue
+                self._see_running(watch)
+            elif not watch.is_given_up:
+                self._see_ended(watch)
+
+    def _see_running(self, watch: _Watch) -> None:
+        watch.restart_at_s, watch.is_given_up = None, False
+        if watch.waits_for is not None and self._clock.monotonic_s() - watch.started_s >= _STEADY_AFTER_S:
+            watch.waits_for = None
+            _log.warning("%s runs", watch.component.name)
+
+    def _see_ended(self, watch: _Watch) -> None:
+        name = watch.component.name
+        now_s = self._clock.monotonic_s()
+        if watch.restart_at_s is None:
             words = watch.component.final_words
             if words is not None:
                 watch.is_given_up = True
                 _log.warning("%s ended and is not started again: %s", name, words, extra={"ended": name})
-                continue
-            now_s = self._clock.monotonic_s()
-            if watch.restart_at_s is None:
-                delay_s = _delay_after_death_s(watch, now_s)
-                watch.restart_at_s = now_s + delay_s
-                _log.warning("%s ended; it is started again in %.1f s", name, delay_s, extra={"ended": name})
-            elif now_s >= watch.restart_at_s:
-                watch.restart_at_s = None
-                try:
-                    self._start(watch)
-                except LakelogError as error:
-                    _log.error("%s could not be started again: %s", name, error)
-                else:
-                    _log.warning("%s runs again", name)
+                return
+            delay_s = _delay_after_death_s(watch, now_s)
+            watch.restart_at_s = now_s + delay_s
+            self._tell_ended(watch, delay_s)
+        elif now_s >= watch.restart_at_s:
+            watch.restart_at_s = None
+            try:
+                self._start(watch)
+            except LakelogError as error:
+                _log.error("%s could not be started again: %s", name, error)
+            else:
+                if watch.waits_for is None:
+                    # Not "runs again": what it does now that it has started is to be seen.
+                    _log.warning("%s was started again", name)
+
+    def _tell_ended(self, watch: _Watch, delay_s: float) -> None:
+        component = watch.component
+        before, watch.waits_for = watch.waits_for, component.waiting_words
+        if watch.waits_for is None:
+            message = "%s %s; it is started again in %.1f s"
+            _log.warning(message, component.name, component.ending, delay_s, extra={"ended": component.name})
+        elif watch.waits_for != before:
+            message = "%s ended and is tried again now and then: %s"
+            _log.warning(message, component.name, watch.waits_for, extra={"ended": component.name})
 
     def run(self, stop: threading.Event) -> None:
         """Steps until the event is set, then stops all."""

@@ -207,8 +207,9 @@ class SqlSession:
         reader = run_query(self, query.sql)
         if len(reader.schema) != len(fields):
             names = ", ".join(field.name for field in fields)
+            given = "1 column" if len(reader.schema) == 1 else f"{len(reader.schema)} columns"
             raise InvalidArgument(
-                f"The query returns {len(reader.schema)} columns for {len(fields)} ({names}). Select one for each, or "
+                f"The query returns {given} for {len(fields)} ({names}). Select one for each, or "
                 "name the columns behind the table."
             )
         named = pa.schema([_to_given(given, field) for given, field in zip(reader.schema, fields, strict=True)])

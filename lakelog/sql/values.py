@@ -40,9 +40,11 @@ def to_rows(values: Values, fields: Sequence[pa.Field]) -> pa.Table:
     for number, row in enumerate(values.rows, 1):
         if len(row) != len(fields):
             names = ", ".join(field.name for field in fields)
+            given = "1 value" if len(row) == 1 else f"{len(row)} values"
+            wanted = "1 column" if len(fields) == 1 else f"{len(fields)} columns"
             values.source.fail(
                 row[0].start,
-                f"Row {number} has {len(row)} values for {len(fields)} columns ({names}). Give one value a column, or "
+                f"Row {number} has {given} for {wanted} ({names}). Give one value a column, or "
                 "name the columns behind the table.",
             )
         for column, field, syntax in zip(columns, fields, row, strict=True):

@@ -59,3 +59,7 @@ class MemoryWork(MemoryCatalog):
             held = lease is not None and lease.deadline_ms > now_ms
             found.append(replace(pipeline, holder=lease.holder if lease is not None and held else ""))
         return found
+
+    async def delete_pipeline(self, name: str) -> None:
+        """Removes what a pipeline reported; its lease stays, with its epoch."""
+        self._journal.pop(self._state.pipelines, name)

@@ -51,6 +51,9 @@ ORDER BY p.name
 """
 
 
+_DELETE_PIPELINE: Final = "DELETE FROM pipeline WHERE name = %s"
+
+
 class PostgresWork:
     """See `metastore.store.WorkTransaction`."""
 
@@ -101,6 +104,10 @@ class PostgresWork:
     async def list_pipelines(self) -> list[Pipeline]:
         """All pipelines by name, with the holders of their leases."""
         return [Pipeline(*row) for row in await self._session.read(_LIST_PIPELINES)]
+
+    async def delete_pipeline(self, name: str) -> None:
+        """Removes what a pipeline reported; its lease stays, with its epoch."""
+        await self._session.write(_DELETE_PIPELINE, (name,))
 
     async def _find(self, name: str) -> tuple[int, str, int]:
         rows = await self._session.write(_FIND, (name,))

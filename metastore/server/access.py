@@ -58,6 +58,7 @@ NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_JOBS}ReleaseLease": Role.WRITER,
     f"{_JOBS}ReportPipeline": Role.WRITER,
     f"{_JOBS}ListPipelines": Role.READER,
+    f"{_JOBS}ForgetPipeline": Role.ADMIN,
     # Probes of load balancers carry no token; the answer is one word.
     "/grpc.health.v1.Health/Check": None,
     "/grpc.health.v1.Health/List": None,

@@ -57,3 +57,10 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
         """Lists all pipelines that ever reported."""
         pipelines = await self._service.list_pipelines()
         return jobs_pb2.ListPipelinesResponse(pipelines=[to_proto_pipeline(pipeline) for pipeline in pipelines])
+
+    async def ForgetPipeline(  # noqa: N802
+        self, request: jobs_pb2.ForgetPipelineRequest, context: Context
+    ) -> jobs_pb2.ForgetPipelineResponse:
+        """Takes a pipeline that has ended out of the list."""
+        await self._service.forget_pipeline(request.name)
+        return jobs_pb2.ForgetPipelineResponse()

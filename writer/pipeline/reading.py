@@ -55,7 +55,7 @@ def read_pipeline(file: Path) -> Pipeline:
     mode = Mode(top.choice("mode", [mode.value for mode in Mode], None))
     row_kind = _read_row_kind(top, mode)
     interval_s = _read_trigger(top.section("trigger"))
-    checkpoint = _path(file, top.required_text("checkpoint", "./state/flights"))
+    checkpoint = top.required_text("checkpoint", "./state/flights")
     bad_records = BadRecords(top.choice("bad_records", [choice.value for choice in BadRecords], BadRecords.STOP.value))
     dead_letters = top.optional_text("dead_letters")
     if bad_records is BadRecords.DEAD_LETTER and dead_letters is None:
@@ -67,11 +67,24 @@ def read_pipeline(file: Path) -> Pipeline:
     properties = top.text_map("properties")
     top.finish()
     letters = None if dead_letters is None else _path(file, dead_letters)
-    if source_section.is_readable:
-        _check_folders(top, source.path, {"checkpoint": checkpoint, "dead_letters": letters})
+    if source_section.is_readable and source_section.node("path") is not None:
+        # What is missing has been told, and is no folder.
+        given = {"checkpoint": _path(file, checkpoint) if checkpoint else None, "dead_letters": letters}
+        _check_folders(top, source.path, given)
     top.problems.check()
     return Pipeline(
-        file, name, table, target, source, mode, row_kind, interval_s, checkpoint, bad_records, letters, properties
+        file,
+        name,
+        table,
+        target,
+        source,
+        mode,
+        row_kind,
+        interval_s,
+        _path(file, checkpoint),
+        bad_records,
+        letters,
+        properties,
     )
 
 

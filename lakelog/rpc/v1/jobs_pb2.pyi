@@ -335,3 +335,42 @@ class ListPipelinesResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListPipelinesResponse: _TypeAlias = ListPipelinesResponse  # noqa: Y015
+
+@_typing.final
+class ForgetPipelineRequest(_message.Message):
+    """Asks to forget a pipeline."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """The pipeline's name. Not found when none of this name has reported; invalid while its lease is held."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForgetPipelineRequest: _TypeAlias = ForgetPipelineRequest  # noqa: Y015
+
+@_typing.final
+class ForgetPipelineResponse(_message.Message):
+    """Answers ForgetPipeline."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForgetPipelineResponse: _TypeAlias = ForgetPipelineResponse  # noqa: Y015

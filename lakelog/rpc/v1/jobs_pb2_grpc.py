@@ -60,6 +60,11 @@ class JobServiceStub:
                 request_serializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.ListPipelinesRequest.SerializeToString,
                 response_deserializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.ListPipelinesResponse.FromString,
                 _registered_method=True)
+        self.ForgetPipeline = channel.unary_unary(
+                '/lakelog.rpc.v1.JobService/ForgetPipeline',
+                request_serializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.ForgetPipelineRequest.SerializeToString,
+                response_deserializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.ForgetPipelineResponse.FromString,
+                _registered_method=True)
 
 
 class JobServiceServicer:
@@ -101,6 +106,13 @@ class JobServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ForgetPipeline(self, request, context):
+        """Takes a pipeline that has ended out of the list. Its table, checkpoint and lease's epoch stay as they are.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_JobServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -128,6 +140,11 @@ def add_JobServiceServicer_to_server(servicer, server):
                     servicer.ListPipelines,
                     request_deserializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.ListPipelinesRequest.FromString,
                     response_serializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.ListPipelinesResponse.SerializeToString,
+            ),
+            'ForgetPipeline': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForgetPipeline,
+                    request_deserializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.ForgetPipelineRequest.FromString,
+                    response_serializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.ForgetPipelineResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -266,6 +283,33 @@ class JobService:
             '/lakelog.rpc.v1.JobService/ListPipelines',
             lakelog_dot_rpc_dot_v1_dot_jobs__pb2.ListPipelinesRequest.SerializeToString,
             lakelog_dot_rpc_dot_v1_dot_jobs__pb2.ListPipelinesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ForgetPipeline(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/lakelog.rpc.v1.JobService/ForgetPipeline',
+            lakelog_dot_rpc_dot_v1_dot_jobs__pb2.ForgetPipelineRequest.SerializeToString,
+            lakelog_dot_rpc_dot_v1_dot_jobs__pb2.ForgetPipelineResponse.FromString,
             options,
             channel_credentials,
             insecure,

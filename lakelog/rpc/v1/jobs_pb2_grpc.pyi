@@ -43,6 +43,8 @@ class JobServiceStub:
     """Writes down where a pipeline is. Fenced when the pipeline's lease has another epoch."""
     ListPipelines: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.ListPipelinesRequest, _jobs_pb2.ListPipelinesResponse]
     """Lists all pipelines that ever reported, by name."""
+    ForgetPipeline: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.ForgetPipelineRequest, _jobs_pb2.ForgetPipelineResponse]
+    """Takes a pipeline that has ended out of the list. Its table, checkpoint and lease's epoch stay as they are."""
 
 @_typing.type_check_only
 class JobServiceAsyncStub(JobServiceStub):
@@ -59,6 +61,8 @@ class JobServiceAsyncStub(JobServiceStub):
     """Writes down where a pipeline is. Fenced when the pipeline's lease has another epoch."""
     ListPipelines: _aio.UnaryUnaryMultiCallable[_jobs_pb2.ListPipelinesRequest, _jobs_pb2.ListPipelinesResponse]  # type: ignore[assignment]
     """Lists all pipelines that ever reported, by name."""
+    ForgetPipeline: _aio.UnaryUnaryMultiCallable[_jobs_pb2.ForgetPipelineRequest, _jobs_pb2.ForgetPipelineResponse]  # type: ignore[assignment]
+    """Takes a pipeline that has ended out of the list. Its table, checkpoint and lease's epoch stay as they are."""
 
 class JobServiceServicer(metaclass=_abc_1.ABCMeta):
     """Who does which work. A lease only schedules; its epoch, checked inside the transaction of an effect, protects."""
@@ -102,5 +106,13 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_jobs_pb2.ListPipelinesResponse, _abc.Awaitable[_jobs_pb2.ListPipelinesResponse]]:
         """Lists all pipelines that ever reported, by name."""
+
+    @_abc_1.abstractmethod
+    def ForgetPipeline(
+        self,
+        request: _jobs_pb2.ForgetPipelineRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_jobs_pb2.ForgetPipelineResponse, _abc.Awaitable[_jobs_pb2.ForgetPipelineResponse]]:
+        """Takes a pipeline that has ended out of the list. Its table, checkpoint and lease's epoch stay as they are."""
 
 def add_JobServiceServicer_to_server(servicer: JobServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

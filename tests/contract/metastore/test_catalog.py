@@ -31,7 +31,7 @@ def test_a_taken_database_name_is_refused(metastore: Metastore) -> None:
 
 def test_a_database_with_tables_is_dropped_only_with_cascade(metastore: Metastore) -> None:
     table = make_table(metastore)
-    with pytest.raises(InvalidArgument, match=r"has 1 tables, for instance 'orders_\d+'.*cascade"):
+    with pytest.raises(InvalidArgument, match=r"has the table 'orders_\d+'\. .*cascade"):
         metastore.drop_database("shop")
     assert metastore.drop_database("shop", cascade=True)
     assert metastore.list_databases() == []
@@ -41,7 +41,7 @@ def test_a_database_with_tables_is_dropped_only_with_cascade(metastore: Metastor
 
 def test_unknown_databases_are_named_with_the_nearest(metastore: Metastore) -> None:
     metastore.create_database("shopping")
-    with pytest.raises(NotFound, match=r"Database 'shoping' does not exist. The nearest names are 'shopping'"):
+    with pytest.raises(NotFound, match=r"Database 'shoping' does not exist. The nearest name is 'shopping'"):
         metastore.drop_database("shoping")
     with pytest.raises(NotFound, match="There is 'shopping'"):
         metastore.list_tables("zzz")
@@ -91,14 +91,14 @@ def test_a_taken_table_name_is_refused_or_answered_as_it_is(metastore: Metastore
 
 def test_unknown_tables_are_named_with_the_nearest(metastore: Metastore) -> None:
     table = make_table(metastore)
-    with pytest.raises(NotFound, match=f"The nearest names are '{table.name.name}'"):
+    with pytest.raises(NotFound, match=f"The nearest name is '{table.name.name}'"):
         metastore.get_table(TableName("shop", table.name.name.upper() + "x"))
     with pytest.raises(NotFound, match=f"There is '{table.name.name}'"):
         metastore.drop_table(TableName("shop", "zzz"))
     metastore.create_database("empty")
     with pytest.raises(NotFound, match="Database 'empty' has no tables"):
         metastore.get_table(TableName("empty", "zzz"))
-    with pytest.raises(NotFound, match=r"Database 'shoq' does not exist. The nearest names are 'shop'"):
+    with pytest.raises(NotFound, match=r"Database 'shoq' does not exist. The nearest name is 'shop'"):
         metastore.get_table(TableName("shoq", "zzz"))
     with pytest.raises(NotFound, match="Look the table up by its name again"):
         metastore.get_table_by_uuid("0" * 32)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from lakelog.client.metastore import Metastore
-from lakelog.errors import Fenced
+from lakelog.errors import Fenced, InvalidArgument, NotFound
 from lakelog.format.work import LeaseGrant, Pipeline
 
 REPORT = Pipeline("flights", "shop.flights", "/in", "running", 7, "120 of 365 files", 245, 1000, 3, "")
@@ -71,3 +71,16 @@ def test_pipelines_report_under_their_lease(metastore: Metastore) -> None:
     with pytest.raises(Fenced, match="has epoch 2"):
         metastore.report_pipeline(REPORT, lease.epoch)
     assert metastore.list_pipelines()[0].state == "failed"
+
+
+def test_a_pipeline_that_ended_is_forgotten_and_its_epoch_is_not(metastore: Metastore) -> None:
+    with pytest.raises(NotFound, match="No pipeline 'flights' has reported"):
+        metastore.forget_pipeline("flights")
+    lease = metastore.acquire_lease("pipeline/flights", "host-1", 60_000)
+    metastore.report_pipeline(REPORT, lease.epoch)
+    with pytest.raises(InvalidArgument, match="is held by 'host-1'"):
+        metastore.forget_pipeline("flights")
+    metastore.release_lease("pipeline/flights", lease.epoch)
+    metastore.forget_pipeline("flights")
+    assert metastore.list_pipelines() == []
+    assert metastore.acquire_lease("pipeline/flights", "host-2", 60_000).epoch == lease.epoch + 1

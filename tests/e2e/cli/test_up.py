@@ -199,8 +199,8 @@ def test_what_is_killed_comes_back(up: Up) -> None:
     os.kill(before, signal.SIGKILL)
     wait_until(lambda: up.run("status").returncode == 0 and metastore_pid(up) != before, 30, "the metastore is back")
     assert up.run("database", "create", "after_the_kill").returncode == 0
-    wait_until(lambda: "metastore runs again" in up.output.read_text(), 10, "its return is told")
-    assert "metastore ended" in up.output.read_text()
+    wait_until(lambda: "metastore was started again" in up.output.read_text(), 10, "its return is told")
+    assert "metastore was killed by signal 9 (SIGKILL); it is started again" in up.output.read_text()
 
 
 def test_a_signal_stops_everything_and_the_data_stays(start_up: StartUp) -> None:

@@ -53,6 +53,7 @@ class FakeMetastore:
     pipelines: list[Pipeline] = field(default_factory=list)
     events: list[WatchEvent | Exception] = field(default_factory=list)
     closed: bool = False
+    forgotten: list[str] = field(default_factory=list)
 
     def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
         if name in self.databases:
@@ -117,6 +118,9 @@ class FakeMetastore:
     def list_pipelines(self) -> list[Pipeline]:
         return self.pipelines
 
+    def forget_pipeline(self, name: str) -> None:
+        self.forgotten.append(name)
+
     def watch(self, positions: Sequence[Any]) -> FakeWatch:
         return FakeWatch(self.events)
 
@@ -177,7 +181,8 @@ class FakeTable:
 
     def _write(self, mode: str, data: Any, arguments: dict[str, Any]) -> FakeResult:
         self.calls.append({"mode": mode, **arguments})
-        self.written = data.read_all()
+        # As the SDK does it, through Arrow's C interface.
+        self.written = pa.RecordBatchReader.from_stream(data).read_all()
         return FakeResult(8 if self.written.num_rows else None)
 
     def files(self, *, snapshot_id: int | None = None) -> pa.Table:

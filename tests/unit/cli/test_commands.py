@@ -268,12 +268,19 @@ def test_pipelines_show_lag_and_last_error(lake: Lake) -> None:
     lake.metastore.pipelines = [
         running,
         replace(running, name="weather", state="failed", last_error="bad line 3", holder=""),
+        replace(running, name="killed", holder=""),
     ]
     shown = lake.run("pipelines", width=200)
     assert "120 of 365 files" in shown.out
     assert shown.err == "weather: bad line 3\n"
     document = json.loads(lake.run("pipelines", "-o", "json").out)
     assert (document[0]["lag"], document[0]["last_error"], document[1]["holder"]) == (245, None, None)
+    assert [record["state"] for record in document] == ["running", "failed", "abandoned"]
+
+
+def test_a_pipeline_is_forgotten(lake: Lake) -> None:
+    done = lake.run("pipelines", "--forget", "flights")
+    assert (done.code, done.out, lake.metastore.forgotten) == (0, "Forgot pipeline flights.\n", ["flights"])
 
 
 def test_times_beyond_the_years_that_python_knows_are_shown(lake: Lake) -> None:
@@ -355,3 +362,15 @@ def test_options_may_stand_behind_the_command_and_win_there(lake: Lake, monkeypa
     monkeypatch.setenv("LAKELOG_OUTPUT", "json")
     assert json.loads(lake.run("database", "list").out)
     assert lake.run("database", "list", "-o", "table").out.startswith("DATABASE")
+
+
+def test_groups_alone_show_their_help(lake: Lake) -> None:
+    for arguments in ((), ("table",)):
+        shown = lake.run(*arguments)
+        assert (shown.code, shown.err) == (0, "")
+        assert shown.out.startswith("Usage: lakelog")
+
+
+def test_what_nobody_knows_is_told_in_whole_sentences(lake: Lake) -> None:
+    assert lake.run("scna").err == "Error: No such command 'scna'. Did you mean 'scan'? See: lakelog --help\n"
+    assert lake.run("scan").err == "Error: Missing argument 'DATABASE.TABLE'. See: lakelog scan --help\n"

@@ -29,6 +29,8 @@ class Fake:
         self.is_running = False
         self.fails = False
         self.final_words: str | None = None
+        self.waiting_words: str | None = None
+        self.ending = "ended with exit code 1"
 
     def start(self) -> None:
         self.events.append(f"start {self.name}")
@@ -131,3 +133,35 @@ def test_what_ended_for_good_is_told_once_and_left_alone(caplog: pytest.LogCaptu
         supervisor.step()
         clock.sleep(0.25)
     assert fake.events == ["start a"] * 3
+
+
+def test_what_waits_for_somebody_is_tried_again_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Time()
+    fake = Fake("a", [])
+    supervisor = Supervisor([fake], clock=clock)
+    supervisor.start()
+    fake.waiting_words = "its table does not exist."
+    assert len(restart_times(fake, supervisor, clock, 100)) > 5
+    # Made meanwhile: it stays from now on.
+    while clock.seconds < 1400:
+        supervisor.step()
+        clock.sleep(0.25)
+    assert [record.getMessage() for record in caplog.records] == [
+        "a ended and is tried again now and then: its table does not exist.",
+        "a runs",
+    ]
+
+
+def test_how_it_ended_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Time()
+    fake = Fake("a", [])
+    supervisor = Supervisor([fake], clock=clock)
+    supervisor.start()
+    fake.is_running, fake.ending = False, "was killed by signal 9 (SIGKILL)"
+    for _ in range(4):
+        supervisor.step()
+        clock.sleep(0.25)
+    assert [record.getMessage() for record in caplog.records] == [
+        "a was killed by signal 9 (SIGKILL); it is started again in 0.5 s",
+        "a was started again",
+    ]

@@ -114,7 +114,7 @@ def test_values_that_do_not_fit(sql_type: str, sql: str, part: str) -> None:
 
 def test_every_row_has_a_value_a_column() -> None:
     fields = (pa.field("a", pa.int32()), pa.field("b", pa.int32()))
-    with pytest.raises(InvalidArgument, match=r"Row 2 has 1 values for 2 columns \(a, b\)"):
+    with pytest.raises(InvalidArgument, match=r"Row 2 has 1 value for 2 columns \(a, b\)"):
         rows_of("(1, 2), (3)", *fields)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from lakelog.format.work import LeaseGrant
 from writer.config import parse_config
 from writer.ending import Ending, may_pass, to_ending
 from writer.lease import LeaseKeeper
+from writer.wiring import keeping_interrupts
 
 
 class Leases:
@@ -31,11 +33,15 @@ class Leases:
 
     def __init__(self) -> None:
         self.free_after = 0
+        self.away_for = 0
         self.failure: LakelogError | None = None
         self.renewals = 0
         self.released: list[int] = []
 
     def acquire_lease(self, _name: str, _holder: str, _duration_ms: int) -> LeaseGrant:
+        if self.away_for > 0:
+            self.away_for -= 1
+            raise Unavailable("No metastore answers at here:1.")
         if self.free_after > 0:
             self.free_after -= 1
             return LeaseGrant(False, 1, "other", 10)
@@ -80,6 +86,18 @@ def test_waits_for_the_lease_renews_it_and_gives_it_back() -> None:
     assert kept.leases.renewals >= 3
     assert kept.leases.released == [2]
     assert kept.lost == []
+
+
+def test_tells_each_try_at_a_metastore_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("writer.lease._LONGEST_WAIT_S", 0.01)
+    kept = Kept()
+    kept.leases.away_for = 2
+    with structlog.testing.capture_logs() as told:
+        assert kept.keeper.acquire(wait=True, stopping=threading.Event())
+    kept.keeper.release()
+    assert [(line["event"], line["log_level"], line["for_another_s"], line["error"]) for line in told[:-1]] == [
+        ("metastore not reachable, trying again", "warning", 60, "No metastore answers at here:1.")
+    ] * 2
 
 
 def test_does_not_wait_if_told_so() -> None:
@@ -157,9 +175,16 @@ def test_arguments_go_before_variables() -> None:
             "LAKELOG_SPARK_CONF": "spark.a=1;spark.b=2",
         },
     )
-    assert (config.command, config.pipeline_file, config.target) == ("run", Path("p.yaml"), "a:1")
+    assert (config.command, config.pipeline_files, config.target) == ("run", (Path("p.yaml"),), "a:1")
     assert (config.lease_s, config.patience_s, config.no_wait, config.metrics_port) == (5.0, 7.0, True, None)
     assert config.spark_conf == {"spark.a": "1", "spark.b": "2", "spark.x": "y=z"}
+
+
+def test_ctrl_c_stays_with_the_service_when_spark_takes_it() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with keeping_interrupts():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 @pytest.mark.parametrize(

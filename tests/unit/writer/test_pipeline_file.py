@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from lakelog.errors import InvalidArgument
+from writer.__main__ import main
+from writer.ending import Ending
 from writer.pipeline.reading import read_pipeline
 from writer.pipeline.spec import BadRecords, ColumnSource, Format, Mode, Order
 
@@ -165,6 +167,24 @@ def test_not_a_pipeline(tmp_path: Path, data: bytes, part: str) -> None:
     (tmp_path / "p.yaml").write_bytes(data)
     with pytest.raises(InvalidArgument, match=part):
         read_pipeline(tmp_path / "p.yaml")
+
+
+@pytest.mark.parametrize(("old", "key"), [("./state", "checkpoint"), ("./incoming", "source.path")])
+def test_what_is_left_empty_is_missing_and_no_more(tmp_path: Path, old: str, key: str) -> None:
+    (complaint,) = read(tmp_path, GOOD.replace(old, "")).splitlines()
+    assert f"{key}: it is missing" in complaint
+
+
+def test_check_tells_of_all_files_without_a_metastore(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good, bad, worse = (tmp_path / name for name in ("good.yaml", "bad.yaml", "worse.yaml"))
+    good.write_text(GOOD)
+    bad.write_text(GOOD.replace("upsert", "upset"))
+    worse.write_text("name: 1st\n")
+    assert main(["check", "--file-only", str(good)]) == Ending.FINE
+    assert main(["check", "--file-only", str(good), str(bad), str(worse)]) == Ending.INVALID
+    told = capsys.readouterr().err
+    assert f"{bad}:3:7: mode: 'upset' is not possible" in told
+    assert f"{worse}:1:7: name: '1st' is not possible" in told
 
 
 def test_no_file(tmp_path: Path) -> None:

@@ -1,0 +1,118 @@
+"""Rows of a file of JSON lines, in the forms in which `--output json` writes them.
+
+Arrow reads a block at once where it reads the table's types as they are meant. What it does not know (bytes, maps, NaN)
+or refuses is read by Python's parser, which also tells the line and the column of what does not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pa_json
+from pyarrow import types as pt
+
+from lakelog.cli.json_values import Unfitting, from_json_value, parse_object, show_json
+from lakelog.cli.text_blocks import ByteStream, TextBlock, read_text_blocks
+from lakelog.errors import DataCorrupted
+
+_ROWS: Final = 16 * 1024
+"""Rows of Python objects that are held at once."""
+
+
+def open_json(source: ByteStream, name: str, schema: pa.Schema) -> pa.RecordBatchReader:
+    """Reads a file of JSON objects, one a line, while its batches are asked for; empty lines are passed over.
+
+    Args:
+        source: Its bytes, UTF-8.
+        name: For messages.
+        schema: The columns; what a line does not name is NULL.
+
+    Raises:
+        DataCorrupted: While batches are read: a line is no object, or holds what does not fit the columns.
+    """
+    as_texts = _arrow_schema(schema)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for block in read_text_blocks(source, name, has_quotes=False):
+            found = None if as_texts is None else _read_by_arrow(block.data, as_texts, schema)
+            yield from _read_by_line(block, name, schema) if found is None else found.to_batches()
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def _arrow_schema(schema: pa.Schema) -> pa.Schema | None:
+    """As what Arrow's parser is to read the columns; None: there is one that it cannot read."""
+    fields = []
+    for field in schema:
+        if pt.is_date(field.type) or pt.is_timestamp(field.type):
+            fields.append(pa.field(field.name, pa.string()))
+        elif _arrow_knows(field.type) or pt.is_decimal(field.type):
+            fields.append(pa.field(field.name, field.type))
+        else:
+            return None
+    return pa.schema(fields)
+
+
+def _arrow_knows(data_type: pa.DataType) -> bool:
+    return bool(
+        pt.is_integer(data_type) or pt.is_floating(data_type) or pt.is_boolean(data_type) or pt.is_string(data_type)
+    )
+
+
+def _read_by_arrow(data: bytes, as_texts: pa.Schema, schema: pa.Schema) -> pa.Table | None:
+    """The rows, or None where not all of them are certain to be what was written."""
+    if not data.strip():
+        return schema.empty_table()
+    try:
+        table = pa_json.read_json(
+            pa.BufferReader(data),
+            read_options=pa_json.ReadOptions(block_size=len(data) + 1),
+            parse_options=pa_json.ParseOptions(explicit_schema=as_texts, unexpected_field_behavior="error"),
+        )
+        columns = [table.column(field.name).cast(field.type) for field in schema]
+    except pa.ArrowException:
+        return None
+    for column in columns:
+        # A number beyond the type's range becomes infinite, which nobody wrote.
+        if pt.is_floating(column.type) and pc.any(pc.is_inf(column)).as_py():
+            return None
+    return pa.table(columns, schema=schema)
+
+
+def _read_by_line(block: TextBlock, name: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    rows: list[list[Any]] = []
+    for number, line in enumerate(block.data.split(b"\n"), block.first_line):
+        if not line.strip():
+            continue
+        try:
+            rows.append(_read_line(line, schema))
+        except ValueError as error:
+            raise DataCorrupted(f"{name}, line {number}: {error}.", metadata={"line": str(number)}) from error
+        if len(rows) == _ROWS:
+            yield _to_batch(rows, schema)
+            rows = []
+    if rows:
+        yield _to_batch(rows, schema)
+
+
+def _read_line(line: bytes, schema: pa.Schema) -> list[Any]:
+    fields = parse_object(line)
+    unknown = next((key for key in fields if key not in schema.names), None)
+    if unknown is not None:
+        raise ValueError(f"the table has no column '{unknown[:100]}'; it has {', '.join(schema.names[:30])}")
+    row = []
+    for field in schema:
+        value = fields.get(field.name)
+        try:
+            row.append(from_json_value(value, field.type))
+        except Unfitting as error:
+            raise ValueError(f"column '{field.name}' has {show_json(value)}, but needs {error}") from error
+    return row
+
+
+def _to_batch(rows: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch:
+    columns = [pa.array(values, field.type) for values, field in zip(zip(*rows, strict=True), schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
