@@ -143,7 +143,7 @@ class Catalog:
             to_schema(schema),
             primary_key=tuple(primary_key),
             partition_by=tuple(partition_by),
-            options=to_option_texts(options or {}),
+            options=to_option_texts({} if options is None else options),
             if_not_exists=if_not_exists,
             comment=comment,
         )

@@ -145,7 +145,7 @@ def plan_scan(
     options: Mapping[str, Any] | None,
 ) -> Scan:
     """Plans a read of a table's state; arguments as of `lakelog.table.Table.scan`."""
-    given = ScanOptions(to_option_texts(options or {}))
+    given = ScanOptions(to_option_texts({} if options is None else options))
     between = given.get(INCREMENTAL_BETWEEN)
     at = settle_state(snapshot_id, timestamp, given)
     check_limit(limit)

@@ -117,7 +117,7 @@ class Table:
             raise InvalidArgument(f"unset='{unset}' is one text: give a list of keys, here ['{unset}'].")
         self._info = self._ask(
             lambda: self._catalog.metastore.alter_table(
-                self.uuid, set_options=to_option_texts(set or {}), unset_options=tuple(unset)
+                self.uuid, set_options=to_option_texts({} if set is None else set), unset_options=tuple(unset)
             )
         )
         return self
@@ -320,6 +320,12 @@ class Table:
                 raise InvalidArgument(
                     f"{name}={value!r:.80} is no snapshot id: give 0 or more.", metadata={"field": name}
                 )
+        if until is not None and until < after:
+            raise InvalidArgument(
+                f"until={until} lies before after={after}, so there is nothing between them: after is excluded and "
+                "until included. Swap them, or leave until out for the newest snapshot.",
+                metadata={"field": "until", "value": str(until)},
+            )
         last = until
         if last is None:
             last = self._refresh().latest_snapshot_id

@@ -55,7 +55,7 @@ def read_table(
         DataCorrupted: A file whose keys had to be looked at is damaged.
     """
     installation = installation_of(spark)
-    state = settle_spark_state(snapshot_id, timestamp, ScanOptions(to_option_texts(options or {})))
+    state = settle_spark_state(snapshot_id, timestamp, ScanOptions(to_option_texts({} if options is None else options)))
     info = installation.metastore.get_table(parse_table_name(name))
     plan, _ = plan_read(installation.metastore, info, state, filter, time_zone=_time_zone(spark))
     chosen = check_spark_columns(columns, plan.schema, name)
