@@ -29,7 +29,7 @@ def cast_batch(batch: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Record
 
     Columns are matched by name, children of structs too. Nullable columns that the input lacks are filled with NULL.
     Values are cast where they stay the same: widths of integers and floats, whole floats to integers, integers to
-    decimals, units of timestamps, dictionaries to their values. Who deletes by key alone passes a schema in which the
+    decimals, decimals to the floats that are written like them, units of timestamps, dictionaries to their values. Who deletes by key alone passes a schema in which the
     other columns are nullable.
 
     Args:

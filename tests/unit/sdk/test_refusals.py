@@ -91,3 +91,10 @@ def test_bucket_tells_its_values(catalog: Catalog, bucket: Any) -> None:
 def test_a_key_that_names_a_column_twice(catalog: Catalog) -> None:
     with pytest.raises(InvalidArgument, match="The primary key names column 'id' twice"):
         catalog.create_table("shop.t", _SCHEMA, primary_key=["id", "id"])
+
+
+def test_a_lazy_frame_is_to_be_collected(catalog: Catalog) -> None:
+    polars = pytest.importorskip("polars")
+    table = catalog.create_table("shop.t", _SCHEMA)
+    with pytest.raises(InvalidArgument, match=r"LazyFrame.*call \.collect\(\)"):
+        table.append(polars.LazyFrame({"id": [1]}))
