@@ -93,8 +93,8 @@ def canonical_schema(schema: pa.Schema) -> pa.Schema:
     """Return `schema` with every column's canonical type; names, order, nullability and schema metadata are kept.
 
     Raises:
-        InvalidArgument: Lists every column that is refused, not only the first; also for no columns, names that are empty,
-            doubled, too long or hold control characters, and more than `MAX_FIELDS` fields.
+        InvalidArgument: Lists every column that is refused, not only the first; also for no columns, names that are
+            empty, doubled, too long or hold control characters, and more than `MAX_FIELDS` fields.
     """
     if len(schema) == 0:
         raise InvalidArgument("The schema has no columns; a table needs at least one.")
