@@ -8,13 +8,17 @@ import sys
 from collections.abc import Sequence
 
 from lakelog.errors import LakelogError
+from lakelog.extras import explain_missing
 
-from .config import Config, parse_config, read_environment
-from .ending import Ending, to_ending
-from .logs import set_up_logs
-from .pipeline.reading import read_pipeline
-from .pipeline.spec import Pipeline
-from .wiring import check_pipeline, make_events, make_service, open_catalog
+try:
+    from .config import Config, parse_config, read_environment
+    from .ending import Ending, to_ending
+    from .logs import set_up_logs
+    from .pipeline.reading import read_pipeline
+    from .pipeline.spec import Pipeline
+    from .wiring import check_pipeline, make_events, make_service, open_catalog
+except ModuleNotFoundError as error:
+    sys.exit(f"writer: {explain_missing(error, 'The writer', 'embedded')}")
 
 
 def main(arguments: Sequence[str]) -> int:
