@@ -193,6 +193,8 @@ class Catalog:
                 tx.table("shop.items").append(items)
             tx.result.snapshot_ids
 
+        Without `with`, nothing is committed until its `commit` is called.
+
         Args:
             writer: Who commits; with `identifier` the transaction is applied once, however often it is repeated.
             identifier: The writer's own number of this commit.

@@ -13,7 +13,7 @@ import lakelog
 from lakelog.catalog import Catalog
 from lakelog.cli.schema_text import parse_columns
 from lakelog.clock import show_time
-from lakelog.errors import InvalidArgument, NotFound
+from lakelog.errors import CommitConflict, InvalidArgument, NotFound
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("dt", pa.string())])
 
@@ -98,3 +98,37 @@ def test_a_lazy_frame_is_to_be_collected(catalog: Catalog) -> None:
     table = catalog.create_table("shop.t", _SCHEMA)
     with pytest.raises(InvalidArgument, match=r"LazyFrame.*call \.collect\(\)"):
         table.append(polars.LazyFrame({"id": [1]}))
+
+
+def test_a_forgotten_transaction_warns(catalog: Catalog) -> None:
+    catalog.create_table("shop.t", _SCHEMA)
+    tx = catalog.transaction()
+    tx.table("shop.t").append(pa.table({"id": [1]}))
+    with pytest.warns(ResourceWarning, match=r"wrote to shop\.t was neither committed nor given up.*call commit\(\)"):
+        del tx
+    # Tests fail for any warning: none of these may give one.
+    untouched = catalog.transaction()
+    untouched.table("shop.t")
+    del untouched
+    ended = catalog.transaction()
+    ended.table("shop.t").append(pa.table({"id": [1]}))
+    ended.commit()
+    del ended
+
+
+def test_a_gap_names_the_call_that_tells_where_a_writer_is(catalog: Catalog) -> None:
+    table = catalog.create_table("shop.t", _SCHEMA)
+    with pytest.raises(CommitConflict, match=r"catalog\.last_identifier\('w', 'shop\.t'\)"):
+        table.append(pa.table({"id": [1]}), writer="w", identifier=5, previous_identifier=4)
+
+
+def test_a_query_for_a_column_that_is_not_there_tells_the_columns(catalog: Catalog) -> None:
+    catalog.create_table("shop.t", _SCHEMA)
+    with pytest.raises(InvalidArgument, match=r'"nope" not found in FROM clause\. The columns: shop\.t has id, dt\.'):
+        catalog.sql("SELECT nope FROM shop.t")
+
+
+def test_results_of_statements_are_shown_in_a_line(catalog: Catalog) -> None:
+    assert repr(catalog.sql("CREATE TABLE shop.t (id BIGINT, dt STRING)")) == "<sql result: Table shop.t created.>"
+    catalog.sql("INSERT INTO shop.t VALUES (1, 'a')")
+    assert repr(catalog.sql("SELECT * FROM shop.t")).startswith("<sql result: 1 rows, columns id, dt;")
