@@ -99,8 +99,10 @@ def _translate(error: AnalysisException, condition: str | None, name: str) -> Ex
         )
     if condition is None:
         return error
+    # Behind the first line Spark shows its plan, or the condition once more.
+    first = text.strip().partition("\n")[0].rstrip(";.")
     return InvalidArgument(
-        f"The filter of {name} is not possible: {text.strip()[:500]}",
+        f"The filter of {name} is not possible: {first[:500]}.",
         reason="FILTER_INVALID",
         metadata={"field": "filter"},
     )
