@@ -87,7 +87,7 @@ def open_batches(path: str, file_format: str, schema: pa.Schema) -> Iterator[pa.
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise translate_os_error(error, path) from error
-        first = str(error).splitlines()[0]
+        first = (str(error) or type(error).__name__).splitlines()[0]
         raise DataCorrupted(f"{path} cannot be read as {file_format} with the table's columns: {first}") from error
 
 

@@ -77,7 +77,7 @@ def _to_own_error(
     """
     if failures:
         return failures[0]
-    first = str(error).strip().splitlines()[0]
+    first = (str(error).strip() or type(error).__name__).splitlines()[0]
     if columns and _MISSING_COLUMN.search(first):
         tables = "; ".join(f"{name} has {', '.join(names[:_MAX_SHOWN])}" for name, names in columns.items())
         first = f"{first.rstrip('!.')}. The columns: {tables}."
