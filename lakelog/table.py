@@ -16,7 +16,7 @@ from lakelog.format.table import TableInfo
 from lakelog.listings import list_snapshots, to_files_table, to_snapshots_table
 from lakelog.reading import settle_state
 from lakelog.results import WriteResult
-from lakelog.scan import Scan, check_limit, plan_changes, plan_scan
+from lakelog.scan import Scan, check_limit, check_range, plan_changes, plan_scan
 from lakelog.transaction import Transaction, TransactionTable
 
 if TYPE_CHECKING:
@@ -315,17 +315,7 @@ class Table:
                 metadata={"field": "raw"},
             )
         check_limit(limit)
-        for name, value in (("after", after), ("until", until)):
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-                raise InvalidArgument(
-                    f"{name}={value!r:.80} is no snapshot id: give 0 or more.", metadata={"field": name}
-                )
-        if until is not None and until < after:
-            raise InvalidArgument(
-                f"until={until} lies before after={after}, so there is nothing between them: after is excluded and "
-                "until included. Swap them, or leave until out for the newest snapshot.",
-                metadata={"field": "until", "value": str(until)},
-            )
+        check_range(after, until)
         last = until
         if last is None:
             last = self._refresh().latest_snapshot_id
