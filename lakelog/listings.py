@@ -13,7 +13,7 @@ from lakelog.format.keys import decode_key, decode_partition
 from lakelog.format.plan import Plan
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
-from lakelog.format.types import LAST_WRITTEN_DAY
+from lakelog.format.time_text import to_time_texts
 
 SNAPSHOT_COLUMNS: Final = pa.schema(
     [
@@ -109,14 +109,9 @@ def _to_keys(encoded: pa.ChunkedArray, schema: TableSchema) -> pa.Array:
 
 
 def _value_text(value: pa.Scalar) -> str:
-    if not pa.types.is_temporal(value.type):
-        return str(value.as_py())
-    is_date = pa.types.is_date(value.type)
-    number: int = value.cast(pa.int32() if is_date else pa.int64()).as_py()
-    if abs(number) > LAST_WRITTEN_DAY * (1 if is_date else 86_400_000_000):
-        return f"{number} {'days' if is_date else 'µs'} since 1970-01-01"
-    # By Arrow, since some lie beyond the years that Python knows.
-    return str(value.cast(pa.string()).as_py())
+    if pa.types.is_temporal(value.type):
+        return str(to_time_texts(pa.repeat(value, 1))[0])
+    return str(value.as_py())
 
 
 def _to_text(encoded: bytes | None, types: list[pa.DataType]) -> str | None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from lakelog.format.types import LAST_WRITTEN_DAY
+from lakelog.format.time_text import to_time_texts
 
 
 def to_json_lines(batch: pa.RecordBatch) -> str:
@@ -89,31 +89,6 @@ def _json_values(column: pa.Array) -> pa.Array:
     else:
         texts = _distinct_texts(column)
     return pc.fill_null(texts, pa.scalar("null", pa.large_string()))
-
-
-def to_time_texts(column: pa.Array) -> pa.Array:
-    """Dates and timestamps in ISO 8601, as large strings, also those beyond the years that Python knows. Pure.
-
-    Those beyond the years that Arrow can write are numbers with their unit.
-    """
-    data_type = column.type
-    if not pt.is_timestamp(data_type):
-        days = column.cast(pa.int32())
-        return _unless_far(column.cast(pa.large_string()), days, LAST_WRITTEN_DAY, "days since 1970-01-01")
-    # Arrow writes `2013-01-01 10:00:00.000000Z`, the Z only for instants: all but ISO's T.
-    zone = None if data_type.tz is None else "UTC"
-    micros = column.cast(pa.timestamp("us", tz=zone))
-    plain = pc.replace_substring(micros.cast(pa.large_string()), " ", "T", max_replacements=1)
-    return _unless_far(plain, micros.cast(pa.int64()), LAST_WRITTEN_DAY * 86_400_000_000, "µs since 1970-01-01")
-
-
-def _unless_far(texts: pa.Array, numbers: pa.Array, last: int, unit: str) -> pa.Array:
-    is_far = pc.or_(pc.greater(numbers, last), pc.less(numbers, -last))
-    if not pc.any(is_far).as_py():
-        return texts
-    words = [pa.scalar(word, pa.large_string()) for word in (unit, " ")]
-    told = pc.binary_join_element_wise(numbers.cast(pa.large_string()), *words)
-    return pc.if_else(is_far, told, texts)
 
 
 def _float_texts(column: pa.Array) -> pa.Array:

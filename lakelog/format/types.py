@@ -29,9 +29,6 @@ INSTANT: Final[pa.DataType] = pa.timestamp("us", tz="UTC")
 LOCAL_TIMESTAMP: Final[pa.DataType] = pa.timestamp("us")
 """A wall-clock time without zone: TIMESTAMP_NTZ."""
 
-LAST_WRITTEN_DAY: Final = 11_248_737
-"""32767-12-31 in days since 1970-01-01: Arrow's years have 16 bits, so as text it makes other years of those beyond."""
-
 _CANONICAL_PRIMITIVES: Final[frozenset[pa.DataType]] = frozenset(
     {
         pa.bool_(),
