@@ -13,6 +13,7 @@ from lakelog.format.keys import decode_key, decode_partition
 from lakelog.format.plan import Plan
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
+from lakelog.format.time_text import to_time_texts
 
 SNAPSHOT_COLUMNS: Final = pa.schema(
     [
@@ -108,8 +109,9 @@ def _to_keys(encoded: pa.ChunkedArray, schema: TableSchema) -> pa.Array:
 
 
 def _value_text(value: pa.Scalar) -> str:
-    # By Arrow for times, of which some lie beyond the years that Python knows.
-    return str((value.cast(pa.string()) if pa.types.is_temporal(value.type) else value).as_py())
+    if pa.types.is_temporal(value.type):
+        return str(to_time_texts(pa.repeat(value, 1))[0])
+    return str(value.as_py())
 
 
 def _to_text(encoded: bytes | None, types: list[pa.DataType]) -> str | None:

@@ -83,6 +83,7 @@ class Transaction:
         self._parts: dict[str, _TablePart] = {}
         self._attempt_id = ""
         self._ended = False
+        self._failure: BaseException | None = None
         self.result: TransactionResult | None = None
         """What became of it; None until the `with` block has ended."""
 
@@ -130,10 +131,17 @@ class Transaction:
         """Commits, which the end of a `with` block does by itself.
 
         Raises:
+            InvalidArgument: A write in it failed, though its error was caught.
             CommitConflict: Another commit changed what this one assumed; nothing happened and nothing is left behind.
             OutcomeUnknown: The answer was lost. Repeating the same writes under the same writer and identifier is safe.
         """
         self._check_open()
+        if self._failure is not None:
+            self.abandon()
+            raise InvalidArgument(
+                "A write of this transaction failed, so it cannot be committed: part of that write's rows would be "
+                "missing. Nothing of it is visible. Begin a new transaction."
+            ) from self._failure
         if not any(part.was_written for part in self._parts.values()):
             self.abandon()
             self.result = TransactionResult({}, False)
@@ -306,6 +314,14 @@ class TransactionTable:
 
     def _write(self, data: Any, source: KindSource, static: StaticPartition | None = None) -> None:
         self._transaction._check_open()
+        try:
+            self._write_batches(data, source, static)
+        except BaseException as error:
+            # Some batches may have been taken: also a caller who goes on must not commit half of a write.
+            self._transaction._failure = error
+            raise
+
+    def _write_batches(self, data: Any, source: KindSource, static: StaticPartition | None) -> None:
         part = self._part
         part.was_written = True
         for batch in to_batches(data):

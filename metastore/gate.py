@@ -141,8 +141,7 @@ class CommitGate:
         if queue.commit_count and queue.file_count + waiting.file_count > limits.max_waiting_files:
             raise ResourceExhausted(
                 f"Commits with {queue.file_count} files wait at the gate; {limits.max_waiting_files} is the limit. "
-                "Write "
-                "larger files, and try again after a moment.",
+                "Write larger files, and try again after a moment.",
                 reason="TOO_MANY_FILES",
                 metadata={"limit": str(limits.max_waiting_files)},
             )

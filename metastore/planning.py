@@ -171,8 +171,7 @@ async def _find_snapshot_at(tx: Transaction, head: TableHead, timestamp_ms: int)
         earliest = f"snapshot {first[0].snapshot_id} of {first[0].committed_at_ms}" if first else "none yet"
         raise NotFound(
             f"{head.name} has no snapshot at or before time {timestamp_ms} (milliseconds since the epoch); the "
-            "earliest "
-            f"one kept is {earliest}.",
+            f"earliest one kept is {earliest}.",
             reason="SNAPSHOT_NOT_FOUND",
             metadata={"table": head.name, "timestamp_ms": str(timestamp_ms)},
         )

@@ -11,7 +11,6 @@ one under which they were counted must never be used: it would pass over files, 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import uuid
@@ -75,10 +74,18 @@ class Checkpoint:
         return _last_number(self.spark_folder / "commits")
 
     def read_totals(self) -> Totals:
-        """What was done up to the last batch written down."""
-        with contextlib.suppress(FileNotFoundError, ValueError, TypeError):
-            return Totals(**json.loads((self.folder / "totals.json").read_bytes()))
-        return Totals()
+        """What was done up to the last batch written down.
+
+        Raises:
+            InvalidArgument: It cannot be understood (reason `CHECKPOINT_MISFIT`).
+        """
+        path = self.folder / "totals.json"
+        try:
+            return Totals(**json.loads(path.read_bytes()))
+        except FileNotFoundError:
+            return Totals()
+        except (ValueError, TypeError) as error:
+            raise _not_understood(path, error) from error
 
     def write_totals(self, totals: Totals) -> None:
         """Writes down what was done; whole or not at all."""
@@ -146,9 +153,7 @@ def open_checkpoint(pipeline: Pipeline, table_uuid: str) -> Checkpoint:
             ) from error
         return Checkpoint(pipeline.checkpoint, identity)
     except (ValueError, KeyError, TypeError, OSError) as error:
-        raise _misfit(
-            f"The checkpoint's file {path} cannot be understood: {error}. Put the whole folder back."
-        ) from error
+        raise _not_understood(path, error) from error
     words = {"pipeline": "pipeline", "table_uuid": "table", "source": "source folder"}
     for key, wanted in facts.items():
         if found.get(key) != wanted:
@@ -164,6 +169,10 @@ def open_checkpoint(pipeline: Pipeline, table_uuid: str) -> Checkpoint:
 
 def _misfit(message: str) -> InvalidArgument:
     return InvalidArgument(message, reason=CHECKPOINT_MISFIT)
+
+
+def _not_understood(path: Path, error: Exception) -> InvalidArgument:
+    return _misfit(f"The checkpoint's file {path} cannot be understood: {error}. Put the whole folder back.")
 
 
 def _last_number(folder: Path) -> int:

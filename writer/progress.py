@@ -162,4 +162,6 @@ class Progress:
 
 def _one_line(error: BaseException) -> str:
     text = " ".join((str(error) or type(error).__name__).split())
+    # A bad record's text is part of the message, and the metastore takes neither U+0000 nor half characters.
+    text = text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
     return text if len(text) <= _MAX_ERROR else text[: _MAX_ERROR - 3] + "..."

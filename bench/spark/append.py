@@ -15,11 +15,11 @@ from pyspark.sql import DataFrame
 
 import lakelog.spark
 from bench.context import Bench
+from bench.expected import check_equal
 from bench.measure import Figure, compare
 from bench.sdk import BASE_ROWS, HASHED
 from bench.shapes import order_free_hash, q1, q1_schema
-from bench.spark.expected import check_equal
-from bench.spark.stack import SparkBench, open_spark, write_plain
+from bench.spark.stack import WARM_UPS, SparkBench, open_spark, write_plain
 
 _SOURCE_FILES = 8
 _TABLE = "b.t"
@@ -42,6 +42,7 @@ def measure_append(bench: Bench) -> Iterator[Figure]:
                 functools.partial(_append, on, data, expected),
                 functools.partial(_write, on.folder / uuid.uuid4().hex, data, expected, dictionary),
                 pairs=bench.pairs,
+                warm_ups=WARM_UPS,
                 target=0.9,
             )
 

@@ -13,11 +13,11 @@ import numpy as np
 
 import lakelog.spark
 from bench.context import Bench
+from bench.expected import Q1_COLUMNS, Q1Model, check_equal, check_rows, digest_sql
 from bench.measure import Figure, Work, compare, compare_variants
 from bench.sdk import BASE_ROWS, HASHED, data_paths
-from bench.shapes import order_free_hash, q1, q1_schema
-from bench.spark.expected import Q1_COLUMNS, Q1Model, check_equal, digest_sql
-from bench.spark.stack import SparkBench, open_spark
+from bench.shapes import q1, q1_schema
+from bench.spark.stack import WARM_UPS, SparkBench, open_spark
 from lakelog.spark.installation import installation_of
 from lakelog.table import Table
 
@@ -73,12 +73,7 @@ def _upsert(table: Table, model: Q1Model, ids: np.ndarray, seed: int) -> None:
 def _check_rows(state: _State) -> None:
     """Whole rows, once: the digests of the runs look at each column by itself."""
     found = lakelog.spark.read_table(state.on.spark, _NAME, columns=HASHED).toArrow()
-    expected = state.model.rows(tuple(HASHED))
-    check_equal(
-        f"rows with k={state.deltas}",
-        (found.num_rows, order_free_hash(found)),
-        (expected.num_rows, order_free_hash(expected)),
-    )
+    check_rows(f"rows with k={state.deltas}", found, state.model, tuple(HASHED))
 
 
 def _measure_full(bench: Bench, state: _State, columns: tuple[str, ...]) -> list[Figure]:
@@ -92,7 +87,7 @@ def _measure_full(bench: Bench, state: _State, columns: tuple[str, ...]) -> list
         variants = {label: (_ours(state, columns), target)}
     else:
         variants[f"{label}, cold"] = (_ours(state, columns, cold=True), target)
-    return compare_variants(variants, _reference(state, columns), pairs=bench.pairs)
+    return compare_variants(variants, _reference(state, columns), pairs=bench.pairs, warm_ups=WARM_UPS)
 
 
 def _measure_lookup(bench: Bench, state: _State, label: str, first: int, last: int) -> Figure:
@@ -101,6 +96,7 @@ def _measure_lookup(bench: Bench, state: _State, label: str, first: int, last: i
         _ours(state, Q1_COLUMNS, (first, last)),
         _reference(state, Q1_COLUMNS, (first, last)),
         pairs=bench.pairs,
+        warm_ups=WARM_UPS,
         target=_LOOKUP_TARGET,
     )
 

@@ -19,6 +19,8 @@ from lakelog.testing import embedded_stack
 
 Q1_DDL: Final = "id bigint, name string, " + ", ".join(f"v{i} bigint" for i in range(8)) + ", ts timestamp"
 DATABASE: Final = "b"
+WARM_UPS: Final = 2
+"""Pairs that are not counted: Java compiles what it runs often, which one run does not yet do."""
 _CORES: Final = 2
 
 

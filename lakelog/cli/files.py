@@ -47,7 +47,8 @@ _COLUMNS: Final = (
 def files(invocation: Invocation, name: str, snapshot: int | None) -> None:
     """List the data files that a read looks at."""
     found = invocation.catalog.table(name).files(snapshot_id=snapshot)
-    records = [json.loads(line) for batch in found.to_batches() for line in to_json_lines(batch).splitlines()]
+    # Not by splitlines(), which also breaks lines at characters that stand in values as they are, as U+2028.
+    records = [json.loads(line) for batch in found.to_batches() for line in to_json_lines(batch).split("\n") if line]
     # Columns that say nothing about this table, as partitions or keys it has not, only take room.
     shown = [c for c in _COLUMNS if any(c.format(record[c.key]) for record in records)]
     invocation.printer.records(shown, records, empty=f"{name} has no data files; the first write makes some.")

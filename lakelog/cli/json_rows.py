@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lakelog.format.time_text import to_time_texts
+
 
 def to_json_lines(batch: pa.RecordBatch) -> str:
     """The rows of a batch as JSON objects, one a line, keys in the order of the columns. Pure."""
@@ -87,17 +89,6 @@ def _json_values(column: pa.Array) -> pa.Array:
     else:
         texts = _distinct_texts(column)
     return pc.fill_null(texts, pa.scalar("null", pa.large_string()))
-
-
-def to_time_texts(column: pa.Array) -> pa.Array:
-    """Dates and timestamps in ISO 8601, as large strings, also those beyond the years that Python knows. Pure."""
-    data_type = column.type
-    if not pt.is_timestamp(data_type):
-        return column.cast(pa.large_string())
-    # Arrow writes `2013-01-01 10:00:00.000000Z`, the Z only for instants: all but ISO's T.
-    zone = None if data_type.tz is None else "UTC"
-    plain = column.cast(pa.timestamp("us", tz=zone)).cast(pa.large_string())
-    return pc.replace_substring(plain, " ", "T", max_replacements=1)
 
 
 def _float_texts(column: pa.Array) -> pa.Array:

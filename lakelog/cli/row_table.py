@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from lakelog.cli.json_rows import to_json_value, to_time_texts
+from lakelog.cli.json_rows import to_json_value
 from lakelog.cli.layout import LEAST_WIDTH, Cell, Layout, measure, plan_layout
 from lakelog.cli.printer import Printer
 from lakelog.cli.text import clean_text
+from lakelog.format.time_text import to_time_texts
 
 MAX_CELL: Final = 200
 """Characters of a value that are looked at for a terminal; what is longer is cut with … before it costs memory."""

@@ -91,7 +91,7 @@ def open_batches(path: str, file_format: str, schema: pa.Schema) -> Iterator[pa.
             raise told[0] from error
         if isinstance(error, OSError) and error.errno is not None:
             raise translate_os_error(error, name) from error
-        first = str(error).splitlines()[0]
+        first = (str(error) or type(error).__name__).splitlines()[0]
         raise DataCorrupted(f"{name} cannot be read as {file_format}: {first}") from error
 
 

@@ -130,7 +130,9 @@ class GrpcCommitPipeline:
                 target=str(self._connection.target),
                 deadline_s=None,
             )
-        self._end(failure)
+        finally:
+            # Whatever ended this: nobody may wait for ever.
+            self._end(failure)
 
     def _settle(self, response: snapshots_pb2.CommitStreamResponse) -> None:
         with self._lock:
@@ -138,17 +140,23 @@ class GrpcCommitPipeline:
         if entry is None:  # An answer to nothing: the peer is not what it should be; the futures are all settled.
             self._call.cancel()
             return
-        match response.WhichOneof("outcome"):
-            case "committed":
-                entry.future.set_result(from_proto_commit_result(response.committed))
-            case "failed":
-                error = from_proto_status(response.failed)
-                entry.future.set_exception(error or InternalError(f"A commit failed: {response.failed.message}"))
-            case _:
-                entry.future.set_exception(
-                    OutcomeUnknown("The metastore's answer to a commit says nothing. Repeat the same request.")
-                )
-        self._slots.release()
+        try:
+            match response.WhichOneof("outcome"):
+                case "committed":
+                    entry.future.set_result(from_proto_commit_result(response.committed))
+                case "failed":
+                    error = from_proto_status(response.failed)
+                    entry.future.set_exception(error or InternalError(f"A commit failed: {response.failed.message}"))
+                case _:
+                    entry.future.set_exception(
+                        OutcomeUnknown("The metastore's answer to a commit says nothing. Repeat the same request.")
+                    )
+        except Exception as error:
+            entry.future.set_exception(
+                OutcomeUnknown(f"The metastore's answer to a commit cannot be read ({error}). Repeat the same request.")
+            )
+        finally:
+            self._slots.release()
 
     def _end(self, failure: LakelogError | None) -> None:
         with self._lock:

@@ -147,6 +147,6 @@ def check_token(token: str | None, target: Target, *, tls: bool) -> None:
     if not tls and not target.is_loopback:
         raise InvalidArgument(
             f"A token is not sent to {target} without TLS: anyone on the way could read it. Give the TLS files "
-            "(tls=TlsFiles(ca=...)), or connect to a loopback address.",
+            "(tls_ca=, --tls-ca or LAKELOG_TLS_CA), or connect to a loopback address.",
             metadata={"field": "token", "target": str(target)},
         )

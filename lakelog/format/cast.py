@@ -13,9 +13,11 @@ from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
+from pyarrow import types as pt
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.convert import ValueLost, convert_values, find_mismatch
+from lakelog.format.time_text import to_time_texts
 
 _MAX_REPORTED: Final = 50
 """Lines of a difference; more of them help nobody."""
@@ -101,7 +103,9 @@ def show_value(value: pa.Scalar) -> str:
         return _shorten(repr(value.as_py()))
     except (ValueError, OverflowError, pa.ArrowException):
         # Bytes that are not UTF-8, and times beyond Python's, have no Python value.
-        return "a value that cannot be shown"
+        return (
+            str(to_time_texts(pa.repeat(value, 1))[0]) if pt.is_temporal(value.type) else "a value that cannot be shown"
+        )
 
 
 def _difference(lines: Sequence[tuple[str, str, str, str]]) -> str:

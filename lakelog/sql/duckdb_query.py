@@ -66,7 +66,7 @@ def _to_own_error(error: BaseException, failures: list[BaseException]) -> BaseEx
     """What failed in a scan, which DuckDB hands on as a mere text, or else DuckDB's own complaint."""
     if failures:
         return failures[0]
-    first = str(error).strip().splitlines()[0]
+    first = (str(error).strip() or type(error).__name__).splitlines()[0]
     return InvalidArgument(f"The query cannot be run: {first}", reason="QUERY_FAILED")
 
 

@@ -29,6 +29,8 @@ class Connection(AsyncConnection[tuple[Any, ...]]):
         self.prepared: set[bytes] = set()
 
 
+OLDEST_SERVER: Final = 16
+
 _SETTINGS: Final = {
     # A connection that is given up by a stopped process must not keep the heads it locked.
     "idle_in_transaction_session_timeout": "30s",
@@ -90,10 +92,21 @@ async def connect(url: str, *, synchronous_commit: str = "on") -> Connection:
 
 
 async def _set_up(connection: Connection, synchronous_commit: str) -> None:
+    _check_version(connection.info.server_version)
     connection.prepared_max = 500
     await connection.execute(f"SELECT {_assignments({**_SETTINGS, 'synchronous_commit': synchronous_commit})}")
     cursor = await connection.execute("SELECT current_setting('synchronous_commit'), current_setting('fsync')")
     _check_durable(await cursor.fetchone(), synchronous_commit)
+
+
+def _check_version(number: int) -> None:
+    """Checks the server's version, as libpq counts: 160003 is 16.3."""
+    if number < OLDEST_SERVER * 10_000:
+        raise InvalidArgument(
+            f"The database server is PostgreSQL {number // 10_000}, and lakelog needs {OLDEST_SERVER} or newer. "
+            "Upgrade it, or give another one (--database-url).",
+            reason="DATABASE_TOO_OLD",
+        )
 
 
 def _assignments(settings: Mapping[str, str]) -> str:

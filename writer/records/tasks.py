@@ -177,7 +177,8 @@ class _Readable:
         try:
             data: bytes = self._stream.read(size)
         except (pa.ArrowException, OSError) as error:
-            raise FileRefused(f"it cannot be read: {str(error).splitlines()[0][:200]}") from error
+            what = (str(error) or type(error).__name__).splitlines()[0]
+            raise FileRefused(f"it cannot be read: {what[:200]}") from error
         return data
 
 

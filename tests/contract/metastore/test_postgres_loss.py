@@ -20,7 +20,7 @@ from lakelog.format.plan import PlanRequest
 from lakelog.format.table import TableInfo
 from metastore.inprocess import InProcessMetastore
 from metastore.postgres import PostgresStore, check_current, migrate
-from metastore.postgres.connections import _check_durable, libpq_url
+from metastore.postgres.connections import _check_durable, _check_version, libpq_url
 from metastore.postgres.migration import differences
 from tests.contract.metastore.conftest import open_in_process
 from tests.contract.metastore.cutting_proxy import Cut, CuttingProxy
@@ -294,3 +294,9 @@ def test_a_database_that_is_not_there() -> None:
         migrate("mysql://x")
     with pytest.raises(InvalidArgument, match="URL is not one"):
         open_in_process("mysql://x")
+
+
+def test_a_server_that_is_too_old_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="is PostgreSQL 15, and lakelog needs 16 or newer"):
+        _check_version(150_013)
+    _check_version(160_000)

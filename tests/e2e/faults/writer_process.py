@@ -82,6 +82,8 @@ class Points:
         if point == self._orders.freeze_at:
             note(self._orders, "frozen", at=point)
             os.kill(os.getpid(), signal.SIGSTOP)
+            # SUBTLE: another thread may take the signal, and this one runs on until the stop reaches it.
+            time.sleep(0.3)
 
     def count(self, what: str) -> int:
         self._counts[what] += 1

@@ -12,6 +12,7 @@ import dataclasses
 import os
 import signal
 import sys
+import time
 from importlib import import_module
 from typing import Any
 
@@ -21,6 +22,12 @@ from writer.__main__ import main
 
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def freeze() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+    # SUBTLE: another thread may take the signal, and this one runs on until the stop reaches it.
+    time.sleep(0.3)
 
 
 def install_fault(step: str, at_batch: int) -> None:
@@ -36,7 +43,7 @@ def install_fault(step: str, at_batch: int) -> None:
         if step == "written" and terms.identifier == at_batch:
             die()
         if step in ("frozen", "unfenced") and terms.identifier == at_batch:
-            os.kill(os.getpid(), signal.SIGSTOP)
+            freeze()
         if step == "unfenced":
             terms = dataclasses.replace(terms, fences=())
         result = commit(metastore, attempt, written, terms, overwrite)

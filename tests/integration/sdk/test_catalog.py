@@ -92,6 +92,34 @@ def test_snapshots_and_files_are_listed(catalog: Catalog) -> None:
     assert table.files(snapshot_id=1).num_rows == 1
 
 
+@pytest.mark.parametrize(
+    ("data_type", "number", "shown"),
+    [
+        (pa.date32(), 2**31 - 1, "2147483647 days since 1970-01-01"),
+        (pa.date32(), -(2**31), "-2147483648 days since 1970-01-01"),
+        (pa.timestamp("us", "UTC"), 2**63 - 1, "9223372036854775807 µs since 1970-01-01"),
+        (pa.timestamp("us"), -(2**63), "-9223372036854775808 µs since 1970-01-01"),
+    ],
+)
+def test_times_beyond_the_years_of_python(catalog: Catalog, data_type: pa.DataType, number: int, shown: str) -> None:
+    width = pa.int32() if pa.types.is_date(data_type) else pa.int64()
+    schema = pa.schema([pa.field("p", data_type, nullable=False), pa.field("k", data_type, nullable=False)])
+    table = catalog.create_table("shop.far", schema, primary_key=["p", "k"], partition_by=["p"])
+    values = pa.array([number, 0], width).view(data_type)
+    for _ in range(2):
+        table.upsert(pa.table({"p": values, "k": values}))
+    assert set(table.scan().to_arrow().column("k").combine_chunks().view(width).to_pylist()) == {number, 0}
+    files = table.files()
+    assert shown in files.column("min_key").to_pylist()
+    partitions = files.column("partition").combine_chunks().field("p").view(width)
+    assert sorted(partitions.to_pylist()) == sorted([number, number, 0, 0])
+    rows = catalog.sql("SELECT files, buckets FROM shop.far$partitions").rows
+    assert rows is not None
+    assert rows.to_pylist() == [{"files": 2, "buckets": 1}] * 2
+    with pytest.raises(InvalidArgument, match=f"has p={shown}"):
+        table.overwrite(pa.table({"p": values, "k": values}), {"p": values[1]})
+
+
 def test_a_handle_of_a_dropped_table_says_so(catalog: Catalog) -> None:
     table = make_orders(catalog)
     catalog.drop_table("shop.orders")

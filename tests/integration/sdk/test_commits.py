@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import pickle
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,62 +13,15 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog
-from lakelog.client.grpc_metastore import GrpcMetastore
-from lakelog.errors import CommitConflict, Fenced, InvalidArgument, LakelogError, OutcomeUnknown, Unavailable
+from lakelog.errors import CommitConflict, InvalidArgument, LakelogError, OutcomeUnknown, Unavailable
 from lakelog.format.commit import CommitRequest, CommitResult
-from lakelog.storage.store import ObjectStore, open_store
-from lakelog.storage.stores import LocationStores
 from lakelog.table import Table
-from lakelog.testing.faulty_store import FaultyStore
 from metastore.inprocess import InProcessMetastore
 
 from .conftest import data_files
+from .faulty import FaultyMetastore, FaultyStores
 
 KEYED = pa.schema([("id", pa.int64()), ("v", pa.string())])
-
-
-class FaultyStores:
-    """All tables' stores behind one switch."""
-
-    def __init__(self) -> None:
-        self.opened: dict[str, FaultyStore] = {}
-
-    def open(self, location: str) -> ObjectStore:
-        return self.opened.setdefault(location, FaultyStore(open_store(location)))
-
-    def fail_at(self, operation: Any, number: int) -> None:
-        for store in self.opened.values():
-            store.fail_at(operation, number)
-
-    def heal(self) -> None:
-        for store in self.opened.values():
-            store.heal()
-
-    @property
-    def failures(self) -> int:
-        return sum(len(store.failures) for store in self.opened.values())
-
-
-class FaultyMetastore:
-    """Passes everything on, but for what `on_commit` does instead of a commit."""
-
-    def __init__(self, inner: InProcessMetastore) -> None:
-        self.inner = inner
-        self.on_commit: Callable[[CommitRequest], CommitResult] | None = None
-        self.on_abandon: Callable[[str], None] | None = None
-        self.commits: list[CommitRequest] = []
-
-    def commit(self, request: CommitRequest) -> CommitResult:
-        self.commits.append(request)
-        return self.on_commit(request) if self.on_commit is not None else self.inner.commit(request)
-
-    def abandon_attempt(self, attempt_id: str) -> None:
-        if self.on_abandon is not None:
-            self.on_abandon(attempt_id)
-        self.inner.abandon_attempt(attempt_id)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
 
 
 @pytest.fixture
@@ -396,44 +348,3 @@ def test_many_threads_share_a_table(table: Table) -> None:
     assert failures == []
     assert table.scan().count() == 20
     assert table.snapshots().column("id").to_pylist() == list(range(1, 21))
-
-
-def test_a_writer_whose_name_was_taken_over_is_fenced(metastore: InProcessMetastore, warehouse: Path) -> None:
-    """C3, from the SDK: who registered last may commit, and nobody else under that name."""
-    zombie, successor = Catalog(metastore, LocationStores()), Catalog(metastore, LocationStores())
-    zombie.create_database("shop")
-    zombie.create_table("shop.t", KEYED)
-    rows = pa.table({"id": [1], "v": ["a"]}, schema=KEYED)
-    assert zombie.last_identifier("w", "shop.t") is None
-    assert zombie.register_writer("w") == 1
-    zombie.table("shop.t").append(rows, writer="w", identifier=1)
-    begun = zombie.transaction(writer="w", identifier=2)
-    begun.table("shop.t").append(rows)
-
-    assert successor.register_writer("w") == 2
-    assert successor.last_identifier("w", "shop.t") == 1
-    files = data_files(warehouse)
-    with pytest.raises(Fenced, match="commits with epoch 1, but a newer instance took the name over and has epoch 2"):
-        begun.commit()
-    assert data_files(warehouse) == files, "what the fenced one wrote is gone"
-    with pytest.raises(Fenced):
-        zombie.table("shop.t").append(rows, writer="w", identifier=2)
-    with pytest.raises(Fenced, match="commits with epoch 0"):
-        Catalog(metastore, LocationStores()).table("shop.t").append(rows, writer="w", identifier=2)
-    # A repeat of what was done is answered all the same, and other names are free.
-    assert zombie.table("shop.t").append(rows, writer="w", identifier=1).already_applied
-    zombie.table("shop.t").append(rows, writer="other", identifier=1)
-    # A transaction begun before its own catalog registered is of the time before.
-    early = successor.transaction(writer="w", identifier=2)
-    early.table("shop.t").append(rows)
-    assert successor.register_writer("w") == 3
-    with pytest.raises(Fenced):
-        early.commit()
-    successor.table("shop.t").append(rows, writer="w", identifier=2)
-    assert successor.table("shop.t").snapshots().column("writer").to_pylist() == ["w", "other", "w"]
-
-
-def test_a_pickled_catalog_is_the_same_instance() -> None:
-    catalog = Catalog(GrpcMetastore("localhost:1"), LocationStores(), writer_epochs={"w": 7})
-    copy = pickle.loads(pickle.dumps(catalog))
-    assert (copy.writer_epoch("w"), copy.writer_epoch("other")) == (7, 0)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import datetime as dt
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -84,6 +85,15 @@ def test_conditions_on_the_key_that_contradict_each_other_find_nothing(catalog: 
     assert table.scan(filter=condition).to_arrow().num_rows == 0
     assert table.scan(filter=f"({condition}) OR id = 3").count() == 1
     assert table.changes(filter=condition, raw=True).count() == 0
+
+
+@pytest.mark.parametrize("snapshot_id", [0, -1, "1", 1.0, True])
+def test_what_is_no_snapshot_is_refused(catalog: Catalog, snapshot_id: Any) -> None:
+    table = make_orders(catalog)
+    table.upsert(orders((1, "a", None)))
+    for read in (table.files, lambda each: table.scan(snapshot_id=each)):
+        with pytest.raises(InvalidArgument, match="is no snapshot: these are numbered from 1"):
+            read(snapshot_id)
 
 
 def test_a_filter_on_other_columns_never_brings_an_older_row_back(catalog: Catalog) -> None:

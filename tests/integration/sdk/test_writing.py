@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import math
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
@@ -196,3 +198,19 @@ def test_large_files_roll_and_small_buffers_make_runs(catalog: Catalog, warehous
     assert keyed.files().num_rows > 4
     assert keyed.scan().count() == len(set(data.column("n").to_pylist()))
     assert keyed.scan(["t"]).to_arrow().column("t").unique().to_pylist() == ["again"]
+
+
+def test_a_transaction_with_a_failed_write_is_not_committed(catalog: Catalog) -> None:
+    table = make_orders(catalog)
+    good = orders((1, "a", None))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from good.to_batches()
+        raise ZeroDivisionError
+
+    with pytest.raises(InvalidArgument, match="A write of this transaction failed"), catalog.transaction() as tx:  # noqa: PT012
+        with contextlib.suppress(ZeroDivisionError):
+            tx.table("shop.orders").upsert(batches())
+        tx.table("shop.orders").upsert(good)
+    assert table.scan().count() == 0
+    assert table.snapshots().num_rows == 0

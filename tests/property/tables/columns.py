@@ -254,3 +254,18 @@ def order(value: Any) -> Any:
     if isinstance(value, float):
         return (1, 0.0) if math.isnan(value) else (0, value)
     return value.encode() if isinstance(value, str) else value
+
+
+def convert(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+    """The column in another type, where that is possible; else as it is."""
+    if pa.types.is_struct(wanted):
+        return pa.chunked_array([pa.array(column.to_pylist(), wanted)])
+    if pa.types.is_dictionary(wanted):
+        try:
+            return pa.chunked_array([pa.array(column.to_pylist(), wanted)])
+        except pa.ArrowException:
+            return column
+    try:
+        return column.cast(wanted)
+    except pa.ArrowException:
+        return column

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakelog.catalog import Catalog
 from lakelog.results import WriteResult
-from tests.property.tables.columns import ALL_TYPES, KEY_TYPES, ColumnType, TableColumn, to_arrow
+from tests.property.tables.columns import ALL_TYPES, KEY_TYPES, ColumnType, TableColumn, convert, to_arrow
 from tests.property.tables.conditions import EVERYTHING, Condition, Row, draw_condition
 from tests.property.tables.model import Record, TableModel
 
@@ -187,7 +187,7 @@ class History:
             elif column.type.also and random.random() < 0.3:
                 wanted = random.choice(column.type.also)
                 place = data.schema.get_field_index(name)
-                converted = _convert(data.column(name), wanted)
+                converted = convert(data.column(name), wanted)
                 data = data.set_column(place, pa.field(name, converted.type), converted)
         data = data.select(names) if names else data
         if random.random() < 0.3 and data.num_rows > 1:
@@ -387,17 +387,3 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 def _sorted(rows: Sequence[Row]) -> list[str]:
     return sorted(repr(sorted(row.items())) for row in rows)
-
-
-def _convert(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
-    if pa.types.is_struct(wanted):
-        return pa.chunked_array([pa.array(column.to_pylist(), wanted)])
-    if pa.types.is_dictionary(wanted):
-        try:
-            return pa.chunked_array([pa.array(column.to_pylist(), wanted)])
-        except pa.ArrowException:
-            return column
-    try:
-        return column.cast(wanted)
-    except pa.ArrowException:
-        return column

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from bench.expected import Q1_COLUMNS, Q1Model, check_equal
 from bench.measure import WrongAnswerError
 from bench.shapes import order_free_hash, q1
-from bench.spark.expected import Q1_COLUMNS, Q1Model, check_equal
 
 
 def test_the_last_row_of_a_key_stays() -> None:

@@ -69,7 +69,8 @@ def test_results_become_a_table(tmp_path: Path) -> None:
     table = to_markdown([json.loads(file.read_text())] * 2).splitlines()
     assert table[2:4] == ["| W9 (quick) | p50 | 2 ms |  |  | 1-9 | 3 | <= 1.5 ms | **missed** |"] * 2
     # What they were taken on stands below it once.
-    assert table[4] == "" and len(table) == 6
+    assert table[4] == ""
+    assert len(table) == 6
 
 
 def test_a_part_can_be_run_by_its_own_name() -> None:

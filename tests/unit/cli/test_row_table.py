@@ -11,7 +11,7 @@ import pytest
 
 from lakelog.cli.invocation import Invocation
 from lakelog.cli.printer import OutputFormat, Printer
-from lakelog.cli.row_table import RowTable
+from lakelog.cli.row_table import RowTable, _cells
 from lakelog.cli.sql import StatementRunner
 from lakelog.cli.statements import split_statements
 from lakelog.sql import SqlResult
@@ -55,3 +55,17 @@ def test_show_create_table_prints_a_script() -> None:
     runner.run("SHOW CREATE TABLE shop.orders")
     runner.run("SHOW CREATE TABLE shop.orders")
     assert split_statements(out.getvalue()) == ([statement, statement], "")
+
+
+@pytest.mark.parametrize(
+    ("column", "texts"),
+    [
+        (pa.array([0, None], pa.int32()).cast(pa.date32()), ["1970-01-01", ""]),
+        (pa.array([2**31 - 1, None, 0], pa.int32()).cast(pa.date32()), ["2147483647", "", "1970-01-01"]),
+        (pa.array([2**63 - 1, None], pa.int64()).view(pa.timestamp("us", "UTC")), ["9223372036854775807", ""]),
+    ],
+)
+def test_dates_beyond_the_years_of_python_are_shown(column: pa.Array, texts: list[str]) -> None:
+    cells = [cell.text for cell in _cells(column, None, cut=True)]
+    assert len(cells) == len(texts)
+    assert all(text in cell for cell, text in zip(cells, texts, strict=True))

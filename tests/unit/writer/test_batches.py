@@ -239,3 +239,7 @@ def test_totals(tmp_path: Path) -> None:
     checkpoint.write_totals(Totals(3, 40, 5))
     assert checkpoint.read_totals() == Totals(3, 40, 5)
     assert json.loads((tmp_path / "totals.json").read_text())["rows"] == 40
+    (tmp_path / "totals.json").write_text("{")
+    with pytest.raises(InvalidArgument, match=r"totals\.json cannot be understood") as caught:
+        checkpoint.read_totals()
+    assert caught.value.reason == "CHECKPOINT_MISFIT"

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bench.measure import WrongAnswerError
-from bench.shapes import Q1_INTEGERS
+from bench.shapes import Q1_INTEGERS, order_free_hash
 
 Q1_COLUMNS: Final = ("id", "name", *[f"v{i}" for i in range(Q1_INTEGERS)], "ts")
 _NAME: Final = "name"
@@ -30,6 +30,9 @@ class Q1Model:
         self._columns = {name: np.zeros(keys, np.int64) for name in Q1_COLUMNS}
         self._columns["id"] = np.arange(keys)
         self._versions = np.zeros(keys, np.int64)
+
+    def __len__(self) -> int:
+        return len(self._versions)
 
     def apply(self, rows: pa.Table) -> None:
         """Upserts rows in their order: the last row of a key stays."""
@@ -60,6 +63,20 @@ class Q1Model:
     def rows(self, columns: tuple[str, ...]) -> pa.Table:
         """All rows, some columns (`name` is not possible, of which only lengths are known), as 64-bit integers."""
         return pa.table({name: self._columns[name] for name in columns if name != _NAME})
+
+
+def check_rows(what: str, found: pa.Table, model: Q1Model, columns: tuple[str, ...]) -> bool:
+    """True: these columns of some rows, in any order, are those of the model.
+
+    Raises:
+        WrongAnswerError: They are not.
+    """
+    expected = model.rows(columns)
+    return check_equal(
+        what,
+        (found.num_rows, order_free_hash(found.select(expected.column_names))),
+        (expected.num_rows, order_free_hash(expected)),
+    )
 
 
 def digest_sql(columns: tuple[str, ...]) -> list[str]:

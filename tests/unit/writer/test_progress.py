@@ -1,0 +1,44 @@
+"""What a pipeline reports reaches the metastore, whatever stands in the record that stopped it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+
+from lakelog.clock import SystemClock
+from lakelog.errors import InvalidArgument
+from metastore.inprocess import InProcessMetastore
+from metastore.memory import MemoryStore
+from metastore.service import MetastoreService
+from writer.metrics import Metrics
+from writer.pipeline.spec import BadRecords, FileSource, Format, Mode, Pipeline
+from writer.progress import Progress
+
+
+@pytest.fixture
+def metastore() -> Iterator[InProcessMetastore]:
+    async def open_store() -> MemoryStore:
+        return MemoryStore(SystemClock())
+
+    metastore = InProcessMetastore(open_store, lambda store: MetastoreService(store, "file:///w/"))
+    yield metastore
+    metastore.close()
+
+
+@pytest.mark.parametrize("text", ["a\0b", "half a \ud800 character", "line\nbreak", "x" * 10_000])
+def test_the_last_error_is_reported_whatever_is_in_it(metastore: InProcessMetastore, text: str) -> None:
+    source = FileSource(Path("/in"), Format.CSV)
+    pipeline = Pipeline(
+        Path("p.yaml"), "p", "d.t", None, source, Mode.APPEND, None, 1.0, Path("/c"), BadRecords.STOP, None
+    )
+    epoch = metastore.acquire_lease(pipeline.lease, "me", 60_000).epoch
+    progress = Progress(pipeline, metastore, Metrics("p"), structlog.get_logger())
+    progress.lead(epoch)
+    progress.ended(InvalidArgument(text, reason="BAD_RECORD"))
+    (found,) = metastore.list_pipelines()
+    assert found.state == "failed"
+    assert found.last_error.isprintable()
+    assert found.last_error[:4] == {"a": "a\\x0", "h": "half", "l": "line", "x": "xxxx"}[text[0]]
