@@ -106,4 +106,9 @@ def _reason(error: Exception, schema: pa.Schema) -> str:
 
 
 def _explain(error: Exception) -> str:
-    return str(error).splitlines()[0].removeprefix("CSV parse error: ")[:_LONGEST_SHOWN].rstrip(".")
+    return (
+        (str(error) or type(error).__name__)
+        .splitlines()[0]
+        .removeprefix("CSV parse error: ")[:_LONGEST_SHOWN]
+        .rstrip(".")
+    )

@@ -23,6 +23,8 @@ _DAY: Final = re.compile(_DATE)
 _MOMENT: Final = re.compile(
     _DATE + r"[T ]([0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?)(Z|[+-][0-9]{2}:?[0-9]{2})?"
 )
+_COUNTED: Final = re.compile(r"(-?[0-9]{1,19}) (days|µs) since 1970-01-01")
+"""How `lakelog.format.time_text` writes what lies beyond its calendar."""
 _MAX_YEAR: Final = 290_000
 """About as far as 64 bits of microseconds reach; beyond it numpy would count wrongly and say nothing."""
 
@@ -78,7 +80,7 @@ def show_json(value: Any) -> str:
 
 def parse_day(text: str) -> int | None:
     """Days since the epoch of an ISO date, also of years beyond 9999; None: it is no such day."""
-    return _count(text, "D") if _DAY.fullmatch(text) else None
+    return _count(text, "D") if _DAY.fullmatch(text) else _counted(text, "days", 32)
 
 
 def parse_moment(text: str, *, has_zone: bool) -> int | None:
@@ -89,7 +91,9 @@ def parse_moment(text: str, *, has_zone: bool) -> int | None:
         has_zone: Whether an instant is wanted rather than what a clock on the wall shows.
     """
     match = _MOMENT.fullmatch(text)
-    if match is None or (match[3] is not None) is not has_zone:
+    if match is None:
+        return _counted(text, "µs", 64)
+    if (match[3] is not None) is not has_zone:
         return None
     local_us = _count(f"{match[1]}T{match[2]}", "us")
     if local_us is None or not has_zone or match[3] == "Z":
@@ -99,6 +103,14 @@ def parse_moment(text: str, *, has_zone: bool) -> int | None:
     if hours > 18 or minutes > 59:
         return None
     return local_us - (-1 if match[3][0] == "-" else 1) * (hours * 60 + minutes) * 60_000_000
+
+
+def _counted(text: str, unit: str, bits: int) -> int | None:
+    match = _COUNTED.fullmatch(text)
+    if match is None or match[2] != unit:
+        return None
+    number, bound = int(match[1]), 1 << (bits - 1)
+    return number if -bound <= number < bound else None
 
 
 def _count(text: str, unit: str) -> int | None:

@@ -40,6 +40,8 @@ def read(open_file: Open, text: str | bytes, schema: pa.Schema) -> pa.Table:
         (pa.date32(), [date(2013, 1, 31), date(1, 1, 1), pa.scalar(3_000_000, pa.date32())]),
         (INSTANT, [datetime(2013, 1, 1, 10, tzinfo=UTC), datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC)]),
         (INSTANT, [pa.scalar(260_000_000_000_000_000, INSTANT)]),
+        (pa.date32(), [pa.scalar(days, pa.date32()) for days in (5_000_000, -719_529, 2**31 - 1)]),
+        (pa.timestamp("us"), [pa.scalar(us, pa.timestamp("us")) for us in (-62_167_219_200_000_001, 2**63 - 1)]),
         (pa.timestamp("us"), [LOCAL]),
         (pa.list_(pa.date32()), [[date(2013, 1, 1), None], []]),
         (pa.map_(pa.string(), pa.binary()), [[("x", b"\xff"), ("y", None)], []]),
