@@ -12,6 +12,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
 from lakelog.client.grpc_metastore import GrpcMetastore
+from lakelog.client.retry import Deadlines
 from lakelog.client.target import TlsFiles
 from lakelog.errors import InvalidArgument, PermissionDenied, Unavailable
 from lakelog.format.commit import Change, CommitRequest
@@ -141,7 +142,7 @@ def test_tls_with_a_token(start_server: Start, connect: Connect, authority: Test
 
 
 def test_tls_against_plaintext_is_told_to_be_left_out(start_server: Start, connect: Connect) -> None:
-    with pytest.raises(Unavailable, match="does not speak TLS.*Leave TLS out") as caught:
+    with pytest.raises(Unavailable, match=r"does not speak TLS.*Leave TLS out") as caught:
         connect(start_server().target, tls=TlsFiles(), deadlines=Deadlines(connect_s=1.0)).list_databases()
     assert "SSL" not in caught.value.message
 
