@@ -70,6 +70,12 @@ def to_schema(schema: Any) -> pa.Schema:
 
 def to_option_texts(options: Mapping[str, Any]) -> dict[str, str]:
     """Options as text: numbers and booleans are taken as people mean them; InvalidArgument for other values."""
+    if not isinstance(options, Mapping):
+        raise InvalidArgument(
+            f"options={options!r:.80} is a {type(options).__name__}: give a dict of values by key, as "
+            "{'bucket': '4'}.",
+            metadata={"field": "options"},
+        )
     texts: dict[str, str] = {}
     for key, value in options.items():
         if isinstance(value, bool):

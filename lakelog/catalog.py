@@ -143,7 +143,7 @@ class Catalog:
             to_schema(schema),
             primary_key=tuple(primary_key),
             partition_by=tuple(partition_by),
-            options=to_option_texts(options or {}),
+            options=to_option_texts({} if options is None else options),
             if_not_exists=if_not_exists,
             comment=comment,
         )
@@ -192,6 +192,8 @@ class Catalog:
                 tx.table("shop.orders").upsert(orders)
                 tx.table("shop.items").append(items)
             tx.result.snapshot_ids
+
+        Without `with`, nothing is committed until its `commit` is called.
 
         Args:
             writer: Who commits; with `identifier` the transaction is applied once, however often it is repeated.

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 import uuid
 from typing import Protocol
+
+
+def show_time(time_ms: int) -> str:
+    """A time in milliseconds since the epoch for messages: `2013-01-01T00:00:00.000Z (1356998400000)`. Pure.
+
+    Only the number where the calendar's years 1 to 9999 do not have it.
+    """
+    try:
+        moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=time_ms)
+    except OverflowError:
+        return f"{time_ms} (milliseconds since 1970)"
+    return f"{moment.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z ({time_ms})"
 
 
 class Clock(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -59,8 +60,15 @@ def read_connect_settings(
         token: As in `ConnectSettings`.
 
     Raises:
-        InvalidArgument: No target, or TLS files together with `tls=False`.
+        InvalidArgument: No target, one of these is no text, or TLS files together with `tls=False`.
     """
+    texts = {"target": target, "tls_ca": tls_ca, "tls_cert": tls_cert, "tls_key": tls_key, "token": token}
+    for name, given_text in texts.items():
+        if given_text is not None and not isinstance(given_text, str | os.PathLike):
+            # A token is never shown, whatever it is.
+            shown = f"a {type(given_text).__name__}" if name == "token" else f"{given_text!r:.80}"
+            example = "'localhost:7450'" if name == "target" else "text"
+            raise InvalidArgument(f"{name} is {shown}: give it as text, {example}.", metadata={"field": name})
     target = target or environment.get(TARGET_VARIABLE) or None
     if target is None:
         raise InvalidArgument(

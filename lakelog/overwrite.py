@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.cast import cast_batch, show_value
-from lakelog.format.keys import encode_key
+from lakelog.format.keys import MAX_PARTITION_BYTES, encode_key
 from lakelog.format.table import TableInfo
+from lakelog.storage.routing import partition_too_large
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,10 @@ def to_static_partition(partition: Any, info: TableInfo) -> StaticPartition:
                 metadata={"field": "partition", "column": str(name)},
             )
         values[name] = _to_scalar(name, value, info)
-    return StaticPartition(str(info.name), values, {name: encode_key([value]) for name, value in values.items()})
+    encoded = {name: encode_key([value]) for name, value in values.items()}
+    if sum(map(len, encoded.values())) > MAX_PARTITION_BYTES:
+        raise partition_too_large(values)
+    return StaticPartition(str(info.name), values, encoded)
 
 
 def _to_scalar(name: str, value: Any, info: TableInfo) -> pa.Scalar:

@@ -145,7 +145,7 @@ def plan_scan(
     options: Mapping[str, Any] | None,
 ) -> Scan:
     """Plans a read of a table's state; arguments as of `lakelog.table.Table.scan`."""
-    given = ScanOptions(to_option_texts(options or {}))
+    given = ScanOptions(to_option_texts({} if options is None else options))
     between = given.get(INCREMENTAL_BETWEEN)
     at = settle_state(snapshot_id, timestamp, given)
     check_limit(limit)
@@ -226,6 +226,19 @@ def check_limit(limit: int | None) -> None:
     """Raises InvalidArgument for what is no number of rows."""
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
         raise InvalidArgument(f"limit={limit!r:.80} is no number of rows: give 0 or more.", metadata={"field": "limit"})
+
+
+def check_range(after: int, until: int | None) -> None:
+    """Raises InvalidArgument for what are no snapshot ids, and for ids in the wrong order."""
+    for name, value in (("after", after), ("until", until)):
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+            raise InvalidArgument(f"{name}={value!r:.80} is no snapshot id: give 0 or more.", metadata={"field": name})
+    if until is not None and until < after:
+        raise InvalidArgument(
+            f"until={until} lies before after={after}, so there is nothing between them: after is excluded and until "
+            "included. Swap them, or leave until out for the newest snapshot.",
+            metadata={"field": "until", "value": str(until)},
+        )
 
 
 def _rebuild_scan(catalog: Catalog, plan: Plan, files: FileScan, limit: int | None) -> Scan:

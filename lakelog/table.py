@@ -16,7 +16,7 @@ from lakelog.format.table import TableInfo
 from lakelog.listings import list_snapshots, to_files_table, to_snapshots_table
 from lakelog.reading import settle_state
 from lakelog.results import WriteResult
-from lakelog.scan import Scan, check_limit, plan_changes, plan_scan
+from lakelog.scan import Scan, check_limit, check_range, plan_changes, plan_scan
 from lakelog.transaction import Transaction, TransactionTable
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ class Table:
     """A table; `Catalog.table` and `Catalog.create_table` make it. Threads may share it; it pickles with its catalog.
 
     A handle stays with the table it was made for: when that is dropped, also when another one gets its name, every use
-    raises NotFound. Options and schema are looked up anew for every read and write.
+    raises NotFound. Every read and write goes by the options and the schema that the table has at that moment; the
+    properties tell what this handle heard last: when it was made, written to or altered. `Catalog.table` asks anew.
 
     All writes take `writer` and `identifier`: the commit is applied once for them, whoever repeats it, however late
     (SEMANTICS.md 7.1); `previous_identifier` also refuses a gap in a writer's numbers. `watermark` (milliseconds since
@@ -56,7 +57,7 @@ class Table:
 
     @property
     def info(self) -> TableInfo:
-        """What the catalog knew of it when it was last asked."""
+        """What the catalog knew of it when this handle was made, written to or altered last."""
         return self._info
 
     @property
@@ -81,7 +82,7 @@ class Table:
 
     @property
     def schema(self) -> pa.Schema:
-        """Its columns."""
+        """Its columns, as this handle heard of them last (see the class)."""
         return pa.schema([field.remove_metadata() for field in self._info.schema.arrow])
 
     @property
@@ -96,7 +97,7 @@ class Table:
 
     @property
     def options(self) -> dict[str, str]:
-        """The options that were given, by key, as of the last call that asked the metastore."""
+        """The options that were given, by key, as this handle heard of them last (see the class)."""
         return dict(self._info.options)
 
     def alter(self, *, set: Mapping[str, Any] | None = None, unset: Sequence[str] = ()) -> Table:  # noqa: A002
@@ -116,7 +117,7 @@ class Table:
             raise InvalidArgument(f"unset='{unset}' is one text: give a list of keys, here ['{unset}'].")
         self._info = self._ask(
             lambda: self._catalog.metastore.alter_table(
-                self.uuid, set_options=to_option_texts(set or {}), unset_options=tuple(unset)
+                self.uuid, set_options=to_option_texts({} if set is None else set), unset_options=tuple(unset)
             )
         )
         return self
@@ -314,11 +315,7 @@ class Table:
                 metadata={"field": "raw"},
             )
         check_limit(limit)
-        for name, value in (("after", after), ("until", until)):
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-                raise InvalidArgument(
-                    f"{name}={value!r:.80} is no snapshot id: give 0 or more.", metadata={"field": name}
-                )
+        check_range(after, until)
         last = until
         if last is None:
             last = self._refresh().latest_snapshot_id

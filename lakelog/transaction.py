@@ -11,6 +11,7 @@ Every write of the SDK is one, so that the rules stand here only:
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -65,6 +66,7 @@ class _TablePart:
 class Transaction:
     """Writes that are committed together when the `with` block ends, and given up when it ends with an exception.
 
+    Used without `with`, it needs `commit` or `abandon`; forgotten with rows in it, it warns and commits nothing.
     One thread at a time may use it. `result` tells what became of it.
 
     Args:
@@ -115,6 +117,20 @@ class Transaction:
                 info, options, self._catalog.open_store(info), Intake(str(info.name), info.schema, options)
             )
         return TransactionTable(self, self._parts[table_uuid])
+
+    def __del__(self) -> None:
+        # Nothing is given up here: the metastore may be gone, and the collector knows the attempt. SUBTLE: where making
+        # it failed, as for an identity that cannot be, nothing is set.
+        if getattr(self, "_ended", True) or not any(part.was_written for part in self._parts.values()):
+            return
+        names = ", ".join(str(part.info.name) for part in self._parts.values() if part.was_written)
+        warnings.warn(
+            f"A transaction that wrote to {names} was neither committed nor given up, so nothing of it is visible. "
+            "Use it by 'with catalog.transaction() as tx:', or call commit().",
+            ResourceWarning,
+            source=self,
+            stacklevel=2,
+        )
 
     def __enter__(self) -> Transaction:
         return self

@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from .config import MigrateConfig, ServeConfig, parse_command, read_environment
-from .server.logs import set_up_logs
-from .server.startup import StartupFailure
-from .wiring import bring_up_to_date, check, serve
+from lakelog.extras import explain_missing
+
+try:
+    from .config import MigrateConfig, ServeConfig, parse_command, read_environment
+    from .server.logs import set_up_logs
+    from .server.startup import StartupFailure
+    from .wiring import bring_up_to_date, check, serve
+except ModuleNotFoundError as error:
+    sys.exit(f"metastore: {explain_missing(error, 'The metastore', 'embedded')}")
 
 CANNOT_START = 2
 

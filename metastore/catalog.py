@@ -18,7 +18,7 @@ from lakelog.format.types import canonical_schema, check_key_type
 from lakelog.options import TableOptions, check_alter, validate_table_options
 
 from .records import NewTable, TableRecord
-from .requests import MAX_COMMENT, check_name, check_properties, check_text, check_uuid
+from .requests import MAX_COMMENT, check_encodable, check_name, check_properties, check_text, check_uuid
 from .store import Store, Transaction, run_transaction
 
 _MAX_NEAREST: Final = 3
@@ -242,7 +242,7 @@ def make_columns(schema: pa.Schema, primary_key: Sequence[str], partition_by: Se
         InvalidArgument: A type or key column that a table cannot have.
     """
     for field in schema:
-        check_text("schema: the name of a column", field.name, 1, 1024)
+        check_encodable("The name of a column", field.name)
     canonical = canonical_schema(schema)
     keys = set(primary_key)
     for name in dict.fromkeys([*primary_key, *partition_by]):

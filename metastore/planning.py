@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lakelog.clock import Clock
+from lakelog.clock import Clock, show_time
 from lakelog.errors import InvalidArgument, NotFound, SnapshotExpired
 from lakelog.format.commit_facts import TableHead
 from lakelog.format.commit_rules import table_gone
+from lakelog.format.keys import MAX_PARTITION_BYTES
 from lakelog.format.plan import AtSnapshot, AtTime, InRange, PlanRequest
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
@@ -30,7 +31,7 @@ from .limits import Limits
 from .metrics import Metrics
 from .packing import MIN_UNPACKED
 from .plan_parts import PlanChunkData, slice_entries
-from .requests import MAX_PARTITION_BYTES, check_number, check_uuid, invalid
+from .requests import check_number, check_uuid, invalid
 from .store import Store, Transaction, run_transaction
 
 _MAX_ROW_PLAN_FILES = 4096
@@ -168,10 +169,9 @@ async def _find_snapshot_at(tx: Transaction, head: TableHead, timestamp_ms: int)
     found = await tx.find_snapshot_at(head.table_id, timestamp_ms)
     if found is None:
         first = await tx.list_snapshots(head.table_id, 0, head.latest_snapshot_id, 1)
-        earliest = f"snapshot {first[0].snapshot_id} of {first[0].committed_at_ms}" if first else "none yet"
+        earliest = f"{first[0].snapshot_id}, of {show_time(first[0].committed_at_ms)}" if first else "none yet"
         raise NotFound(
-            f"{head.name} has no snapshot at or before time {timestamp_ms} (milliseconds since the epoch); the "
-            f"earliest one kept is {earliest}.",
+            f"{head.name} has no snapshot at or before {show_time(timestamp_ms)}; the earliest one kept is {earliest}.",
             reason="SNAPSHOT_NOT_FOUND",
             metadata={"table": head.name, "timestamp_ms": str(timestamp_ms)},
         )

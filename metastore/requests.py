@@ -21,6 +21,7 @@ from lakelog.format.commit import (
     RemovePartitionValues,
 )
 from lakelog.format.files import DataFile
+from lakelog.format.keys import MAX_PARTITION_BYTES
 from lakelog.format.snapshot import SnapshotKind
 
 from .limits import Limits
@@ -28,8 +29,6 @@ from .limits import Limits
 MAX_COMMENT: Final = 4096
 MAX_PROPERTIES: Final = 128
 MAX_PROPERTIES_BYTES: Final = 64 * 1024
-MAX_PARTITION_BYTES: Final = 2048
-"""Of one encoded partition: an index holds it, and an index entry has at most 2704 bytes."""
 MAX_KEY_BYTES: Final = 64 * 1024
 MAX_STATISTICS_BYTES: Final = 256 * 1024
 MAX_INT32: Final = 2**31 - 1
@@ -40,18 +39,21 @@ _PIPELINE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
 _UUID: Final = re.compile(r"[0-9a-f]{32}")
 
 
-def invalid(field: str, value: object, remedy: str) -> InvalidArgument:
-    """The error for a field of a request that has a value it may not have."""
+def invalid(field: str, value: object, remedy: str, called: str = "") -> InvalidArgument:
+    """The error for a field of a request that has a value it may not have; `called` is what users know it as."""
     shown = repr(value)
     shown = shown if len(shown) <= 200 else f"{shown[:200]}... ({len(shown)} characters)"
-    return InvalidArgument(f"{field} is {shown}. {remedy}", metadata={"field": field, "value": shown})
+    return InvalidArgument(f"{called or field} is {shown}. {remedy}", metadata={"field": field, "value": shown})
 
 
 def check_name(field: str, name: str) -> None:
     """Check the name of a database or table."""
     if not _NAME.fullmatch(name):
         raise invalid(
-            field, name, "Use a letter or '_' first, then letters, digits and '_', 128 characters at most (ASCII)."
+            field,
+            name,
+            "Use a letter or '_' first, then letters, digits and '_', 128 characters at most (ASCII).",
+            f"The name of the {field}",
         )
 
 

@@ -9,12 +9,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lakelog.errors import LakelogError
+from lakelog.extras import explain_missing
 
-from .config import Config, parse_config, read_environment
-from .ending import Ending, to_ending
-from .logs import set_up_logs
-from .pipeline.reading import read_pipeline
-from .pipeline.spec import Pipeline
+try:
+    from .config import Config, parse_config, read_environment
+    from .ending import Ending, to_ending
+    from .logs import set_up_logs
+    from .pipeline.reading import read_pipeline
+    from .pipeline.spec import Pipeline
+except ModuleNotFoundError as error:
+    sys.exit(f"writer: {explain_missing(error, 'The writer', 'embedded')}")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -26,6 +30,10 @@ def main(arguments: Sequence[str]) -> int:
         return _run(config, read_pipeline(config.pipeline_files[0]))
     except LakelogError as error:
         return _tell(error)
+    except ModuleNotFoundError as error:
+        # Of Spark, which is imported late.
+        print(f"writer: {explain_missing(error, 'The writer', 'embedded')}", file=sys.stderr)  # noqa: T201
+        return Ending.INVALID
 
 
 def _tell(error: LakelogError) -> Ending:

@@ -92,7 +92,7 @@ def open_batches(path: str, file_format: str, schema: pa.Schema) -> Iterator[pa.
         if isinstance(error, OSError) and error.errno is not None:
             raise translate_os_error(error, name) from error
         first = (str(error) or type(error).__name__).splitlines()[0]
-        raise DataCorrupted(f"{name} cannot be read as {file_format}: {first}") from error
+        raise DataCorrupted(f"{name} cannot be read as {file_format} with the table's columns: {first}") from error
 
 
 def _remembering(reader: pa.RecordBatchReader, told: list[LakelogError]) -> pa.RecordBatchReader:

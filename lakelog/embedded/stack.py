@@ -71,6 +71,10 @@ class EmbeddedStack:
         self._components: dict[str, _Part] = {}
         self._supervisor = Supervisor([])
 
+    def __repr__(self) -> str:
+        parts = ", ".join(self._components) or "nothing"
+        return f"<lakelog stack at {self.target} in {self.folder}: {parts} started>"
+
     def __enter__(self) -> Self:
         self.start()
         return self

@@ -31,8 +31,8 @@ def cast_batch(batch: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Record
 
     Columns are matched by name, children of structs too. Nullable columns that the input lacks are filled with NULL.
     Values are cast where they stay the same: widths of integers and floats, whole floats to integers, integers to
-    decimals, units of timestamps, dictionaries to their values. Who deletes by key alone passes a schema in which the
-    other columns are nullable.
+    decimals, decimals to the floats that are written like them, units of timestamps, dictionaries to their values. Who
+    deletes by key alone passes a schema in which the other columns are nullable.
 
     Args:
         batch: The input, with any Arrow types.
@@ -70,6 +70,8 @@ def check_schema(given: pa.Schema, expected: pa.Schema) -> None:
         InvalidArgument: With the difference: one line a column, with what is expected, what came and what to do.
     """
     counts = Counter(given.names)
+    # SUBTLE: each look at `given.names` makes a new list of all of them, and each search by name reads all fields.
+    types = dict(zip(given.names, given.types, strict=True))
     lines = [
         (name, "one column", f"{count} columns of this name", "rename or drop all but one")
         for name, count in counts.items()
@@ -80,7 +82,7 @@ def check_schema(given: pa.Schema, expected: pa.Schema) -> None:
             if not field.nullable:
                 lines.append((field.name, _type_text(field), "nothing", "add the column; it is NOT NULL"))
         elif counts[field.name] == 1:
-            got = given.field(field.name).type
+            got = types[field.name]
             remedy = find_mismatch(got, field.type)
             if remedy is not None:
                 lines.append((field.name, _type_text(field), _shorten(str(got)), remedy))
@@ -91,8 +93,7 @@ def check_schema(given: pa.Schema, expected: pa.Schema) -> None:
     for place, name in enumerate(unknown):
         near = difflib.get_close_matches(name[:200], free, n=1) if place < _MAX_GUESSED else []
         remedy = "drop it, or add it to the table" + (f"; or is '{near[0]}' meant?" if near else "")
-        data_type = given.field(given.names.index(name)).type
-        lines.append((name, "no such column", _shorten(str(data_type)), remedy))
+        lines.append((name, "no such column", _shorten(str(types[name])), remedy))
     if lines:
         raise InvalidArgument(_difference(lines), reason="SCHEMA_MISMATCH", metadata={"column": lines[0][0]})
 

@@ -267,7 +267,7 @@ def _check_previous(request: CommitRequest, head: TableHead, facts: WriterFacts)
     raise CommitConflict(
         f"Writer '{request.writer}' has last committed {said} to {head.name}, but this commit ({request.identifier}) "
         f"is meant to follow {request.previous_identifier}: commits are missing, or were done under other numbers. "
-        "Read the writer's progress and go on from there.",
+        f"Ask catalog.last_identifier({request.writer[:80]!r}, {head.name!r}) and go on behind that.",
         reason="IDENTIFIER_GAP",
         metadata={
             "table": head.name,

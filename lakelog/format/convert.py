@@ -45,7 +45,7 @@ def find_mismatch(given: pa.DataType, expected: pa.DataType) -> str | None:
     fits = (
         (pt.is_integer(given) and (pt.is_integer(expected) or pt.is_floating(expected) or pt.is_decimal(expected)))
         or (pt.is_floating(given) and (pt.is_floating(expected) or pt.is_integer(expected)))
-        or (pt.is_decimal(given) and (pt.is_decimal(expected) or pt.is_integer(expected)))
+        or (pt.is_decimal(given) and (pt.is_decimal(expected) or pt.is_integer(expected) or pt.is_floating(expected)))
         or (_is_text(given) and pt.is_string(expected))
         or (_is_bytes(given) and pt.is_binary(expected))
         or (pt.is_date(given) and pt.is_date(expected))
@@ -98,6 +98,8 @@ def _convert(array: pa.Array, expected: pa.DataType) -> pa.Array:
     if pt.is_integer(given) and pt.is_decimal(expected):
         # Arrow wants room for every integer of the width; 256 bits have it, and the second step looks at the values.
         return array.cast(pa.decimal256(20 + expected.scale, expected.scale)).cast(expected)
+    if pt.is_decimal(given) and pt.is_floating(expected):
+        return _decimals_to_floats(array, expected)
     if pt.is_float32(expected) and pt.is_float64(given):
         return _narrow_floats(array)
     return array.cast(expected)
@@ -166,6 +168,20 @@ def _narrow_floats(array: pa.Array) -> pa.Array:
     if pc.any(changed).as_py():
         raise pa.ArrowInvalid("it has more digits than a float keeps")
     return narrowed
+
+
+def _decimals_to_floats(array: pa.Array, expected: pa.DataType) -> pa.Array:
+    """The nearest floats, where they tell the decimals: by their value, or by the shortest text that means them."""
+    # SUBTLE: through text, because Arrow's own cast of decimals with many digits does not give the nearest float.
+    floats = array.cast(pa.string()).cast(expected)
+    wide = pa.decimal128(38, array.type.scale)
+    values = array.cast(wide)
+    changed = pc.not_equal(floats.cast(pa.string()).cast(wide), values)
+    if pc.any(changed).as_py():
+        changed = pc.and_(changed, pc.not_equal(floats.cast(wide), values))
+        if pc.any(changed).as_py():
+            raise pa.ArrowInvalid(f"it has more digits than a {expected} keeps")
+    return floats
 
 
 def _struct_mismatch(given: pa.DataType, expected: pa.DataType) -> str | None:

@@ -205,7 +205,7 @@ class _Binder:
             self._fail(syntax, "Aggregates are not possible in a filter. Filter the result of the scan instead.")
         self._fail(
             syntax,
-            f"There is no function {syntax.value}. Filters know {', '.join(list_functions())}.",
+            f"There is no function {syntax.value}. Known are {', '.join(list_functions())}.",
             "UNKNOWN_FUNCTION",
         )
 

@@ -240,7 +240,10 @@ class ExpressionParser:
             self._expect(")", "A parenthesis is not closed.")
             return tree
         if token.kind not in ("name", "quoted"):
-            self._fail("Here stands a column, a constant or a function.", token)
+            lists = (
+                " Lists of values are written ARRAY(...), MAP(...) and STRUCT(...)." if token.word in ("[", "{") else ""
+            )
+            self._fail(f"Here stands a column, a constant or a function.{lists}", token)
         return self._named(token)
 
     def _named(self, token: Token) -> Syntax:

@@ -30,6 +30,9 @@ from lakelog.format.ordering import NumpyArray, is_integer_like, order_codes
 DEFAULT_BOUND_LENGTH: Final = 64
 """Bytes of a stored key bound: enough to tell keys apart, and no room for a 10 MB string in every plan."""
 
+MAX_PARTITION_BYTES: Final = 2048
+"""Of one encoded partition: the metastore's index holds it, and an entry of a Postgres index has at most 2704 bytes."""
+
 _NULL: Final = b"\x00"
 _PRESENT: Final = b"\x01"
 _END: Final = b"\x00\x00"

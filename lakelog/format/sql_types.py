@@ -165,8 +165,13 @@ class _Parser:
         self._next += 1
         self._expect("<")
         fields: list[pa.Field] = []
+        taken: set[str] = set()
         while True:
             name = self._take_name()
+            if name in taken:
+                self._next -= 1
+                self._fail(f"another name than '{name}', which is taken")
+            taken.add(name)
             self._accept(":")
             data_type = self.parse_type(depth + 1)
             fields.append(pa.field(name, data_type, self._parse_nullable()))

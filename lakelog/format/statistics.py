@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -49,12 +50,15 @@ class StatisticsCollector:
         return tuple(column.finish() for column in (self._columns or {}).values())
 
     def _choose_columns(self, schema: pa.Schema) -> dict[str, _Column]:
-        missing = [name for name in self._fields if name not in schema.names]
+        # SUBTLE: each look at `schema.names` makes a new list of all of them.
+        types = dict(zip(schema.names, schema.types, strict=True))
+        missing = [name for name in self._fields if name not in types]
         if missing:
             raise InvalidArgument(f"The rows of a file lack the columns {', '.join(missing[:10])}, which it must have.")
-        primitives = [name for name in self._fields if is_primitive(schema.field(name).type)]
+        primitives = (name for name in self._fields if is_primitive(types[name]))
         return {
-            name: _Column(self._fields[name], schema.field(name).type) for name in primitives[:MAX_STATISTICS_COLUMNS]
+            name: _Column(self._fields[name], types[name])
+            for name in itertools.islice(primitives, MAX_STATISTICS_COLUMNS)
         }
 
 

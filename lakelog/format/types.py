@@ -8,6 +8,7 @@ a table's types in `cast.py`.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Final
@@ -22,6 +23,11 @@ MAX_FIELDS: Final = 10_000
 
 MAX_TYPE_DEPTH: Final = 32
 """Levels of nesting; Parquet readers recurse over them, so that a hostile type could exhaust a thread's stack."""
+
+MAX_NAME_LENGTH: Final = 255
+"""Characters of the name of a column or nested field; longer ones are mistakes, and fit into no list or message."""
+
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 INSTANT: Final[pa.DataType] = pa.timestamp("us", tz="UTC")
 """An instant: Spark's and SQL's TIMESTAMP."""
@@ -87,8 +93,8 @@ def canonical_schema(schema: pa.Schema) -> pa.Schema:
     """Return `schema` with every column's canonical type; names, order, nullability and schema metadata are kept.
 
     Raises:
-        InvalidArgument: Lists every column that is refused, not only the first; also for no columns, empty or doubled
-            names and more than `MAX_FIELDS` fields.
+        InvalidArgument: Lists every column that is refused, not only the first; also for no columns, names that are
+            empty, doubled, too long or hold control characters, and more than `MAX_FIELDS` fields.
     """
     if len(schema) == 0:
         raise InvalidArgument("The schema has no columns; a table needs at least one.")
@@ -219,6 +225,18 @@ def _name_problems(fields: list[pa.Field], what: str) -> list[str]:
     problems = [f"The name of a {what} appears more than once: '{name}'. Rename one of them." for name in doubled]
     if "" in names:
         problems.append(f"The name of a {what} is empty. Give it a name.")
+    for name in names:
+        if len(name) > MAX_NAME_LENGTH:
+            problems.append(
+                f"The name of a {what} has {len(name)} characters: '{name[:40]}...'. Give it one of at most "
+                f"{MAX_NAME_LENGTH}."
+            )
+        control = _CONTROL.search(name)
+        if control is not None:
+            problems.append(
+                f"The name of a {what} holds the control character U+{ord(control[0]):04X}: {name[:80]!r}. Leave it "
+                "out."
+            )
     return problems
 
 

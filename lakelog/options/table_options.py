@@ -12,7 +12,7 @@ MAX_BUCKETS: Final = 65_536
 
 BUCKET: Final = Option[int | None](
     "bucket",
-    Whole(-(2**31), 2**31 - 1),
+    Whole(1, MAX_BUCKETS, special=(-1,)),
     None,
     "How many buckets each partition has; rows go to a bucket by the hash of the bucket key. "
     "-1: no buckets, for append tables only.",

@@ -17,7 +17,6 @@ from lakelog.options.table_options import (
     BUCKET_KEY,
     IGNORE_DELETE,
     IGNORE_UPDATE_BEFORE,
-    MAX_BUCKETS,
     MERGE_ENGINE,
     ROWKIND_FIELD,
     SEQUENCE_DELETE_RETENTION,
@@ -131,13 +130,13 @@ def _check_column_names(columns: pa.Schema) -> None:
 
 
 def _check_keys(columns: pa.Schema, primary_key: Sequence[str], partition_by: Sequence[str]) -> None:
-    for what, names in (("primary key", primary_key), ("partition columns", partition_by)):
+    for what, names in (("primary key", primary_key), ("list of partition columns", partition_by)):
         for position, name in enumerate(names):
             if name not in columns.names:
                 raise _unknown_column(f"The {what}", name, columns)
             if name in names[:position]:
                 raise InvalidArgument(
-                    f"The {what} name column '{name}' twice. Name each column once.", metadata={"column": name}
+                    f"The {what} names column '{name}' twice. Name each column once.", metadata={"column": name}
                 )
     if not primary_key:
         return
@@ -165,7 +164,6 @@ def _check_buckets_of_key(
         raise invalid_option(
             BUCKET.key, options[BUCKET.key], "Dynamic buckets are not in this version: give 'bucket' a number above 0."
         )
-    _check_bucket_count(options, count)
     trimmed = [name for name in primary_key if name not in partition_by]
     for name in BUCKET_KEY.read(options):
         if name not in columns.names:
@@ -190,7 +188,6 @@ def _check_buckets_of_append(options: Mapping[str, str], columns: pa.Schema) -> 
                 "The table has no buckets ('bucket' is -1). Give 'bucket' a number above 0, or leave this one out.",
             )
         return
-    _check_bucket_count(options, count)
     if not names:
         raise invalid_option(
             BUCKET.key,
@@ -209,11 +206,6 @@ def _check_buckets_of_append(options: Mapping[str, str], columns: pa.Schema) -> 
                 f"Column '{name}' has type {data_type}; floating-point numbers and nested types cannot be keys. "
                 "Choose columns of other types.",
             )
-
-
-def _check_bucket_count(options: Mapping[str, str], count: int) -> None:
-    if not 1 <= count <= MAX_BUCKETS:
-        raise invalid_option(BUCKET.key, options[BUCKET.key], f"Give a number from 1 to {MAX_BUCKETS}.")
 
 
 def _check_sequence(options: Mapping[str, str], columns: pa.Schema, primary_key: Sequence[str]) -> None:

@@ -50,10 +50,17 @@ class ValueType(Protocol[T_co]):
 
 @dataclass(frozen=True)
 class Whole:
-    """A whole number between two inclusive bounds."""
+    """A whole number between two inclusive bounds.
+
+    Args:
+        first: The lowest.
+        last: The highest.
+        special: Values beside them that mean something of their own.
+    """
 
     first: int
     last: int
+    special: tuple[int, ...] = ()
 
     @property
     def description(self) -> str:
@@ -62,9 +69,11 @@ class Whole:
 
     def parse(self, text: str) -> int:
         """Reads a value; ValueError says what to give instead."""
-        if not _WHOLE.fullmatch(text.strip()) or not self.first <= int(text) <= self.last:
-            raise ValueError(f"Give a whole number from {self.first} to {self.last}")
-        return int(text)
+        number = int(text) if _WHOLE.fullmatch(text.strip()) else None
+        if number is None or not (self.first <= number <= self.last or number in self.special):
+            special = "".join(f", or {value}" for value in self.special)
+            raise ValueError(f"Give a whole number from {self.first} to {self.last}{special}")
+        return number
 
     def format(self, value: Any) -> str:
         """Writes a value so that `parse` reads it back."""

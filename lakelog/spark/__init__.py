@@ -8,6 +8,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from lakelog.errors import InvalidArgument
+from lakelog.extras import explain_missing
+
 if TYPE_CHECKING:
     from lakelog.spark.installation import install
     from lakelog.spark.session import build_session
@@ -30,4 +33,8 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(home), name)
+    try:
+        module = import_module(home)
+    except ModuleNotFoundError as error:
+        raise InvalidArgument(explain_missing(error, "lakelog.spark", "spark"), reason="MISSING_EXTRA") from error
+    return getattr(module, name)

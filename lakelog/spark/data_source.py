@@ -23,6 +23,7 @@ from lakelog.spark.connection import SparkConnection
 from lakelog.spark.source_options import SourceOptions
 from lakelog.spark.source_reader import LakelogReader, pick_columns, plan_source
 from lakelog.spark.source_writer import LakelogStreamWriter, LakelogWriter, StreamIdentity, WriteTarget
+from lakelog.spark.task_errors import told_briefly
 from lakelog.spark.types import to_spark_schema
 
 
@@ -51,16 +52,20 @@ class LakelogSource(DataSource):
         """What stands in `format(...)`."""
         return "lakelog"
 
+    @told_briefly
     def schema(self) -> StructType:
         """The columns of a read."""
         options = SourceOptions.of(self.options)
         _, plan, names, _ = plan_source(self.connection, options)
-        return to_spark_schema(pick_columns(plan.schema, names))
+        # Nullable as in every file source: Arrow hands on no NULL below a NULL struct as a field that cannot be NULL.
+        return to_spark_schema(pick_columns(plan.schema, names), nullable=True)
 
+    @told_briefly
     def reader(self, schema: StructType) -> LakelogReader:
         """Plans a read."""
         return LakelogReader(self.connection, SourceOptions.of(self.options), schema)
 
+    @told_briefly
     def streamReader(self, schema: StructType) -> Any:  # noqa: N802
         """Refuses: there are no streaming reads in this version."""
         raise InvalidArgument(
@@ -68,6 +73,7 @@ class LakelogSource(DataSource):
             "SDK's table.changes(...)."
         )
 
+    @told_briefly
     def writer(self, schema: StructType, overwrite: bool) -> LakelogWriter:
         """Begins a batch write."""
         options = SourceOptions.of(self.options)
@@ -80,6 +86,7 @@ class LakelogSource(DataSource):
             )
         return LakelogWriter(target, open_attempt(target.metastore, target.info, None))
 
+    @told_briefly
     def streamWriter(self, schema: StructType, overwrite: bool) -> LakelogStreamWriter:  # noqa: N802
         """Begins, or is about to end, the write of one batch of a stream."""
         options = SourceOptions.of(self.options)

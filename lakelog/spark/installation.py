@@ -63,6 +63,9 @@ def install(
 ) -> None:
     """Makes lakelog's tables known to a Spark session: `format("lakelog")`, `read_table`, `write`, `write_stream`.
 
+    Nothing is asked of the metastore yet: as `lakelog.connect` it connects when it is first used, so a wrong target is
+    told by the first read or write.
+
     Sets `spark.sql.parquet.fieldId.read.enabled`, by which columns are found in files that are older than a rename; it
     has no effect on reads whose schema has no field ids. A token given here is put into a private file of this process,
     because Spark would show it otherwise; tokens in `LAKELOG_TOKEN` must be set before the session is made.

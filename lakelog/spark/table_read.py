@@ -55,7 +55,7 @@ def read_table(
         DataCorrupted: A file whose keys had to be looked at is damaged.
     """
     installation = installation_of(spark)
-    state = settle_spark_state(snapshot_id, timestamp, ScanOptions(to_option_texts(options or {})))
+    state = settle_spark_state(snapshot_id, timestamp, ScanOptions(to_option_texts({} if options is None else options)))
     info = installation.metastore.get_table(parse_table_name(name))
     plan, _ = plan_read(installation.metastore, info, state, filter, time_zone=_time_zone(spark))
     chosen = check_spark_columns(columns, plan.schema, name)
@@ -99,8 +99,10 @@ def _translate(error: AnalysisException, condition: str | None, name: str) -> Ex
         )
     if condition is None:
         return error
+    # Behind the first line Spark shows its plan, or the condition once more.
+    first = text.strip().partition("\n")[0].rstrip(";.")
     return InvalidArgument(
-        f"The filter of {name} is not possible: {text.strip()[:500]}",
+        f"The filter of {name} is not possible: {first[:500]}.",
         reason="FILTER_INVALID",
         metadata={"field": "filter"},
     )

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakelog.arguments import parse_table_name, to_epoch_ms, to_option_texts
+from lakelog.arguments import parse_table_name, to_option_texts
+from lakelog.commit_note import make_note
 from lakelog.errors import InvalidArgument
 from lakelog.format.commit import Fence
 from lakelog.format.rowkind import ROW_KIND_COLUMN
@@ -87,14 +88,15 @@ def write(
     """
     spark = df.sparkSession
     metastore = installation_of(spark).metastore
-    given = WriteOptions(to_option_texts(options or {}))
+    given = WriteOptions(to_option_texts({} if options is None else options))
+    note = make_note(watermark, properties, allow_empty)
     terms = CommitTerms(
         writer if writer is not None else given.get(COMMIT_USER),
         identifier,
         previous_identifier,
-        None if watermark is None else to_epoch_ms(watermark, "watermark"),
-        dict(properties or {}),
-        allow_empty,
+        note.watermark_ms,
+        note.properties,
+        note.allow_empty,
         () if fence is None else (fence,),
     )
     info = metastore.get_table(parse_table_name(name))

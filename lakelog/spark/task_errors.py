@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import json
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, ParamSpec, TypeVar
 
 from lakelog import errors
 from lakelog.errors import LakelogError
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _LINE: Final = re.compile(r"\[lakelog error ([A-Za-z0-9+/=]+)\]")
 _KINDS: Final = {
@@ -40,6 +44,23 @@ def told_to_driver() -> Iterator[None]:
         }
         line = base64.b64encode(json.dumps(facts).encode()).decode()
         raise TaskFailed(f"{error.message}\n[lakelog error {line}]") from error
+
+
+def told_briefly(method: Callable[P, R]) -> Callable[P, R]:
+    """Has lakelog errors come out of a method without the way they took inside of lakelog.
+
+    Spark puts the whole traceback before the message of whatever a data source raises, so that a wrong option would be
+    told behind a page of it.
+    """
+
+    @functools.wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return method(*args, **kwargs)
+        except LakelogError as error:
+            raise error.with_traceback(None) from None
+
+    return call
 
 
 def find_lakelog_error(error: BaseException) -> LakelogError | None:

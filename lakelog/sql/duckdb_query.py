@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -15,6 +16,9 @@ from lakelog.sql.system_tables import read_system_table
 if TYPE_CHECKING:
     from lakelog.sql.session import SqlSession
     from lakelog.table import Table
+
+_MISSING_COLUMN: Final = re.compile(r"Referenced column|does not have a column")
+_MAX_SHOWN: Final = 50
 
 
 def run_query(session: SqlSession, sql: str) -> pa.RecordBatchReader:
@@ -34,9 +38,10 @@ def run_query(session: SqlSession, sql: str) -> pa.RecordBatchReader:
         ) from error
     connection = duckdb.connect(":memory:")
     failures: list[BaseException] = []
+    columns: dict[str, list[str]] = {}
     try:
         connection.execute("SET TimeZone = 'UTC'")
-        _register_tables(session, plan, connection, failures)
+        columns = _register_tables(session, plan, connection, failures)
         # Queries read lakelog's tables and nothing else: no files of this machine, no variables of this program.
         connection.execute("SET python_enable_replacements = false")
         connection.execute("SET enable_external_access = false")
@@ -46,7 +51,7 @@ def run_query(session: SqlSession, sql: str) -> pa.RecordBatchReader:
         # What holds the rows read so far, in memory or in a file.
         connection.close()
         if isinstance(error, duckdb.Error):
-            raise _to_own_error(error, failures) from error
+            raise _to_own_error(error, failures, columns) from error
         raise
     return pa.RecordBatchReader.from_batches(reader.schema, _read(connection, reader, failures))
 
@@ -62,18 +67,31 @@ def _read(connection: Any, reader: pa.RecordBatchReader, failures: list[BaseExce
             raise _to_own_error(error, failures) from error
 
 
-def _to_own_error(error: BaseException, failures: list[BaseException]) -> BaseException:
-    """What failed in a scan, which DuckDB hands on as a mere text, or else DuckDB's own complaint."""
+def _to_own_error(
+    error: BaseException, failures: list[BaseException], columns: Mapping[str, list[str]] | None = None
+) -> BaseException:
+    """What failed in a scan, which DuckDB hands on as a mere text, or else DuckDB's own complaint.
+
+    Where a column is missing, the columns of the tables are told: DuckDB's own candidates are only those that it was
+    given, which are those that the query names.
+    """
     if failures:
         return failures[0]
     first = (str(error).strip() or type(error).__name__).splitlines()[0]
+    if columns and _MISSING_COLUMN.search(first):
+        tables = "; ".join(f"{name} has {', '.join(names[:_MAX_SHOWN])}" for name, names in columns.items())
+        first = f"{first.rstrip('!.')}. The columns: {tables}."
     return InvalidArgument(f"The query cannot be run: {first}", reason="QUERY_FAILED")
 
 
-def _register_tables(session: SqlSession, plan: SelectPlan, connection: Any, failures: list[BaseException]) -> None:
+def _register_tables(
+    session: SqlSession, plan: SelectPlan, connection: Any, failures: list[BaseException]
+) -> dict[str, list[str]]:
+    """Makes the tables known under the names in the plan; returns the columns of each by its full name."""
     pinned: dict[str, int | None] = {}
+    columns: dict[str, list[str]] = {}
     for use in plan.tables:
-        relation = _relation(session, plan, use, pinned, failures)
+        relation = _relation(session, plan, use, pinned, failures, columns)
         if plan.reads_once or isinstance(relation, pa.Table):
             connection.register(use.relation, relation)
             continue
@@ -81,17 +99,26 @@ def _register_tables(session: SqlSession, plan: SelectPlan, connection: Any, fai
         connection.register(f"{use.relation}_stream", relation)
         connection.execute(f"CREATE TEMP TABLE {use.relation} AS SELECT * FROM {use.relation}_stream")
         connection.unregister(f"{use.relation}_stream")
+    return columns
 
 
 def _relation(
-    session: SqlSession, plan: SelectPlan, use: TableUse, pinned: dict[str, int | None], failures: list[BaseException]
+    session: SqlSession,
+    plan: SelectPlan,
+    use: TableUse,
+    pinned: dict[str, int | None],
+    failures: list[BaseException],
+    columns: dict[str, list[str]],
 ) -> pa.Table | pa.RecordBatchReader:
     base, _, kind = use.name.table.partition("$")
     table = session.table(Name(use.name.database, base))
     if kind:
         if use.timestamp_ms is not None:
             raise InvalidArgument(f"'{use.name}' has no past by time. Use VERSION AS OF, or leave it out.")
-        return read_system_table(session.catalog, table, kind, use.snapshot_id)
+        rows = read_system_table(session.catalog, table, kind, use.snapshot_id)
+        columns[f"{table.name}${kind}"] = rows.schema.names
+        return rows
+    columns[table.name] = table.schema.names
     return _scan(table, plan, use, pinned, failures)
 
 

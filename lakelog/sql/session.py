@@ -39,7 +39,10 @@ if TYPE_CHECKING:
     from lakelog.table import Table
 
 
-@dataclass(frozen=True)
+_MAX_SHOWN: Final = 20
+
+
+@dataclass(frozen=True, repr=False)
 class SqlResult:
     """What came of a statement.
 
@@ -54,6 +57,12 @@ class SqlResult:
     rows: pa.Table | None = None
     table: str | None = None
     snapshot_id: int | None = None
+
+    def __repr__(self) -> str:
+        if self.rows is None:
+            return f"<sql result: {self.message}>"
+        names = ", ".join(self.rows.schema.names[:_MAX_SHOWN])
+        return f"<sql result: {self.rows.num_rows} rows, columns {names}; .rows is a pyarrow table>"
 
 
 class SqlSession:

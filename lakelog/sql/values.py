@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -24,6 +24,8 @@ from lakelog.format.filter_tokens import Source
 from lakelog.format.filter_tree import Constant
 from lakelog.format.filter_types import cast_constant, family, type_name
 from lakelog.sql.statements import Values
+
+_NESTED: Final = {"array": "an array", "map": "a map", **dict.fromkeys(("struct", "row", "named_struct"), "a struct")}
 
 
 def to_rows(values: Values, fields: Sequence[pa.Field]) -> pa.Table:
@@ -63,6 +65,9 @@ def to_value(source: Source, syntax: Syntax, field: pa.Field) -> Any:
     """
     if pt.is_nested(field.type):
         return _nested_value(source, syntax, field)
+    if syntax.kind == "call" and syntax.value.lower() in _NESTED:
+        kind = _NESTED[syntax.value.lower()]
+        _fail(source, syntax, field, f"It is {kind}, and the column holds single values. Give one")
     constant = bind_constant(source, syntax)
     if constant.value is None:
         if not field.nullable:

@@ -121,6 +121,7 @@ class DataFileWriter:
         self.path: Final = path
         self.schema: Final = schema
         self.row_count = 0
+        self._stored = pa.schema([field.with_type(_with_optional_fields(field.type)) for field in schema])
         self._name = f"{store.location}{path}"
         self._object = store.create(path)
         self._size_bytes: int | None = None
@@ -128,7 +129,7 @@ class DataFileWriter:
             with self._translated():
                 self._parquet: pq.ParquetWriter | None = pq.ParquetWriter(
                     self._object.sink,
-                    schema,
+                    self._stored,
                     compression=encoding.compression,
                     compression_level=_COMPRESSION_LEVELS.get(encoding.compression),
                     use_dictionary=list(encoding.dictionary_columns),
@@ -155,6 +156,8 @@ class DataFileWriter:
         """Writes rows as one row group, or several where there are more than `ROW_GROUP_ROWS`; with no rows nothing."""
         assert self._parquet is not None, "it is finished"
         if table.num_rows:
+            if self._stored != self.schema:
+                table = table.cast(self._stored)
             with self._translated():
                 self._parquet.write_table(table, row_group_size=ROW_GROUP_ROWS)
             self.row_count += table.num_rows
@@ -187,6 +190,23 @@ class DataFileWriter:
                 f"File {self._name} cannot be written: {str(error)[:300]}. Nothing of it is visible; write again.",
                 metadata={"path": self._name},
             ) from error
+
+
+def _with_optional_fields(data_type: pa.DataType) -> pa.DataType:
+    """A type as it is stored: fields of structs are optional, whatever the table says.
+
+    pyarrow takes no NULL in a required field, not even below a struct that is NULL itself. Readers give back the
+    table's own nullability.
+    """
+    if pt.is_struct(data_type):
+        fields = [data_type.field(place) for place in range(data_type.num_fields)]
+        return pa.struct([each.with_type(_with_optional_fields(each.type)).with_nullable(True) for each in fields])
+    if pt.is_list(data_type):
+        return pa.list_(data_type.value_field.with_type(_with_optional_fields(data_type.value_type)))
+    if pt.is_map(data_type):
+        key, item = data_type.key_field, data_type.item_field
+        return pa.map_(key.with_type(_with_optional_fields(key.type)), item.with_type(_with_optional_fields(item.type)))
+    return data_type
 
 
 @lru_cache(maxsize=64)

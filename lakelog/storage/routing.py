@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from lakelog.errors import InvalidArgument
 from lakelog.format.bucket import assign_buckets
-from lakelog.format.keys import decode_key, encode_rows
+from lakelog.format.cast import show_value
+from lakelog.format.keys import MAX_PARTITION_BYTES, decode_key, encode_key, encode_rows
 from lakelog.format.ordering import single_array
 from lakelog.format.predicate import AllOf, Comparison, Operator, Predicate
 from lakelog.format.schema import TableSchema
@@ -143,4 +147,26 @@ def _number_partitions(table: pa.Table, partition_by: tuple[str, ...]) -> tuple[
     rank = np.empty_like(by_appearance)
     rank[by_appearance] = np.arange(len(first))
     firsts = table.select(list(partition_by)).take(pa.array(first[by_appearance])).combine_chunks()
-    return encode_rows([single_array(column) for column in firsts.columns]).to_pylist(), rank[codes]
+    partitions = encode_rows([single_array(column) for column in firsts.columns])
+    sizes = pc.binary_length(partitions).to_numpy()
+    if sizes.max(initial=0) > MAX_PARTITION_BYTES:
+        row = int(np.argmax(sizes))
+        raise partition_too_large({name: firsts.column(name)[row] for name in partition_by})
+    return partitions.to_pylist(), rank[codes]
+
+
+def partition_too_large(values: Mapping[str, pa.Scalar]) -> InvalidArgument:
+    """The error for a partition whose encoding has more than `MAX_PARTITION_BYTES`; names the longest value. Pure.
+
+    Args:
+        values: By partition column.
+    """
+    sizes = {name: len(encode_key([value])) for name, value in values.items()}
+    name = max(sizes, key=lambda each: sizes[each])
+    return InvalidArgument(
+        f"Partition column '{name}' has the value {show_value(values[name])} of {sizes[name]} bytes; the values of a "
+        f"row's partition columns may have {MAX_PARTITION_BYTES} bytes together. Partition by a shorter value, for "
+        "instance a prefix.",
+        reason="VALUE_MISMATCH",
+        metadata={"column": name},
+    )

@@ -44,6 +44,9 @@ _MAX_OPEN_FILES: Final = 64
 _WORTH_A_THREAD_BYTES: Final = 256 << 10
 """Of Arrow memory, about 1 ms of encoding; starting and ending two threads takes half of that."""
 
+_WORTH_A_THREAD_FILES: Final = 8
+"""However small they are: a file waits for the disk when it is made durable, and two can wait at once."""
+
 _ROWS_BEFORE_SECOND_FILE: Final = 4 * ROW_GROUP_ROWS
 """Rows without an order fill one file alone up to here; more are worth a second file that is written beside it."""
 
@@ -62,7 +65,6 @@ class _Pending:
     size_bytes: int = 0
     files: list[DataFile] = field(default_factory=list)
     open_file: FileBuilder | None = None
-    last_used: int = 0
 
 
 class TableWriter:
@@ -108,7 +110,8 @@ class TableWriter:
         self._is_unordered = self._routing.bucket_count <= 0 and not schema.partition_by
         self._beside = 0
         self._rows = 0
-        self._uses = 0
+        # The groups whose files may be open, the one that was used longest ago first; only the caller's thread has it.
+        self._open: dict[GroupKey, None] = {}
 
     @property
     def row_count(self) -> int:
@@ -136,14 +139,15 @@ class TableWriter:
 
     def finish(self) -> tuple[DataFile, ...]:
         """Writes what waits, makes all files durable and returns them in the order the commit must list them."""
-        if self._pending_bytes + self._buffered_bytes < _WORTH_A_THREAD_BYTES:
-            for lane in self._lanes:
-                lane.stay_here()
+        is_little = self._pending_bytes + self._buffered_bytes < _WORTH_A_THREAD_BYTES
         if self._buffer:
-            self._flush_runs()
+            self._flush_runs(is_little)
+        if is_little:
+            self._spare_threads(len(self._pending))
         for key, pending in self._pending.items():
             self._submit_pending(key, pending)
             self._lane_of(key).submit(partial(_close, pending))
+            self._open.pop(key, None)
         for lane in self._lanes:
             lane.close()
         runs = [file for run in self._runs for file in run]
@@ -170,13 +174,16 @@ class TableWriter:
         if self._buffered_bytes >= self._buffer_bytes:
             self._flush_runs()
 
-    def _flush_runs(self) -> None:
+    def _flush_runs(self, is_little: bool = False) -> None:
         tables = [table for table, _ in self._buffer]
         table = pa.concat_tables(tables).combine_chunks()
         kinds = _concat_kinds(self._buffer)
         self._buffer, self._buffered_bytes = [], 0
         encoding = self._plan_encoding(table)
-        for routed in route_rows(table, self._routing):
+        places = route_rows(table, self._routing)
+        if is_little:
+            self._spare_threads(len(places))
+        for routed in places:
             run: list[DataFile] = []
             self._runs.append(run)
             lane = self._lanes[len(self._runs) % LANES]
@@ -237,8 +244,6 @@ class TableWriter:
     def _add_pending(self, routed: RoutedRows, rows: pa.Table) -> None:
         key = (routed.partition, routed.bucket, self._beside)
         pending = self._pending.setdefault(key, _Pending(len(self._pending) + 1))
-        self._uses += 1
-        pending.last_used = self._uses
         pending.tables.append(rows)
         pending.rows += rows.num_rows
         pending.size_bytes += rows.nbytes
@@ -272,16 +277,24 @@ class TableWriter:
                 _close(pending)
 
     def _close_unused(self, key: GroupKey) -> None:
-        used = [each for each, pending in self._pending.items() if pending.open_file is not None]
-        if len(used) > _MAX_OPEN_FILES:
-            oldest = min((each for each in used if each != key), key=lambda each: self._pending[each].last_used)
-            pending = self._pending[oldest]
-            self._lane_of(oldest).submit(partial(_close, pending))
+        self._open.pop(key, None)
+        self._open[key] = None
+        if len(self._open) > _MAX_OPEN_FILES:
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            # Does nothing where the file was full and is closed already.
+            self._lane_of(oldest).submit(partial(_close, self._pending[oldest]))
 
     def _lane_of(self, key: GroupKey) -> _Lane:
         return self._lanes[(key[1] + key[2] + sum(key[0])) % LANES]
 
     # Both
+
+    def _spare_threads(self, files: int) -> None:
+        """Has the caller do all work, unless there are so many files that waiting for the disk is most of it."""
+        if files <= _WORTH_A_THREAD_FILES:
+            for lane in self._lanes:
+                lane.stay_here()
 
     def _start_file(
         self, name: str, partition: bytes, bucket: int, encoding: FileEncoding, with_row_kind: bool

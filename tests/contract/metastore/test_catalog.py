@@ -155,7 +155,7 @@ def test_options_are_altered_where_they_may_be(metastore: Metastore) -> None:
         ({"primary_key": ["id"], "partition_by": ["day"]}, "lacks the partition column 'day'"),
         ({"options": {"bukket": "4"}}, "bukket.*'bucket'"),
         ({"options": {"bucket": "0"}, "primary_key": ["id"]}, "bucket"),
-        ({"name": TableName("shop", "a-b")}, r"table is 'a-b'. Use a letter"),
+        ({"name": TableName("shop", "a-b")}, r"The name of the table is 'a-b'. Use a letter"),
         ({"name": TableName("shop", "x" * 129)}, "128 characters"),
         ({"name": TableName("shop", 'x"; DROP TABLE snapshot; --')}, "Use a letter"),
         ({"comment": "x" * 4097}, "comment"),

@@ -120,7 +120,7 @@ def test_time_travel_by_time(metastore: Metastore) -> None:
     assert names(metastore, table, at=AtTime(times[1])) == "01"
     assert names(metastore, table, at=AtTime(times[2] - 1)) == "01"
     assert names(metastore, table, at=AtTime(times[2] + 10**6)) == "012"
-    with pytest.raises(NotFound, match=rf"the earliest one kept is snapshot 1 of {times[0]}"):
+    with pytest.raises(NotFound, match=rf"the earliest one kept is 1, of .*Z \({times[0]}\)"):
         metastore.plan(PlanRequest(table.table_uuid, at=AtTime(times[0] - 1)))
 
 

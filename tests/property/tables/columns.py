@@ -153,6 +153,10 @@ def _nested(random: Random) -> dict[str, Any]:
     }
 
 
+def _full_pair(random: Random) -> dict[str, Any]:
+    return {"a": random.randrange(3), "b": _text(random)}
+
+
 def _list_of(draw: Callable[[Random], Any]) -> Callable[[Random], list[Any]]:
     return lambda random: [None if random.random() < 0.2 else draw(random) for _ in range(random.randrange(4))]
 
@@ -165,6 +169,7 @@ def _map_of(key: Callable[[Random], Any], value: Callable[[Random], Any]) -> Cal
     return draw
 
 
+_FULL_PAIR: Final = pa.struct([pa.field("a", pa.int32(), nullable=False), pa.field("b", pa.string(), nullable=False)])
 _PAIR: Final = pa.struct([pa.field("a", pa.int32()), pa.field("b", pa.string())])
 
 KEY_TYPES: Final = (
@@ -209,6 +214,25 @@ NESTED_TYPES: Final = tuple(
         (pa.list_(pa.field("element", pa.string())), _list_of(_text), (pa.large_list(pa.large_string()),)),
         (_PAIR, _nested, (pa.struct([pa.field("b", pa.large_string()), pa.field("a", pa.int64())]),)),
         (pa.list_(pa.field("element", _PAIR)), _list_of(_nested), ()),
+        (_FULL_PAIR, _full_pair, (_PAIR,)),
+        (
+            pa.list_(pa.field("element", _FULL_PAIR)),
+            _list_of(_full_pair),
+            (pa.list_(pa.field("element", _PAIR)),),
+        ),
+        (
+            pa.struct([pa.field("s", _FULL_PAIR), pa.field("n", pa.int8(), nullable=False)]),
+            lambda r: {"s": None if r.random() < 0.3 else _full_pair(r), "n": r.randrange(5)},
+            (),
+        ),
+        (
+            pa.map_(
+                pa.string(),
+                pa.field("value", pa.list_(pa.field("element", pa.int32(), nullable=False)), nullable=False),
+            ),
+            lambda r: [(key, [1] * r.randrange(3)) for key in dict.fromkeys(_text(r) for _ in range(r.randrange(3)))],
+            (),
+        ),
         (pa.map_(pa.string(), pa.int32()), _map_of(_text, _integers(32)), (pa.map_(pa.string(), pa.int64()),)),
         (
             pa.map_(pa.int64(), pa.list_(pa.field("element", pa.float64()))),

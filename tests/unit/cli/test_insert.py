@@ -60,5 +60,5 @@ def test_insert_refuses_what_it_cannot_read(lake: Lake, tmp_path: Path) -> None:
     assert (missing.code, "There is no file" in missing.err) == (3, True)
     unknown = lake.run("insert", "shop.orders", str(tmp_path / "orders.xlsx"))
     assert (unknown.code, "--format csv|parquet|json|arrow" in unknown.err) == (2, True)
-    half = lake.run("insert", "shop.orders", str(bad), "--writer", "me")
-    assert (half.code, "give both or none" in half.err) == (2, True)
+    alone = lake.run("insert", "shop.orders", str(bad), "--writer", "me")
+    assert (alone.code, "give both or none" in alone.err) == (2, True)

@@ -62,7 +62,9 @@ def test_show_create_table_prints_a_script() -> None:
     [
         (pa.array([0, None], pa.int32()).cast(pa.date32()), ["1970-01-01", ""]),
         (pa.array([2**31 - 1, None, 0], pa.int32()).cast(pa.date32()), ["2147483647", "", "1970-01-01"]),
-        (pa.array([2**63 - 1, None], pa.int64()).view(pa.timestamp("us", "UTC")), ["9223372036854775807", ""]),
+        (pa.array([2**63 - 1, None], pa.int64()).view(pa.timestamp("us", "UTC")), ["9223372036854775807 µs", ""]),
+        (pa.array([253402300800000000], pa.int64()).view(pa.timestamp("us", "UTC")), ["10000-01-01T00:00:00Z"]),
+        (pa.array([11_248_737, -12_687_429], pa.int32()).view(pa.date32()), ["32767-12-31", "-12687429 days"]),
     ],
 )
 def test_dates_beyond_the_years_of_python_are_shown(column: pa.Array, texts: list[str]) -> None:

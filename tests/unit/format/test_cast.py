@@ -81,6 +81,9 @@ def test_values_that_fit_are_kept(array: pa.Array, data_type: pa.DataType) -> No
         ([Decimal("1.20"), Decimal("1.25")], pa.decimal128(5, 2), pa.decimal128(5, 1), "1.25"),
         ([Decimal("1.20"), Decimal("10.00")], pa.decimal128(5, 2), pa.decimal128(3, 2), "10.00"),
         ([Decimal("1.00"), Decimal("1.50")], pa.decimal128(5, 2), pa.int32(), "1.50"),
+        ([Decimal("0.1"), Decimal("12345678901234567.8")], pa.decimal128(20, 1), pa.float64(), "567.8"),
+        ([Decimal("0.1"), Decimal("0.123456789")], pa.decimal128(20, 9), pa.float32(), "0.123456789"),
+        ([Decimal(1), Decimal(2**53 + 1)], pa.decimal128(38, 0), pa.float64(), str(2**53 + 1)),
         ([1000, 1001], pa.timestamp("ns"), pa.timestamp("us"), None),
         ([1, 2**60], pa.timestamp("s"), pa.timestamp("us"), str(2**60)),
         ([[1], [2, 300]], pa.list_(pa.int64()), pa.list_(pa.int8()), "[2, 300]"),
@@ -99,6 +102,21 @@ def test_a_value_that_would_change_is_named_with_its_row(
     with pytest.raises(InvalidArgument, match=r"^Column 'c' has .* in row 3: ") as caught:
         cast_batch(table, pa.schema([("c", data_type)]))
     assert shown is None or shown in str(caught.value)
+
+
+@given(st.lists(st.none() | st.decimals(places=4, min_value=-(10**11) + 1, max_value=10**11 - 1), min_size=1))
+def test_decimals_of_few_digits_become_the_doubles_of_the_same_text(values: list[Decimal | None]) -> None:
+    doubles = cast(pa.array(values, pa.decimal128(20, 4)), pa.float64()).to_pylist()
+    assert doubles == [None if value is None else float(value) for value in values]
+
+
+def test_decimals_that_a_float_holds_exactly() -> None:
+    exact = [Decimal(2**100), Decimal("0"), None]
+    assert cast(pa.array(exact, pa.decimal128(38, 0)), pa.float64()).to_pylist() == [2.0**100, 0.0, None]
+    # Many digits that a scale asks for are none of the value's.
+    wide = cast(pa.array([Decimal("0.1"), Decimal("6.5")], pa.decimal256(38, 20)), pa.float64())
+    assert wide.to_pylist() == [0.1, 6.5]
+    assert cast(pa.array([Decimal("0.1")]), pa.float32()) == pa.array([0.1], pa.float32())
 
 
 @given(st.lists(st.integers(-300, 300), min_size=1, max_size=200))
@@ -196,7 +214,6 @@ def test_all_schema_problems_are_shown_together() -> None:
         (pa.int64(), pa.timestamp("us")),
         (pa.date32(), pa.timestamp("us")),
         (pa.float64(), pa.decimal128(10, 2)),
-        (pa.decimal128(10, 2), pa.float64()),
         (pa.time64("us"), pa.int64()),
         (pa.list_(pa.string()), pa.list_(pa.int8())),
         (pa.map_(pa.string(), pa.int8()), pa.map_(pa.int8(), pa.int8())),

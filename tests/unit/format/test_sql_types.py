@@ -93,7 +93,7 @@ def test_names_and_synonyms(text: str, expected: pa.DataType) -> None:
         ("ARRAY<INT>>", "expected the end"),
         ("MAP<STRING>", "expected ','"),
         ("STRUCT<>", "name of a field"),
-        ("STRUCT<a: INT, a: INT>", "more than once: 'a'"),
+        ("STRUCT<a: INT, a: INT>", "another name than 'a', which is taken"),
         ("STRUCT<a: INT NOT>", "NULL after NOT"),
         ("DECIMAL(39, 0)", "precision is 1 to 38"),
         ("DECIMAL(5, 6)", "the scale 0 to that"),

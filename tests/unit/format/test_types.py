@@ -119,6 +119,20 @@ def test_schema_of_many_columns() -> None:
         canonical_schema(pa.schema([]))
 
 
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [("x" * 256, "has 256 characters"), ("a\nb", r"control character U+000A: 'a\nb'"), ("a\x9fb", "U+009F")],
+)
+def test_names_that_cannot_be(name: str, part: str, nested: bool) -> None:
+    data_type = pa.struct([(name, pa.int8())]) if nested else pa.int8()
+    with pytest.raises(InvalidArgument) as caught:
+        canonical_schema(pa.schema([("c" if nested else name, data_type)]))
+    assert part in caught.value.message
+    assert len(caught.value.message) < 200
+    assert canonical_schema(pa.schema([("é" * 255, pa.int8()), ("a b.c`", pa.int8())])).names[1] == "a b.c`"
+
+
 def test_doubled_struct_fields_are_refused() -> None:
     with pytest.raises(InvalidArgument, match="struct 'c' appears more than once: 'x'"):
         canonical_type(pa.struct([pa.field("x", pa.int8()), pa.field("x", pa.int8())]), "c")

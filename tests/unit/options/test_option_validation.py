@@ -128,9 +128,9 @@ def test_append_tables_may_not_have(options: dict[str, str], parts: list[str]) -
     [
         (("id",), ("dt",), "lacks the partition column 'dt'"),
         (("dt",), ("dt",), "has only partition columns"),
-        (("id", "id"), (), "name column 'id' twice"),
+        (("id", "id"), (), "The primary key names column 'id' twice"),
         (("idd",), (), "'idd', which the table does not have. The columns nearest to it are 'id'"),
-        (("id",), ("nope",), "The partition columns has column 'nope'"),
+        (("id",), ("nope",), "The list of partition columns has column 'nope'"),
     ],
 )
 def test_keys_that_cannot_be(primary_key: tuple[str, ...], partition_by: tuple[str, ...], part: str) -> None:

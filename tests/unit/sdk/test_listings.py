@@ -46,4 +46,4 @@ def test_keys_of_far_times_are_shown() -> None:
     schema = TableSchema(0, assign_field_ids(pa.schema([pa.field("at", INSTANT)])), ("at",), ())
     plan = make_plan([b""], [encode_key([FAR])])
     table = to_files_table(Plan(plan.table, schema, {0: schema}, None, plan.files))
-    assert table["min_key"].to_pylist() == ["14645-06-30 15:06:40.000000Z"]
+    assert table["min_key"].to_pylist() == ["14645-06-30T15:06:40.000000Z"]

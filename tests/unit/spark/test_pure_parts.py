@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import traceback
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -11,15 +12,18 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
 from lakelog.errors import DataCorrupted, InvalidArgument, LakelogError
 from lakelog.format.filter import parse_filter
 from lakelog.format.schema import TableSchema, assign_field_ids
+from lakelog.spark.data_source import LakelogSource
 from lakelog.spark.live_rows import _chunks, spark_location, split_by_size
 from lakelog.spark.planning import _depends_on_zone, _parse
 from lakelog.spark.stream_identity import read_query_id
+from lakelog.spark.table_read import _translate
 from lakelog.spark.table_write import _BATCH_CONF, _large_batches
 from lakelog.spark.task_errors import find_lakelog_error, told_to_driver
 from lakelog.spark.tasks import pack_positions
@@ -159,3 +163,21 @@ def test_writes_at_one_time_leave_the_session_as_it_was() -> None:
         # The first is done, the second still needs them.
         assert session.settings == {_BATCH_CONF: "65536"}
     assert session.settings == {_BATCH_CONF: "500"}
+
+
+def test_a_data_source_tells_errors_without_the_way_they_took() -> None:
+    source = LakelogSource({})
+    with pytest.raises(InvalidArgument, match="The option 'table' is missing") as caught:
+        source.schema()
+    # This test and the method; what is called inside of it is left out.
+    assert len(traceback.extract_tb(caught.value.__traceback__)) == 2
+    assert caught.value.__suppress_context__
+
+
+def test_what_spark_says_of_a_filter_is_told_without_its_plan() -> None:
+    plan = "[UNRESOLVED_COLUMN] The column `nope` is unknown. SQLSTATE: 42703; line 1 pos 0;\n'Filter\n+- Relation"
+    told = _translate(AnalysisException(plan), "nope > 1", "shop.t")
+    assert str(told) == (
+        "The filter of shop.t is not possible: [UNRESOLVED_COLUMN] The column `nope` is unknown. SQLSTATE: 42703; "
+        "line 1 pos 0."
+    )

@@ -93,6 +93,8 @@ def test_values_that_fit(sql_type: str, sql: str, expected: Any) -> None:
         ("DATE", "'2020-01-01 10:00'", "has a time of day"),
         ("DATE", "TIMESTAMP '2020-01-01 10:00'", "has a time of day"),
         ("TIMESTAMP", "5", "It has type INT"),
+        ("INT", "array('a')", "It is an array, and the column holds single values"),
+        ("INT", "NAMED_STRUCT('a', 1)", "It is a struct"),
         ("ARRAY<INT>", "1", "Write array(...)"),
         ("ARRAY<INT NOT NULL>", "array(NULL)", "NOT NULL"),
         ("ARRAY<INT>", "array('x')", "without quotes"),
@@ -116,6 +118,11 @@ def test_every_row_has_a_value_a_column() -> None:
     fields = (pa.field("a", pa.int32()), pa.field("b", pa.int32()))
     with pytest.raises(InvalidArgument, match=r"Row 2 has 1 value for 2 columns \(a, b\)"):
         rows_of("(1, 2), (3)", *fields)
+
+
+def test_brackets_alone_are_no_list() -> None:
+    with pytest.raises(InvalidArgument, match=r"Lists of values are written ARRAY\(\.\.\.\)"):
+        rows_of("(['a'])", pa.field("a", pa.list_(pa.string())))
 
 
 def test_constants_name_no_columns() -> None:

@@ -167,6 +167,31 @@ def test_columns_but_the_keys_are_optional_in_files_of_primary_key_tables() -> N
     assert [(f.name, f.nullable) for f in append] == [("id", False), ("v", False)]
 
 
+def test_a_struct_may_be_null_whose_fields_may_not() -> None:
+    pair = pa.struct([pa.field("a", pa.int64(), nullable=False), pa.field("l", pa.list_(pa.int8()), nullable=False)])
+    schema = table_schema(
+        pa.schema(
+            [
+                pa.field("s", pa.struct([pa.field("inner", pair), pa.field("n", pa.int8(), nullable=False)])),
+                pa.field("list", pa.list_(pa.field("element", pair))),
+                pa.field("map", pa.map_(pa.string(), pa.field("value", pair))),
+            ]
+        )
+    )
+    full = {"a": 1, "l": [2, None]}
+    rows = [
+        {"s": None, "list": None, "map": None},
+        {"s": {"inner": None, "n": 1}, "list": [None, full], "map": [("a", None), ("b", full)]},
+        {"s": {"inner": full, "n": 2}, "list": [], "map": []},
+    ]
+    store = MemoryStore()
+    file = write_data_file(store, PATH, schema, pa.Table.from_pylist(rows, schema=schema.arrow))
+    with DataFileReader(store, file) as reader:
+        read = read_all(reader, list(schema.arrow))
+    assert read.schema.types == schema.arrow.types
+    assert read.to_pylist() == pa.Table.from_pylist(rows, schema=schema.arrow).to_pylist()
+
+
 def test_abort_leaves_nothing_and_collecting_the_writer_is_quiet() -> None:
     store = MemoryStore()
     schema = table_schema(pa.schema([pa.field("a", pa.int64())]))

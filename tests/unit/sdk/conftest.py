@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakelog.catalog import Catalog
+from lakelog.clock import SystemClock
+from lakelog.storage.stores import LocationStores
+from metastore.inprocess import InProcessMetastore
+from metastore.memory import MemoryStore
+from metastore.service import MetastoreService
+from metastore.store import Store
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    """A catalog over a metastore in this process, with the database `shop`."""
+
+    async def open_store() -> Store:
+        return MemoryStore(SystemClock())
+
+    service = InProcessMetastore(open_store, lambda store: MetastoreService(store, f"file://{tmp_path}/warehouse/"))
+    catalog = Catalog(service, LocationStores())
+    catalog.create_database("shop")
+    yield catalog
+    service.close()
