@@ -52,10 +52,10 @@ def test_insert_refuses_what_it_cannot_read(lake: Lake, tmp_path: Path) -> None:
     refused = lake.run("insert", "shop.orders", str(bad))
     assert refused.code == 1
     assert refused.err == f"Error: {bad}, line 2: column 'id' has 'seven', but needs a value of BIGINT.\n"
-    half = tmp_path / "half.json"
-    half.write_text('{"id": 1}\n{"id": "x"}\n')
-    refused = lake.run("insert", "shop.orders", str(half))
-    assert refused.err == f"""Error: {half}, line 2: column 'id' has "x", but needs a whole number (BIGINT).\n"""
+    lines = tmp_path / "lines.json"
+    lines.write_text('{"id": 1}\n{"id": "x"}\n')
+    refused = lake.run("insert", "shop.orders", str(lines))
+    assert refused.err == f"""Error: {lines}, line 2: column 'id' has "x", but needs a whole number (BIGINT).\n"""
     missing = lake.run("insert", "shop.orders", str(tmp_path / "none.csv"))
     assert (missing.code, "There is no file" in missing.err) == (3, True)
     unknown = lake.run("insert", "shop.orders", str(tmp_path / "orders.xlsx"))
