@@ -22,7 +22,7 @@ from metastore.service import MetastoreService
 from metastore.store import Store
 from tests.property.tables.history import History
 
-TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "20"))
+TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "12"))
 FIRST_SEED = int(os.environ.get("LAKELOG_RANDOM_SEED", "1"))
 
 

@@ -20,7 +20,7 @@ from lakelog.results import WriteResult
 from lakelog.spark.types import to_spark_schema
 from tests.property.tables.history import History
 
-TABLES = int(os.environ.get("LAKELOG_RANDOM_SPARK_TABLES", "2"))
+TABLES = int(os.environ.get("LAKELOG_RANDOM_SPARK_TABLES", "1"))
 FIRST_SEED = int(os.environ.get("LAKELOG_RANDOM_SEED", "1"))
 
 
