@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types as pt
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.cast import cast_batch, show_value
@@ -100,10 +101,13 @@ def _to_scalar(name: str, value: Any, info: TableInfo) -> pa.Scalar:
     field = info.schema.arrow.field(name)
     try:
         given = pa.array([value])
+        if isinstance(value, str) and not (pt.is_string(field.type) or pt.is_binary(field.type)):
+            # As partitions are written elsewhere: {'dt': '2024-05-01'} whatever the column's type.
+            given = given.cast(field.type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidArgument(
-            f"partition has a {type(value).__name__} for column '{name}', which is of type {field.type}. Give a value "
-            "of that type.",
+            f"partition has {value!r:.80} for column '{name}', which is of type {field.type}. Give a value of that "
+            "type, or its text as in '2024-05-01'.",
             metadata={"field": "partition", "column": name},
         ) from error
     batch = pa.RecordBatch.from_arrays([given], names=[name])

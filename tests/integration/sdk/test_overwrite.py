@@ -51,6 +51,17 @@ def test_static_overwrite(parts: Table) -> None:
     assert numbers(parts) == [5, 9]
 
 
+def test_a_static_partition_may_be_given_as_text(catalog: Catalog, parts: Table) -> None:
+    parts.overwrite(pa.table({"n": [5]}), {"dt": "b", "hour": "1"})
+    assert numbers(parts) == [1, 2, 4, 5]
+    days = catalog.create_table("shop.days", pa.schema([("day", pa.date32()), ("n", pa.int64())]), partition_by=["day"])
+    days.append(pa.table({"day": pa.array([0, 1], pa.int32()).cast(pa.date32()), "n": [1, 2]}))
+    days.overwrite(pa.table({"n": [3]}), {"day": "1970-01-02"})
+    assert numbers(days) == [1, 3]
+    with pytest.raises(InvalidArgument, match=r"partition has '1970-02-30' for column 'day', which is of type date32"):
+        days.overwrite(pa.table({"n": [3]}), {"day": "1970-02-30"})
+
+
 def test_dynamic_overwrite(parts: Table) -> None:
     parts.overwrite(part_rows(("a", 1, 10), ("c", 1, 11)), "dynamic")
     assert numbers(parts) == [2, 3, 4, 10, 11]
