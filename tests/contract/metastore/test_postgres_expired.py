@@ -33,7 +33,7 @@ def test_what_has_expired(migrated_url: str) -> None:
         plan(AtSnapshot(2))
     with pytest.raises(SnapshotExpired, match=r"Snapshot 2 .* has expired"):
         plan(InRange(1, 4))
-    with pytest.raises(NotFound, match=f"the earliest one kept is snapshot 3 of {before[2].committed_at_ms}"):
+    with pytest.raises(NotFound, match=rf"the earliest one kept is 3, of .*\({before[2].committed_at_ms}\)"):
         plan(AtTime(before[0].committed_at_ms - 1))
     assert (plan(AtSnapshot(3)), plan(InRange(2, 4))) == (3, 2)
 
