@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 
 from lakelog.errors import InternalError
 from lakelog.spark import gateway
@@ -36,10 +38,13 @@ def spark_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     submit.chmod(0o755)
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
+    # Other tests of this process may have a Spark session, whose Java must live on.
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    started: list[subprocess.Popen[bytes]] = []
+    monkeypatch.setattr(gateway, "_running", started)
     yield tmp_path
-    for process in gateway._running:
+    for process in started:
         process.communicate()
-    gateway._running.clear()
 
 
 def test_java_is_started_without_running_fork_handlers(spark_home: Path) -> None:
@@ -56,9 +61,16 @@ def test_java_is_started_without_running_fork_handlers(spark_home: Path) -> None
 
 
 def test_control_a_start_with_a_function_before_exec_runs_them() -> None:
-    before = len(forks)
-    subprocess.Popen(["/bin/true"], preexec_fn=lambda: None).wait()
-    assert len(forks) == before + 1
+    # In a process of its own: in one with gRPC or Spark at work, such a child may hang in their handlers.
+    program = """
+import os, subprocess
+forks = []
+os.register_at_fork(before=lambda: forks.append(1))
+subprocess.Popen(["/bin/true"]).wait()
+subprocess.Popen(["/bin/true"], preexec_fn=lambda: None).wait()
+print(len(forks))
+"""
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout == b"1\n"
 
 
 def test_pyspark_is_told_for_the_length_of_the_block_only(spark_home: Path) -> None:
