@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,9 +17,14 @@ QUICK = RetryPolicy(first_backoff_s=0.01, max_backoff_s=0.05, total_s=1.5, commi
 SHORT = Deadlines(connect_s=1.0, call_s=2.0, plan_s=5.0)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def logs() -> None:
+@pytest.fixture(scope="package", autouse=True)
+def logs() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
     set_up_logs("info")
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.fixture
