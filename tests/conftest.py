@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import tempfile
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 _numbers = itertools.count(1)
+
+
+def pytest_unconfigure() -> None:
+    """Called last. Java for Spark runs until this process ends, which is no news behind pytest's closing line."""
+    warnings.simplefilter("ignore", ResourceWarning)
 
 
 @pytest.fixture(scope="session")
