@@ -152,12 +152,13 @@ class Transaction:
             OutcomeUnknown: The answer was lost. Repeating the same writes under the same writer and identifier is safe.
         """
         self._check_open()
-        if self._failure is not None:
+        failure = self._failure
+        if failure is not None:
             self.abandon()
             raise InvalidArgument(
                 "A write of this transaction failed, so it cannot be committed: part of that write's rows would be "
                 "missing. Nothing of it is visible. Begin a new transaction."
-            ) from self._failure
+            ) from failure
         if not any(part.was_written for part in self._parts.values()):
             self.abandon()
             self.result = TransactionResult({}, False)
@@ -198,6 +199,8 @@ class Transaction:
 
     def _give_up(self) -> None:
         """Gives the attempt up and deletes its files, which are then certain never to be committed."""
+        # Its traceback holds this transaction and the rows that were being written.
+        self._failure = None
         for part in self._parts.values():
             if part.writer is not None:
                 part.writer.abort()

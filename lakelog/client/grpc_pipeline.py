@@ -151,9 +151,13 @@ class GrpcCommitPipeline:
                     entry.future.set_exception(
                         OutcomeUnknown("The metastore's answer to a commit says nothing. Repeat the same request.")
                     )
-        except Exception as error:
+        except InvalidArgument as error:
+            # The details of a failure that are damaged say nothing of what happened.
             entry.future.set_exception(
-                OutcomeUnknown(f"The metastore's answer to a commit cannot be read ({error}). Repeat the same request.")
+                OutcomeUnknown(
+                    f"The metastore's answer to a commit cannot be read ({error.message}). Repeat the same request, "
+                    "and delete no file."
+                )
             )
         finally:
             self._slots.release()
