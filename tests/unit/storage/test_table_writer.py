@@ -57,6 +57,35 @@ def test_many_files_wait_for_the_disk_in_two_threads(key: tuple[str, ...], parti
     assert len(store.committed_by) == (2 if by_threads else 1)
 
 
+class SlowFirstStore(WatchedStore):
+    """The first file to be made waits until the other thread has made one, so that the threads pass each other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.passed = threading.Event()
+        self.created = 0
+
+    def create(self, path: str) -> Any:
+        self.created += 1
+        if self.created == 1:
+            assert self.passed.wait(10)
+        else:
+            self.passed.set()
+        return super().create(path)
+
+
+@pytest.mark.parametrize("key", [(), ("p", "v")])
+def test_files_are_named_by_their_place_whichever_thread_comes_first(key: tuple[str, ...]) -> None:
+    rows = pa.table({"p": range(30), "v": range(30)}, schema=_COLUMNS)
+    names = []
+    for store in (WatchedStore(), SlowFirstStore(), SlowFirstStore()):
+        writer = make_writer(store, key)
+        writer.write(rows)
+        names.append([(file.partition, file.path) for file in writer.finish()])
+    assert names[0] == names[1] == names[2]
+    assert [path for _, path in names[0]] == sorted(path for _, path in names[0])
+
+
 def test_files_of_many_partitions_are_not_all_open_at_once() -> None:
     store = WatchedStore()
     writer = make_writer(store, write_buffer_size="64 kb")
