@@ -26,6 +26,20 @@ ROOT = Path(__file__).parent.parent
 _numbers = itertools.count(1)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Groups tests for runs with several processes: all that share the Spark session are one group and begin first, a file is one group."""
+    for item in items:
+        # One session warms up once, and two would fight for the cores.
+        group = "spark" if _wants_spark(item) else item.nodeid.partition("::")[0]
+        item.add_marker(pytest.mark.xdist_group(group))
+    # The long ones first, so that no process ends with them alone; the order within a file stays.
+    items.sort(key=lambda item: (not _wants_spark(item), item.nodeid.startswith("tests/unit/")))
+
+
+def _wants_spark(item: pytest.Item) -> bool:
+    return "spark" in getattr(item, "fixturenames", ())
+
+
 def pytest_unconfigure() -> None:
     """Called last. Java for Spark runs until this process ends, which is no news behind pytest's closing line."""
     warnings.simplefilter("ignore", ResourceWarning)
