@@ -82,7 +82,7 @@ def find_superseded(
     if not runs:
         return []
     lengths = [run.table.num_rows for run in runs]
-    retracts = [_retracts(run) for run in runs]
+    retracts = [find_retracts(run) for run in runs]
     if len(runs) == 1 and runs[0].sorted_unique:
         superseded = np.zeros(lengths[0], bool)
     else:
@@ -135,6 +135,36 @@ def merge_batch(
             superseded, order, same, [MergeRun(table)], [None], _Policy(sequence, sequence_descending, 0)
         )
     return table.take(order[~superseded[order]])
+
+
+def commit_times(runs: Sequence[MergeRun], rows: Positions) -> Positions:
+    """Return when each of some rows was committed, in milliseconds. Pure.
+
+    Args:
+        runs: Runs of one bucket.
+        rows: Positions in the concatenation of the runs.
+    """
+    run_of = _run_of(runs, rows)
+    times = np.array([run.commit_time_ms for run in runs], np.int64)[run_of]
+    start = 0
+    for number, run in enumerate(runs):
+        if COMMIT_TIMESTAMP_COLUMN in run.table.schema.names:
+            chosen = np.flatnonzero(run_of == number)
+            own = run.table.column(COMMIT_TIMESTAMP_COLUMN).take(pa.array(rows[chosen] - start))
+            times[chosen] = own.fill_null(run.commit_time_ms).to_numpy()
+        start += run.table.num_rows
+    return times
+
+
+def find_retracts(run: MergeRun) -> Mask | None:
+    """Tell for each row whether it takes away instead of adding; None where all rows are inserts. Pure.
+
+    Raises:
+        DataCorrupted: `_row_kind` holds something else than the four codes.
+    """
+    if ROW_KIND_COLUMN not in run.table.schema.names:
+        return None
+    return is_retract(run.table.column(ROW_KIND_COLUMN))
 
 
 @dataclass(frozen=True)
@@ -204,7 +234,7 @@ def _correct_by_retention(
     retract = np.concatenate(
         [np.zeros(run.table.num_rows, bool) if r is None else r for run, r in zip(runs, retracts, strict=True)]
     )[records.rows]
-    times = _commit_times(runs, records.rows)
+    times = commit_times(runs, records.rows)
     latest = np.full(int(records.groups.max()) + 1, np.iinfo(np.int64).min)
     np.maximum.at(latest, records.groups, times)
     outlived = retract & (latest[records.groups] - times > retention_ms)
@@ -258,19 +288,6 @@ def _run_of(runs: Sequence[MergeRun], rows: Positions) -> Positions:
     return run_of
 
 
-def _commit_times(runs: Sequence[MergeRun], rows: Positions) -> Positions:
-    run_of = _run_of(runs, rows)
-    times = np.array([run.commit_time_ms for run in runs], np.int64)[run_of]
-    start = 0
-    for number, run in enumerate(runs):
-        if COMMIT_TIMESTAMP_COLUMN in run.table.schema.names:
-            chosen = np.flatnonzero(run_of == number)
-            own = run.table.column(COMMIT_TIMESTAMP_COLUMN).take(pa.array(rows[chosen] - start))
-            times[chosen] = own.fill_null(run.commit_time_ms).to_numpy()
-        start += run.table.num_rows
-    return times
-
-
 def _column(runs: Sequence[MergeRun], name: str) -> pa.ChunkedArray:
     chunks: list[pa.Array] = []
     for number, run in enumerate(runs):
@@ -285,12 +302,6 @@ def _column(runs: Sequence[MergeRun], name: str) -> pa.ChunkedArray:
             "Read all runs with one schema."
         )
     return pa.chunked_array(chunks, runs[0].table.schema.field(name).type)
-
-
-def _retracts(run: MergeRun) -> Mask | None:
-    if ROW_KIND_COLUMN not in run.table.schema.names:
-        return None
-    return is_retract(run.table.column(ROW_KIND_COLUMN))
 
 
 def _is_identity(order: Positions) -> bool:
