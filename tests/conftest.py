@@ -27,7 +27,7 @@ _numbers = itertools.count(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Groups tests for runs with several processes: all that share the Spark session are one group and begin first, a file is one group."""
+    """For runs in several processes: tests of the Spark session are one group and begin first, else a file is one."""
     for item in items:
         # One session warms up once, and two would fight for the cores.
         group = "spark" if _wants_spark(item) else item.nodeid.partition("::")[0]
