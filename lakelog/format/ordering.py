@@ -151,6 +151,15 @@ def single_array(column: Column) -> pa.Array:
         ) from error
 
 
+def offsets_and_bytes(array: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
+    """Return offsets into the bytes of a string or binary array, and the bytes, without those outside of a slice."""
+    _, offset_buffer, data_buffer = array.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int32)[array.offset : array.offset + len(array) + 1]
+    if data_buffer is None or data_buffer.size == 0:
+        return offsets - offsets[0], np.zeros(0, np.uint8)
+    return offsets - offsets[0], np.frombuffer(data_buffer, np.uint8)[offsets[0] : offsets[-1]]
+
+
 @dataclass(frozen=True)
 class _Part:
     """One column of a key as `width` bytes a row: numbers as codes below 256**width, or bytes as a matrix."""
@@ -183,7 +192,7 @@ def _number_part(codes: npt.NDArray[np.uint64]) -> _Part:
 
 def _byte_parts(array: pa.Array) -> list[_Part]:
     """Return the bytes after the prefix that all values share, or, where they are too many, the ranks of the values."""
-    offsets, data = _offsets_and_bytes(array)
+    offsets, data = offsets_and_bytes(array)
     lengths = np.diff(offsets)
     shortest, longest = int(lengths.min()), int(lengths.max())
     prefix = _common_prefix(array, shortest, longest)
@@ -241,15 +250,6 @@ def _shared_prefix(lowest: bytes, highest: bytes, most: int) -> int:
     while length < most and lowest[length] == highest[length]:
         length += 1
     return length
-
-
-def _offsets_and_bytes(array: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
-    """Return the array's own bytes, without those outside of a slice, and offsets into them."""
-    _, offset_buffer, data_buffer = array.buffers()
-    offsets = np.frombuffer(offset_buffer, np.int32)[array.offset : array.offset + len(array) + 1]
-    if data_buffer is None or data_buffer.size == 0:
-        return offsets - offsets[0], np.zeros(0, np.uint8)
-    return offsets - offsets[0], np.frombuffer(data_buffer, np.uint8)[offsets[0] : offsets[-1]]
 
 
 def _pack(parts: list[_Part], rows: int) -> NumpyArray:

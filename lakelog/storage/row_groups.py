@@ -31,14 +31,27 @@ def pick_row_groups(reader: DataFileReader, fields: pa.Schema, predicate: Predic
     wanted = _field_ids(predicate)
     columns: dict[int, ColumnBounds] = {}
     for field in fields:
-        if field_id(field) in wanted and not _is_unsure(field.type):
-            # By id: a column of the same name may be another one that was dropped since.
-            leaves = reader.map_columns([field]).leaf_columns
-            if leaves:
-                with translated(reader.name):
-                    columns[field_id(field)] = _read_bounds(metadata, leaves[0], field.type)
+        if field_id(field) in wanted and (bounds := read_column_bounds(reader, field)) is not None:
+            columns[field_id(field)] = bounds
     counts = pa.array(np.diff(reader.row_group_starts), pa.int64())
     return np.flatnonzero(may_match(predicate, columns, counts)).tolist()
+
+
+def read_column_bounds(reader: DataFileReader, field: pa.Field) -> ColumnBounds | None:
+    """Returns what a file's footer says of a column in each row group; None where nothing sure is known.
+
+    Args:
+        reader: The open file.
+        field: The column, with its id.
+    """
+    if _is_unsure(field.type):
+        return None
+    # By id: a column of the same name may be another one that was dropped since.
+    leaves = reader.map_columns([field]).leaf_columns
+    if not leaves:
+        return None
+    with translated(reader.name):
+        return _read_bounds(reader.metadata, leaves[0], field.type)
 
 
 def _is_unsure(data_type: pa.DataType) -> bool:

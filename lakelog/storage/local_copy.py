@@ -1,0 +1,195 @@
+"""Local copies of data files that keys are looked up in: uncompressed Arrow files, mapped into memory.
+
+A copy holds some columns of a data file, row by row as they stand there, and what finds a key: where the key is one
+integer-like column that column itself, which is sorted, else two columns of the keys' codes in rising order and the
+positions that they belong to. Both are searched a batch of keys at a time; nothing is read but the pages that are hit.
+
+A copy is written under a name of its own and renamed when it is whole, so that nobody sees half of one. It is made
+without synchronising: whoever keeps copies makes sure that none outlives a crash of the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakelog.format.equality import equal_rows
+from lakelog.format.key_codes import are_exact, find_key_codes
+from lakelog.format.ordering import integer_values
+from lakelog.storage.parquet_reader import DataFileReader
+
+Positions = npt.NDArray[np.int64]
+
+_CODE: Final = "\x00code"
+_POSITION: Final = "\x00position"
+_ABSENT: Final = -1
+
+
+class LocalCopy:
+    """An open copy. Threads may share it; it goes on to work when its file is deleted, and holds no file descriptor.
+
+    Args:
+        path: An Arrow file as `write_copy` makes it.
+
+    Raises:
+        OSError: It is not there, or cannot be read.
+        pa.ArrowInvalid: It is no whole Arrow file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.size_bytes: Final = path.stat().st_size
+        # The buffers of the batches keep the mapping.
+        with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
+            self._schema = file.schema
+            self._batches = [file.get_batch(number) for number in range(file.num_record_batches)]
+        self._starts = np.concatenate([[0], np.cumsum([batch.num_rows for batch in self._batches])]).astype(np.int64)
+
+    @property
+    def row_count(self) -> int:
+        """How many rows the data file has."""
+        return int(self._starts[-1])
+
+    @property
+    def column_names(self) -> frozenset[str]:
+        """The data file's columns that are in it."""
+        return frozenset(self._schema.names) - {_CODE, _POSITION}
+
+    def find(self, keys: pa.Table) -> Positions:
+        """Find the rows of some keys.
+
+        Args:
+            keys: The key's columns, of the types that the copy was made with, in any order, without NULLs.
+
+        Returns:
+            For each key the position of its row in the data file; -1: there is none.
+        """
+        codes = find_key_codes(keys.columns)
+        order = np.argsort(codes, kind="stable")
+        in_order = codes[order]
+        exact = are_exact(keys.schema.types)
+        places = self._search(keys.schema.names[0] if exact else _CODE, in_order)
+        found = np.full(len(codes), _ABSENT, np.int64)
+        if exact:
+            found[order] = places
+            return found
+        # Different keys may have the same code: those of one code stand side by side, and are gone through in steps.
+        left = np.flatnonzero(places != _ABSENT)
+        while len(left):
+            positions = self._numbers(_POSITION, places[left])
+            same = equal_rows(
+                self._take(positions, keys.schema.names), keys.take(pa.array(order[left])), keys.schema.names
+            )
+            found[order[left[same]]] = positions[same]
+            left = left[~same]
+            places[left] += 1
+            left = left[places[left] < self.row_count]
+            left = left[self._numbers(_CODE, places[left]) == in_order[left]]
+        return found
+
+    def take(self, positions: Positions, fields: Sequence[pa.Field]) -> pa.Table:
+        """Take some rows.
+
+        Args:
+            positions: In the data file, in any order.
+            fields: Columns that are in it.
+
+        Returns:
+            The rows in the order of the positions.
+        """
+        return self._take(positions, [field.name for field in fields])
+
+    def _take(self, positions: Positions, names: Sequence[str]) -> pa.Table:
+        schema = pa.schema([self._schema.field(name) for name in names])
+        if len(self._batches) == 1:
+            taken = self._batches[0].select(list(names)).take(pa.array(positions))
+            return pa.Table.from_batches([taken], schema)
+        order = np.argsort(positions, kind="stable")
+        rising = positions[order]
+        ends = np.searchsorted(rising, self._starts)
+        parts = [
+            batch.select(list(names)).take(pa.array(rising[first:last] - start))
+            for batch, start, first, last in zip(self._batches, self._starts, ends, ends[1:], strict=False)
+            if last > first
+        ]
+        rows = pa.Table.from_batches(parts, schema)
+        if (order[1:] > order[:-1]).all():
+            return rows
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return rows.take(pa.array(back))
+
+    def _numbers(self, name: str, positions: Positions) -> Positions:
+        return self._take(positions, [name]).column(0).to_numpy().astype(np.int64)
+
+    def _search(self, name: str, codes: Positions) -> Positions:
+        """The first place of each of the rising codes in a sorted column; -1 where it is not there."""
+        places = np.full(len(codes), _ABSENT, np.int64)
+        begun = 0
+        for batch, start in zip(self._batches, self._starts, strict=False):
+            # As they lie in the file, whatever their width: a copy would cost more than the search.
+            own = integer_values(batch.column(name))
+            if len(own) == 0 or begun == len(codes):
+                continue
+            first, last = begun + np.searchsorted(codes[begun:], own[[0, -1]], side="left")
+            end = last + int(np.searchsorted(codes[last:], own[-1], side="right"))
+            wanted = codes[first:end].astype(own.dtype)
+            at = np.searchsorted(own, wanted)
+            hit = np.flatnonzero(own[np.minimum(at, len(own) - 1)] == wanted)
+            # A code may begin in the batch before.
+            hit = hit[places[first:end][hit] == _ABSENT]
+            places[first + hit] = start + at[hit]
+            begun = int(last)
+        return places
+
+
+def write_copy(reader: DataFileReader, fields: Sequence[pa.Field], key: Sequence[str], path: Path) -> None:
+    """Makes a copy; memory holds 16 bytes a row and some batches.
+
+    Args:
+        reader: The open data file; its rows are sorted by the key, one row a key.
+        fields: The columns to copy, those of the key among them.
+        key: Names of the key's columns.
+        path: Where the copy is to be; one that is there is replaced. The folder exists.
+
+    Raises:
+        DataCorrupted: The data file is damaged.
+        OSError: The copy cannot be written; nothing of it is left.
+    """
+    own = {field.name: field for field in fields}
+    indexed = not are_exact([own[name].type for name in key])
+    columns = [*fields, pa.field(_CODE, pa.int64()), pa.field(_POSITION, pa.int32())] if indexed else list(fields)
+    schema = pa.schema([field.remove_metadata() for field in columns])
+    codes, order = _index(reader, [own[name] for name in key]) if indexed else (None, None)
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        with pa.OSFile(str(part), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+            start = 0
+            for batch in _read(reader, fields):
+                arrays = batch.columns
+                if codes is not None and order is not None:
+                    end = start + batch.num_rows
+                    arrays = [*arrays, pa.array(codes[start:end]), pa.array(order[start:end])]
+                    start = end
+                writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _index(reader: DataFileReader, key: Sequence[pa.Field]) -> tuple[Positions, npt.NDArray[np.int32]]:
+    """The codes of all keys in rising order, and the position of each."""
+    codes = np.concatenate([np.empty(0, np.int64), *(find_key_codes(batch.columns) for batch in _read(reader, key))])
+    order = np.argsort(codes, kind="stable")
+    return codes[order], order.astype(np.int32)
+
+
+def _read(reader: DataFileReader, fields: Sequence[pa.Field]) -> Iterator[pa.RecordBatch]:
+    return reader.read_batches(range(reader.metadata.num_row_groups), reader.map_columns(fields))
