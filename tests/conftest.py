@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from hypothesis import settings
 from psycopg import sql
 
 import lakelog
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 _numbers = itertools.count(1)
+
+# Deadlines measure the machine, not the code: the first example pays for imports, and other work shares the cores.
+settings.register_profile("lakelog", settings.get_profile(settings.get_current_profile_name()), deadline=None)
+settings.load_profile("lakelog")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
