@@ -53,4 +53,4 @@ def connect(
     )
     files = TlsFiles(settings.tls_ca, settings.tls_cert, settings.tls_key) if settings.tls else None
     metastore = GrpcMetastore(settings.target, tls=files, token=settings.token)
-    return Catalog(metastore, LocationStores(settings.s3))
+    return Catalog(metastore, LocationStores(settings.s3), cache_folder=settings.cache_folder)

@@ -14,17 +14,14 @@ from lakelog.clock import Clock, SystemClock
 from lakelog.commit_note import CommitIdentity, make_note
 from lakelog.errors import InvalidArgument
 from lakelog.format.table import TableInfo
+from lakelog.storage.caches import Caches
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.stores import Stores
-from lakelog.storage.superseded import SupersededCache
 from lakelog.table import Table
 from lakelog.transaction import Transaction
 
 if TYPE_CHECKING:
     from lakelog.sql import SqlResult
-
-_POSITIONS_CACHE_BYTES: Final = 128 << 20
-"""Positions of some 16 million superseded rows; beyond it they are found again from the key columns."""
 
 
 class Catalog:
@@ -36,6 +33,7 @@ class Catalog:
         clock: For the pauses between repetitions of a commit whose outcome is unknown.
         draw: A random number in [0, 1), for their jitter.
         writer_epochs: Of the writers whose names this catalog has taken; see `register_writer`.
+        cache_folder: For local copies of data files; None: a folder for temporary files.
     """
 
     def __init__(
@@ -46,16 +44,17 @@ class Catalog:
         clock: Clock | None = None,
         draw: Callable[[], float] = random.random,
         writer_epochs: Mapping[str, int] | None = None,
+        cache_folder: str | None = None,
     ) -> None:
         self.metastore: Final = metastore
         self.clock: Final = clock or SystemClock()
         self.draw: Final = draw
-        self.positions_cache: Final = SupersededCache(_POSITIONS_CACHE_BYTES)
+        self.caches: Final = Caches(cache_folder, self.clock)
         self._stores = stores
         self._writer_epochs = dict(writer_epochs or {})
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_unpickle, (self.metastore, self._stores, dict(self._writer_epochs)))
+        return (_unpickle, (self.metastore, self._stores, dict(self._writer_epochs), self.caches.folder))
 
     def __repr__(self) -> str:
         return f"<lakelog catalog of {self.metastore!r}>"
@@ -273,5 +272,7 @@ class Catalog:
         return self._stores.open(info.location)
 
 
-def _unpickle(metastore: Metastore, stores: Stores, writer_epochs: Mapping[str, int]) -> Catalog:
-    return Catalog(metastore, stores, writer_epochs=writer_epochs)
+def _unpickle(
+    metastore: Metastore, stores: Stores, writer_epochs: Mapping[str, int], cache_folder: str | None
+) -> Catalog:
+    return Catalog(metastore, stores, writer_epochs=writer_epochs, cache_folder=cache_folder)

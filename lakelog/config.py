@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lakelog.errors import InvalidArgument
+from lakelog.storage.copy_cache import CACHE_VARIABLE
 from lakelog.storage.store import S3Settings
 
 TARGET_VARIABLE: Final = "LAKELOG_TARGET"
@@ -25,6 +26,7 @@ class ConnectSettings:
         tls: Whether to use TLS.
         token: Who we are; never shown.
         s3: How to reach S3.
+        cache_folder: For local copies of data files; None: a folder for temporary files.
     """
 
     target: str
@@ -34,6 +36,7 @@ class ConnectSettings:
     tls: bool
     token: str | None = field(repr=False)
     s3: S3Settings
+    cache_folder: str | None = None
 
 
 def read_connect_settings(
@@ -49,9 +52,9 @@ def read_connect_settings(
     """Puts arguments and environment together. Pure; an argument goes before its variable.
 
     Args:
-        environment: Of it LAKELOG_TARGET, LAKELOG_TLS_CA, LAKELOG_TLS_CERT, LAKELOG_TLS_KEY, LAKELOG_TOKEN and
-            LAKELOG_S3_ENDPOINT, _REGION, _ACCESS_KEY_ID, _SECRET_ACCESS_KEY, _SESSION_TOKEN are read; for S3 the AWS_*
-            variables count too. An empty variable counts as none.
+        environment: Of it LAKELOG_TARGET, LAKELOG_TLS_CA, LAKELOG_TLS_CERT, LAKELOG_TLS_KEY, LAKELOG_TOKEN,
+            LAKELOG_CACHE_DIR and LAKELOG_S3_ENDPOINT, _REGION, _ACCESS_KEY_ID, _SECRET_ACCESS_KEY, _SESSION_TOKEN are
+            read; for S3 the AWS_* variables count too. An empty variable counts as none.
         target: `host:port`.
         tls: True: TLS, also without files of one's own; False: none; None: TLS where a file is given.
         tls_ca: As in `ConnectSettings`.
@@ -88,7 +91,8 @@ def read_connect_settings(
     if not use_tls:
         ca = cert = key = None
     token = token or environment.get("LAKELOG_TOKEN") or None
-    return ConnectSettings(target, ca, cert, key, use_tls, token, read_s3_settings(environment))
+    cache_folder = environment.get(CACHE_VARIABLE) or None
+    return ConnectSettings(target, ca, cert, key, use_tls, token, read_s3_settings(environment), cache_folder)
 
 
 def read_s3_settings(environment: Mapping[str, str]) -> S3Settings:

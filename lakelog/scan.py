@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.arguments import to_option_texts
+from lakelog.changes import NormalizedChanges
 from lakelog.errors import InvalidArgument
 from lakelog.format.files import FILE_SCHEMA
 from lakelog.format.filter import Filter, parse_filter
@@ -21,8 +22,9 @@ from lakelog.format.snapshot import SnapshotKind
 from lakelog.options.call_options import INCREMENTAL_BETWEEN
 from lakelog.options.values import ScanOptions, TableOptions
 from lakelog.reading import check_columns, plan_files, settle_state, to_names, to_scan_columns
+from lakelog.storage.caches import Caches
 from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN, FileScan, ScanColumns
-from lakelog.storage.live_file import to_live_files
+from lakelog.storage.live_file import LiveFile, to_live_files
 from lakelog.storage.parquet_writer import plan_file_schema
 from lakelog.storage.superseded import MergePolicy, to_merge_policy
 
@@ -34,6 +36,27 @@ if TYPE_CHECKING:
     from lakelog.format.table import TableInfo
 
 
+class RowSource(Protocol):
+    """Where the rows of a scan come from; picklable without its caches."""
+
+    @property
+    def files(self) -> Sequence[LiveFile]:
+        """The data files it is about."""
+
+    @property
+    def returned_schema(self) -> pa.Schema:
+        """The columns that are returned."""
+
+    def read_batches(self) -> Iterator[pa.RecordBatch]:
+        """Reads the rows; a generator, which ends the read when it is closed. None of the batches is empty."""
+
+    def count_rows(self) -> int:
+        """Counts the rows that `read_batches` gives."""
+
+    def with_caches(self, caches: Caches | None) -> RowSource:
+        """Itself with the caches of a process, or with none, to be taken to another one."""
+
+
 class Scan:
     """The rows of a table at one snapshot, or what some snapshots added; `Table.scan` and `Table.changes` make it.
 
@@ -43,25 +66,25 @@ class Scan:
     Args:
         catalog: Where the table is.
         plan: What to read.
-        files: How to read it.
+        rows: How to read it.
         limit: At most so many rows; None: all.
     """
 
-    def __init__(self, catalog: Catalog, plan: Plan, files: FileScan, limit: int | None) -> None:
+    def __init__(self, catalog: Catalog, plan: Plan, rows: RowSource, limit: int | None) -> None:
         self._catalog = catalog
         self._plan = plan
-        self._files = files
+        self._rows = rows
         self._limit = limit
 
     def __reduce__(self) -> tuple[object, ...]:
         # A cache is of one process; where the scan arrives it takes that catalog's.
-        return (_rebuild_scan, (self._catalog, self._plan, dataclasses.replace(self._files, cache=None), self._limit))
+        return (_rebuild_scan, (self._catalog, self._plan, self._rows.with_caches(None), self._limit))
 
     def __repr__(self) -> str:
         at = f"snapshot {self.snapshot_id}" if self.snapshot_id else "no snapshot yet"
         limit = "" if self._limit is None else f", at most {self._limit} rows"
         names = ", ".join(self.schema.names)
-        return f"<scan of {self._plan.table.name} at {at}: {len(self._files.files)} files, columns {names}{limit}>"
+        return f"<scan of {self._plan.table.name} at {at}: {len(self._rows.files)} files, columns {names}{limit}>"
 
     @property
     def snapshot_id(self) -> int | None:
@@ -76,7 +99,7 @@ class Scan:
     @property
     def schema(self) -> pa.Schema:
         """The columns of the result."""
-        return self._files.returned_schema
+        return self._rows.returned_schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Reads the rows batch by batch, in memory that does not depend on how many there are.
@@ -90,7 +113,7 @@ class Scan:
         left = self._limit
         if left == 0:
             return
-        batches = self._files.read_batches()
+        batches = self._rows.read_batches()
         try:
             for batch in batches:
                 if left is None:
@@ -124,7 +147,7 @@ class Scan:
 
     def count(self) -> int:
         """Counts the rows; opens no file where what the metastore knows is enough."""
-        count = self._files.count_rows()
+        count = self._rows.count_rows()
         return count if self._limit is None else min(count, self._limit)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -176,7 +199,7 @@ def plan_scan(
         schema,
         to_scan_columns(names, schema, parsed),
         policy,
-        catalog.positions_cache,
+        catalog.caches.positions,
     )
     return Scan(catalog, plan, files, limit)
 
@@ -190,11 +213,13 @@ def plan_changes(
     columns: Sequence[str] | None,
     filter: str | None,  # noqa: A002
     limit: int | None = None,
+    raw: bool = True,
     without_deletes: bool = False,
 ) -> Scan:
-    """Plans a read of what the snapshots behind `after`, up to and with `until`, added, as it was written.
+    """Plans a read of what the snapshots behind `after`, up to and with `until`, changed.
 
-    Of a table with a primary key that is the last row a key of each commit, also where a commit had more rows than a
+    Of an append table that is what they added. Of a table with a primary key it is the keyed changes, each with its old
+    row; or, with `raw`, what was written: the last row a key of each commit, also where a commit had more rows than a
     writer's buffer and so wrote several runs (SEMANTICS.md 3.3). Snapshots that overwrote or compacted show nothing
     (SEMANTICS.md 5.2).
     """
@@ -211,15 +236,23 @@ def plan_changes(
     if columns is None:
         names = (*names, *own)
     policy = _to_policy(plan)
-    scan = FileScan(
-        catalog.open_store(plan.table),
-        files,
-        plan.schema,
-        _to_change_columns(names, plan.schema, parsed, without_deletes),
-        None if policy is None else dataclasses.replace(policy, keeps_deletes=True),
-        catalog.positions_cache,
-    )
-    return Scan(catalog, plan, scan, limit)
+    store = catalog.open_store(plan.table)
+    rows: RowSource
+    if policy is not None and not raw:
+        breaks = [each.snapshot_id for each in plan.range_snapshots if each.kind is SnapshotKind.OVERWRITE]
+        table = dataclasses.replace(plan.table, schema=plan.schema)
+        columns_read = to_scan_columns(names, plan.schema, parsed)
+        rows = NormalizedChanges(catalog.metastore, store, table, files, breaks, columns_read, policy, catalog.caches)
+    else:
+        rows = FileScan(
+            store,
+            files,
+            plan.schema,
+            _to_change_columns(names, plan.schema, parsed, without_deletes),
+            None if policy is None else dataclasses.replace(policy, keeps_deletes=True),
+            catalog.caches.positions,
+        )
+    return Scan(catalog, plan, rows, limit)
 
 
 def check_limit(limit: int | None) -> None:
@@ -241,8 +274,8 @@ def check_range(after: int, until: int | None) -> None:
         )
 
 
-def _rebuild_scan(catalog: Catalog, plan: Plan, files: FileScan, limit: int | None) -> Scan:
-    return Scan(catalog, plan, dataclasses.replace(files, cache=catalog.positions_cache), limit)
+def _rebuild_scan(catalog: Catalog, plan: Plan, rows: RowSource, limit: int | None) -> Scan:
+    return Scan(catalog, plan, rows.with_caches(catalog.caches), limit)
 
 
 def _parser(condition: str | None) -> Callable[[TableSchema], Filter | None]:

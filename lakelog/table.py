@@ -291,7 +291,12 @@ class Table:
         limit: int | None = None,
         raw: bool = False,
     ) -> Scan:
-        """Plans a read of what the snapshots behind `after`, up to and with `until`, wrote, in their order.
+        """Plans a read of what the snapshots behind `after`, up to and with `until`, changed, in their order.
+
+        Of a table with a primary key each change comes with the row that was there before: `+I` for a new row, `-D`
+        with the old values for one that went, `-U` old and `+U` new for one that became another; one change a key and
+        snapshot, and none where no column that is read has changed (SEMANTICS.md 3.3). Applied to the state at `after`
+        they give the state at `until`, but for what overwrites in between replaced (`skipped_snapshots`).
 
         Args:
             after: Excluded; 0: from the first snapshot that is kept.
@@ -300,20 +305,14 @@ class Table:
                 all and these two.
             filter: An SQL condition on the table's columns.
             limit: At most so many rows.
-            raw: Rows as they were written: the last row a key of each commit, deletes with whatever values they carried
-                (SEMANTICS.md 3.3). Append tables need not say it, since their rows are always as written.
+            raw: Rows as they were written instead: the last row a key of each commit, deletes with whatever values
+                they carried. Makes no difference for append tables, whose rows are always as written.
 
         Raises:
-            InvalidArgument: A table with a primary key without `raw=True`, or an argument that is not possible.
+            InvalidArgument: An argument is not possible; named, with the remedy.
             NotFound: The table has no snapshot `after` yet.
             SnapshotExpired: A snapshot of the range is no longer kept.
         """
-        if self.primary_key and not raw:
-            raise InvalidArgument(
-                f"The changes of {self.name} can only be read as they were written: finding the old row of each "
-                "change is not in this version. Give raw=True.",
-                metadata={"field": "raw"},
-            )
         check_limit(limit)
         check_range(after, until)
         last = until
@@ -327,7 +326,7 @@ class Table:
                 )
         return self._ask(
             lambda: plan_changes(
-                self._catalog, self._info, after=after, until=last, columns=columns, filter=filter, limit=limit
+                self._catalog, self._info, after=after, until=last, columns=columns, filter=filter, limit=limit, raw=raw
             )
         )
 

@@ -177,8 +177,9 @@ def _tell(
     if rules.drop_equal and len(updated):
         names = rows.schema.names if rules.compared is None else rules.compared
         compared = [name for name in names if name not in rules.key]
+        # Without columns a table has no rows either, which then are all equal.
         old, new = (rows.select(compared).take(pa.array(side[updated])) for side in (before, after))
-        kept[updated[equal_rows(old, new, compared) | (before[updated] == after[updated])]] = False
+        kept[updated[equal_rows(old, new, compared)] if compared else updated] = False
     was, is_ = was & kept, is_ & kept
     # Two places a key, the old row's and the new one's, so that they stand side by side.
     sides = np.stack([before, after], axis=1).ravel()

@@ -38,7 +38,8 @@ REFUSED_OPTIONS: Final[dict[str, str]] = {
     "changelog-file.*": _NO_CHANGELOG,
     "changelog-producer.*": _NO_CHANGELOG,
     "delta.*": _NO_CHANGELOG,
-    "lookup.*": _NO_CHANGELOG,
+    "lookup.*": "old rows are looked up in sorted local copies, which know three options: lookup.cache-file-retention, "
+    "lookup.cache-max-disk-size and lookup.cache-max-memory-size",
     "lookup-*": _NO_CHANGELOG,
     "full-compaction.*": _NO_COMPACTION,
     "compaction.*": _NO_COMPACTION,

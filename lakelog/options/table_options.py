@@ -90,6 +90,25 @@ CHANGELOG_PRODUCER: Final = Option[str](
     "none",
     "Who makes a table's changelog; `none`: nobody.",
 )
+LOOKUP_CACHE_FILE_RETENTION: Final = Option[int](
+    "lookup.cache-file-retention",
+    Duration(),
+    3_600_000,
+    "How long a local copy of a data file that nothing is looked up in stays on a host.",
+)
+LOOKUP_CACHE_MAX_DISK_SIZE: Final = Option[int | None](
+    "lookup.cache-max-disk-size",
+    MemorySize(),
+    None,
+    "How much disk the local copies of the table's data files may take on one host; the one made last may go beyond.",
+    default_text="unlimited",
+)
+LOOKUP_CACHE_MAX_MEMORY_SIZE: Final = Option[int](
+    "lookup.cache-max-memory-size",
+    MemorySize(),
+    256 << 20,
+    "How many bytes of local copies one process keeps mapped into its memory.",
+)
 LOG_SYSTEM: Final = Option[str](
     "log.system",
     Choice(("none",), refused={"kafka": "tables are read from their files only"}),

@@ -32,7 +32,7 @@ from lakelog.storage.local_copy import LocalCopy, write_copy
 from lakelog.storage.parquet_reader import DataFileReader
 from lakelog.storage.store import ObjectStore
 
-FOLDER_VARIABLE: Final = "LAKELOG_CACHE_DIR"
+CACHE_VARIABLE: Final = "LAKELOG_CACHE_DIR"
 """The environment variable that names the folder for local copies."""
 
 _BOOT_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -78,17 +78,17 @@ class CacheStatistics:
     bytes_evicted: int = 0
 
 
-def find_cache_folder(environment: str | None) -> Path:
+def find_cache_folder(setting: str | None) -> Path:
     """The folder of this host and user for local copies of all tables; it is made if need be.
 
     Args:
-        environment: What the variable `LAKELOG_CACHE_DIR` says; None or empty: a folder for temporary files.
+        setting: What the variable `LAKELOG_CACHE_DIR` says; None or empty: a folder for temporary files.
 
     Raises:
         PermissionDenied: The folder belongs to somebody else, or others may write to it: they could change rows.
     """
     boot = _BOOT_FILE.read_text().strip().replace("-", "")[:12] if _BOOT_FILE.exists() else "unknown"
-    root = Path(environment) if environment else Path(tempfile.gettempdir()) / f"lakelog-cache-{os.getuid()}"
+    root = Path(setting) if setting else Path(tempfile.gettempdir()) / f"lakelog-cache-{os.getuid()}"
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         (root / boot).mkdir(mode=0o700, exist_ok=True)
@@ -98,7 +98,7 @@ def find_cache_folder(environment: str | None) -> Path:
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
         raise PermissionDenied(
             f"The folder for local copies, {root}, belongs to another user or may be written to by others. Name "
-            f"another one by the variable {FOLDER_VARIABLE}, or make it yours alone (chmod 700)."
+            f"another one by the variable {CACHE_VARIABLE}, or make it yours alone (chmod 700)."
         )
     return root / boot
 
@@ -289,9 +289,9 @@ def _translate(error: OSError, folder: Path) -> LakelogError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return ResourceExhausted(
             f"There is no room for local copies in {folder}: {error.strerror}. Make room, lower the option "
-            f"'lookup.cache-max-disk-size', or name another folder by the variable {FOLDER_VARIABLE}."
+            f"'lookup.cache-max-disk-size', or name another folder by the variable {CACHE_VARIABLE}."
         )
     return PermissionDenied(
         f"Local copies cannot be kept in {folder}: {error.strerror}. Name another folder by the variable "
-        f"{FOLDER_VARIABLE}."
+        f"{CACHE_VARIABLE}."
     )

@@ -7,6 +7,7 @@ row groups.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,7 @@ import pyarrow.parquet as pq
 from lakelog.format.predicate import Predicate
 from lakelog.format.rowkind import ROW_KIND_COLUMN, decode_kinds
 from lakelog.format.schema import TableSchema
+from lakelog.storage.caches import Caches
 from lakelog.storage.live_file import LiveFile
 from lakelog.storage.lookahead import look_ahead
 from lakelog.storage.parquet_reader import DataFileReader
@@ -84,8 +86,12 @@ class FileScan:
     @property
     def returned_schema(self) -> pa.Schema:
         """The columns that are returned."""
-        by_name = {each.name: each for each in self.columns.read} | _OWN_FIELDS
+        by_name = {each.name: each for each in self.columns.read} | OWN_FIELDS
         return pa.schema([by_name[name].remove_metadata() for name in self.columns.returned])
+
+    def with_caches(self, caches: Caches | None) -> FileScan:
+        """Itself with the caches of a process, or with none, to be taken to another one."""
+        return dataclasses.replace(self, cache=None if caches is None else caches.positions)
 
     def read_batches(self) -> Iterator[pa.RecordBatch]:
         """Reads the rows; at most about `threads` + 1 row groups are in memory.
@@ -187,11 +193,11 @@ class FileScan:
         return batch.column(name)
 
 
-_OWN_FIELDS: Final = {
+OWN_FIELDS: Final = {
     ROW_KIND_COLUMN: pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False),
     SNAPSHOT_ID_COLUMN: pa.field(SNAPSHOT_ID_COLUMN, pa.int64(), nullable=False),
 }
-
+"""What lakelog itself says of each change."""
 
 _PLACE: Final = "\x00place"
 

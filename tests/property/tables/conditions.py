@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,10 +19,11 @@ Truth = bool | None
 
 @dataclass(frozen=True)
 class Condition:
-    """A filter, and what it says of a row."""
+    """A filter, what it says of a row, and the columns it looks at."""
 
     sql: str
     says: Callable[[Row], Truth]
+    columns: frozenset[str] = frozenset()
 
 
 EVERYTHING = Condition("TRUE", lambda row: True)
@@ -32,20 +34,19 @@ def draw_condition(random: Random, columns: Sequence[TableColumn], rows: Sequenc
     choice = random.random()
     if depth and choice < 0.5:
         parts = [draw_condition(random, columns, rows, depth - 1) for _ in range(random.choice((1, 2, 2, 3)))]
+        used = frozenset().union(*(part.columns for part in parts))
         if len(parts) == 1:
-            return Condition(f"NOT ({parts[0].sql})", lambda row: _not(parts[0].says(row)))
-        if random.random() < 0.5:
-            return Condition(" AND ".join(f"({p.sql})" for p in parts), lambda row: _and([p.says(row) for p in parts]))
-        return Condition(" OR ".join(f"({p.sql})" for p in parts), lambda row: _or([p.says(row) for p in parts]))
+            return Condition(f"NOT ({parts[0].sql})", lambda row: _not(parts[0].says(row)), used)
+        word, join = random.choice(((" AND ", _and), (" OR ", _or)))
+        return Condition(word.join(f"({p.sql})" for p in parts), lambda row: join([p.says(row) for p in parts]), used)
     column = random.choice(columns)
     name, get = _operand(random, column)
     if choice > 0.9 or get is None or (column.type.literal is None and not pa.types.is_struct(column.type.data_type)):
         negated = random.random() < 0.5
         whole = column.name
-        return Condition(
-            f"{_quoted(whole)} IS {'NOT ' if negated else ''}NULL", lambda row: (row[whole] is None) != negated
-        )
-    return _on_values(random, column, name, get, rows)
+        sql = f"{_quoted(whole)} IS {'NOT ' if negated else ''}NULL"
+        return Condition(sql, lambda row: (row[whole] is None) != negated, frozenset({whole}))
+    return dataclasses.replace(_on_values(random, column, name, get, rows), columns=frozenset({column.name}))
 
 
 def _operand(random: Random, column: TableColumn) -> tuple[str, Callable[[Row], Any] | None]:

@@ -68,3 +68,4 @@ def _run(catalog: Catalog, seed: int) -> None:
     history.check_listing()
     history.check_order()
     history.check_changes()
+    history.check_keyed_changes(6)
