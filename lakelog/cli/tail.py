@@ -49,6 +49,7 @@ _RETRY_S: Final = 1.0
     metavar="N",
     help=f"Stop after so many rows, 0 for none.  [default: {TABLE_LIMIT} in tables without --follow, else 0]",
 )
+@click.option("--raw", is_flag=True, help="Rows as they were written, without looking up what was there before.")
 @click.option("-f", "--follow", is_flag=True, help="Wait for new snapshots, until Ctrl-C.")
 @pass_invocation
 def tail(
@@ -59,12 +60,14 @@ def tail(
     columns: str | None,
     condition: str | None,
     limit: int | None,
+    raw: bool,
     follow: bool,
 ) -> None:
-    """Show a table's changes as they were written.
+    """Show a table's changes.
 
-    Each row has its kind (+I insert, -U and +U update, -D delete) and the snapshot that brought it. Snapshots that
-    overwrote rows show none; a line says which. With --output json each row is an object on a line of its own.
+    Each row has its kind and the snapshot that brought it. In a table with a primary key that is +I for a new row, -D
+    for one that went, -U and +U for the old and the new form of one that changed. Snapshots that overwrote rows show
+    none; a line says which. With --output json each row is an object on a line of its own.
     """
     if after is not None and until is not None and until <= after:
         raise InvalidArgument(f"--until {until} is not behind --after {after}; there is nothing between them.")
@@ -78,7 +81,7 @@ def tail(
     table = invocation.catalog.table(name)
     for end in ends:
         if end > begin:
-            changes = table.changes(after=begin, until=end, columns=split_names(columns), filter=condition, raw=True)
+            changes = table.changes(after=begin, until=end, columns=split_names(columns), filter=condition, raw=raw)
             _tell_skipped(invocation, changes.skipped_snapshots)
             if not output.print(changes.to_batches()):
                 break

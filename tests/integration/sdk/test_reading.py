@@ -157,10 +157,37 @@ def test_changes_as_they_were_written(catalog: Catalog) -> None:
     assert table.changes(4, raw=True).schema == changes.schema
     with pytest.raises(NotFound, match="newest snapshot is 4"):
         table.changes(5, raw=True)
-    with pytest.raises(InvalidArgument, match="raw=True"):
-        table.changes(0)
     between = table.scan(options={"incremental-between": "1,4"})
     assert between.to_arrow().to_pylist() == [{"id": 2, "name": "b", "price": None}]
+
+
+def test_changes_come_with_their_old_rows(catalog: Catalog) -> None:
+    table = make_orders(catalog)
+    table.upsert(orders((1, "a", None), (1, "A", None), (3, "c", "1")))
+    table.write(
+        orders((1, "x", None), (2, "b", None), (9, "n", None)).append_column("_row_kind", pa.array(["-D", "+U", "-D"]))
+    )
+    table.upsert(orders((3, "c", "2"), (2, "b", None)))
+    table.overwrite(orders((5, "e", None)))
+    table.delete(pa.table({"id": [5]}))
+    scan = table.changes()
+    assert scan.skipped_snapshots == (4,)
+    assert [tuple(row.values()) for row in scan.to_arrow().to_pylist()] == [
+        (1, "A", None, "+I", 1),
+        (3, "c", Decimal(1), "+I", 1),
+        (1, "A", None, "-D", 2),
+        (2, "b", None, "+I", 2),
+        (3, "c", Decimal(1), "-U", 3),
+        (3, "c", Decimal(2), "+U", 3),
+        (5, "e", None, "-D", 5),
+    ]
+    # On these columns nothing changed.
+    assert table.changes(2, 3, columns=["id", "name", "_row_kind"]).count() == 0
+    # A filter tests each row of a change alone, and its column counts.
+    assert table.changes(2, 3, columns=["_row_kind", "id"], filter="price > 1").to_arrow().to_pylist() == [
+        {"_row_kind": "+U", "id": 3}
+    ]
+    assert table.changes(0, 5, limit=3).count() == 3
 
 
 def test_changes_show_the_last_row_of_a_key_also_of_a_commit_larger_than_the_buffer(catalog: Catalog) -> None:

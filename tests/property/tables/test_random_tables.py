@@ -6,6 +6,7 @@ LAKELOG_RANDOM_TABLES makes more of them than CI has time for, LAKELOG_RANDOM_SE
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,6 +57,16 @@ def test_a_table_shows_what_lists_show(memory_catalog: Catalog, seed: int) -> No
 def test_so_does_a_table_of_a_served_metastore(served_catalog: Catalog, seed: int) -> None:
     """The same over gRPC and Postgres."""
     _run(served_catalog, seed)
+
+
+def test_scans_and_changes_can_be_taken_to_another_process(served_catalog: Catalog) -> None:
+    history = History(served_catalog, "random.taken", 3)
+    for _ in range(5):
+        history.step()
+    for scan in (history.table.scan(), history.table.changes(), history.table.changes(raw=True)):
+        copied = pickle.loads(pickle.dumps(scan))
+        assert copied.schema == scan.schema
+        assert copied.to_arrow().equals(scan.to_arrow())
 
 
 def _run(catalog: Catalog, seed: int) -> None:
