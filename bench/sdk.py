@@ -173,7 +173,7 @@ def _measure_read(
         return lambda: check_rows(label, found, model, tuple(HASHED))
 
     def cold() -> Callable[[], Hashable]:
-        catalog.positions_cache.clear()
+        catalog.caches.positions.clear()
         return ours()
 
     def plain() -> bool:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from lakelog.client.metastore import SnapshotPage, WatchEvent, WatchPosition
 from lakelog.client.plan_assembly import assemble_files
 from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
+from lakelog.format.consumer import Consumer, ConsumerPosition
 from lakelog.format.plan import Plan, PlanRequest
 from lakelog.format.schema import TableSchema
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
@@ -176,6 +177,26 @@ class InProcessMetastore:
     def forget_pipeline(self, name: str) -> None:
         """Takes a pipeline that has ended out of the list."""
         self.run(self.service.forget_pipeline(name))
+
+    def open_consumer(self, consumer_id: str, table_uuids: Sequence[str], holder: str) -> list[Consumer]:
+        """Begins to read as a consumer, in the order of the tables; fences whoever read under its name before."""
+        return self.run(self.service.open_consumer(consumer_id, table_uuids, holder))
+
+    def advance_consumer(self, consumer_id: str, positions: Sequence[ConsumerPosition]) -> None:
+        """Moves a consumer's positions, all or none; Fenced when another reader has opened it since."""
+        self.run(self.service.advance_consumer(consumer_id, positions))
+
+    def list_consumers(self, table_uuid: str) -> list[Consumer]:
+        """A table's consumers by id, those that expired left out."""
+        return self.run(self.service.list_consumers(table_uuid))
+
+    def reset_consumer(self, table_uuid: str, consumer_id: str, snapshot_id: int) -> None:
+        """Sets a consumer's position, back or forth; makes it where there is none."""
+        self.run(self.service.reset_consumer(table_uuid, consumer_id, snapshot_id))
+
+    def delete_consumer(self, table_uuid: str, consumer_id: str) -> None:
+        """Forgets a consumer; NotFound when there is none."""
+        self.run(self.service.delete_consumer(table_uuid, consumer_id))
 
     def close(self) -> None:
         """Ends everything; idempotent."""

@@ -9,12 +9,14 @@ import pyarrow as pa
 from lakelog.client.metastore import SnapshotPage, WatchEvent, WatchPosition
 from lakelog.clock import Clock, Ids, RandomIds, SystemClock
 from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
+from lakelog.format.consumer import Consumer, ConsumerPosition
 from lakelog.format.plan import PlanRequest
 from lakelog.format.schema import TableSchema
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.work import LeaseGrant, Pipeline
 
 from .catalog import Catalog
+from .consumers import Consumers
 from .gate import CommitGate
 from .leases import Leases
 from .limits import Limits
@@ -72,6 +74,7 @@ class MetastoreService:
         self._writers = Writers(store)
         self._leases = Leases(store)
         self._pipelines = Pipelines(store)
+        self._consumers = Consumers(store)
 
     async def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
         """Makes a database; False when it existed and that was no error."""
@@ -193,6 +196,26 @@ class MetastoreService:
     async def forget_pipeline(self, name: str) -> None:
         """Takes a pipeline that has ended out of the list."""
         await self._pipelines.forget_pipeline(name)
+
+    async def open_consumer(self, consumer_id: str, table_uuids: Sequence[str], holder: str) -> list[Consumer]:
+        """Begins to read as a consumer, in the order of the tables; fences whoever read under its name before."""
+        return await self._consumers.open_consumer(consumer_id, table_uuids, holder)
+
+    async def advance_consumer(self, consumer_id: str, positions: Sequence[ConsumerPosition]) -> None:
+        """Moves a consumer's positions, all or none; Fenced when another reader has opened it since."""
+        await self._consumers.advance_consumer(consumer_id, positions)
+
+    async def list_consumers(self, table_uuid: str) -> list[Consumer]:
+        """A table's consumers by id, those that expired left out."""
+        return await self._consumers.list_consumers(table_uuid)
+
+    async def reset_consumer(self, table_uuid: str, consumer_id: str, snapshot_id: int) -> None:
+        """Sets a consumer's position, back or forth; makes it where there is none."""
+        await self._consumers.reset_consumer(table_uuid, consumer_id, snapshot_id)
+
+    async def delete_consumer(self, table_uuid: str, consumer_id: str) -> None:
+        """Forgets a consumer; NotFound when there is none."""
+        await self._consumers.delete_consumer(table_uuid, consumer_id)
 
     def _table_dropped(self, table_uuid: str, name: str) -> None:
         self.watches.dropped(table_uuid)

@@ -26,6 +26,7 @@ from lakelog.format.commit_facts import (
     RemovedTotals,
     TableHead,
 )
+from lakelog.format.consumer import Consumer
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import DatabaseInfo, TableName
@@ -240,7 +241,33 @@ class WorkTransaction(Protocol):
         ...
 
 
-class Transaction(CatalogTransaction, CommitTransaction, SnapshotTransaction, WorkTransaction, Protocol):
+class ConsumerTransaction(Protocol):
+    """Named readers."""
+
+    async def now_ms(self) -> int:
+        """The store's time, in milliseconds since the epoch."""
+        ...
+
+    async def find_consumer(self, table_id: int, table_uuid: str, consumer_id: str) -> Consumer | None:
+        """A consumer of a table, without its expiry."""
+        ...
+
+    async def list_consumers(self, table_id: int, table_uuid: str) -> list[Consumer]:
+        """A table's consumers by id, without their expiry."""
+        ...
+
+    async def put_consumer(self, table_id: int, consumer: Consumer) -> int:
+        """Makes or changes a consumer of a table whose head is locked; returns when."""
+        ...
+
+    async def delete_consumer(self, table_id: int, consumer_id: str) -> None:
+        """Removes a consumer of a table whose head is locked."""
+        ...
+
+
+class Transaction(
+    CatalogTransaction, CommitTransaction, SnapshotTransaction, WorkTransaction, ConsumerTransaction, Protocol
+):
     """All that can be done in one transaction."""
 
 

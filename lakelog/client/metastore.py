@@ -15,6 +15,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
+from lakelog.format.consumer import Consumer, ConsumerPosition
 from lakelog.format.plan import Plan, PlanRequest
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
@@ -192,6 +193,26 @@ class Metastore(Protocol):
 
     def forget_pipeline(self, name: str) -> None:
         """Takes a pipeline out of the list; NotFound for an unknown one, InvalidArgument while its lease is held."""
+        ...
+
+    def open_consumer(self, consumer_id: str, table_uuids: Sequence[str], holder: str) -> list[Consumer]:
+        """Begins to read as a consumer, in the order of the tables; fences whoever read under its name before."""
+        ...
+
+    def advance_consumer(self, consumer_id: str, positions: Sequence[ConsumerPosition]) -> None:
+        """Moves a consumer's positions, all or none; Fenced when another reader has opened it since."""
+        ...
+
+    def list_consumers(self, table_uuid: str) -> list[Consumer]:
+        """A table's consumers by id, those that expired left out."""
+        ...
+
+    def reset_consumer(self, table_uuid: str, consumer_id: str, snapshot_id: int) -> None:
+        """Sets a consumer's position, back or forth; makes it where there is none."""
+        ...
+
+    def delete_consumer(self, table_uuid: str, consumer_id: str) -> None:
+        """Forgets a consumer; NotFound when there is none."""
         ...
 
     def close(self) -> None:

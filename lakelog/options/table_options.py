@@ -109,6 +109,13 @@ LOOKUP_CACHE_MAX_MEMORY_SIZE: Final = Option[int](
     256 << 20,
     "How many bytes of local copies one process keeps mapped into its memory.",
 )
+CONSUMER_EXPIRATION_TIME: Final = Option[int | None](
+    "consumer.expiration-time",
+    Duration(),
+    None,
+    "How long a consumer that nobody uses keeps its position, and what it still needs of the table.",
+    default_text="for ever",
+)
 LOG_SYSTEM: Final = Option[str](
     "log.system",
     Choice(("none",), refused={"kafka": "tables are read from their files only"}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lakelog.format.commit_facts import Attempt, PlacedFile, RecordedResult, TableHead
+from lakelog.format.consumer import Consumer
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.work import Pipeline
@@ -75,4 +76,5 @@ class State:
     attempts: dict[str, Attempt] = field(default_factory=dict)
     leases: dict[str, StoredLease] = field(default_factory=dict)
     pipelines: dict[str, Pipeline] = field(default_factory=dict)
+    consumers: dict[tuple[int, str], Consumer] = field(default_factory=dict)
     last_chunk_id: int = 0

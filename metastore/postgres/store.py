@@ -22,6 +22,7 @@ from ..store import Transaction
 from .catalog import PostgresCatalog
 from .commits import PostgresCommits
 from .connections import ConnectionPool, connect
+from .consumers import PostgresConsumers
 from .failures import is_lost, translate
 from .session import Session
 from .snapshots import PostgresSnapshots
@@ -38,7 +39,7 @@ _MAX_ANNOUNCED: Final = 100
 _LISTEN_TIMEOUT_S: Final = 30.0
 
 
-class PostgresTransaction(PostgresCommits, PostgresSnapshots, PostgresWork, PostgresCatalog):
+class PostgresTransaction(PostgresCommits, PostgresSnapshots, PostgresWork, PostgresConsumers, PostgresCatalog):
     """A transaction on one connection."""
 
 

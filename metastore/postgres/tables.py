@@ -210,6 +210,18 @@ pipeline = Table(
     Column("reported_at_ms", BigInteger, nullable=False),
 )
 
+consumer = Table(
+    "consumer",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("consumer_id", NAME, primary_key=True),
+    Column("epoch", BigInteger, nullable=False),
+    Column("snapshot_id", BigInteger),
+    Column("snapshot_uuid", HEX_UUID),
+    Column("holder", Text, nullable=False),
+    Column("used_at_ms", BigInteger, nullable=False),
+)
+
 packing = Table(
     "packing",
     metadata,

@@ -33,6 +33,7 @@ class Role(enum.IntEnum):
 _CATALOG: Final = "/lakelog.rpc.v1.CatalogService/"
 _SNAPSHOTS: Final = "/lakelog.rpc.v1.SnapshotService/"
 _JOBS: Final = "/lakelog.rpc.v1.JobService/"
+_CONSUMERS: Final = "/lakelog.rpc.v1.ConsumerService/"
 
 NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_CATALOG}CreateDatabase": Role.ADMIN,
@@ -59,6 +60,11 @@ NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_JOBS}ReportPipeline": Role.WRITER,
     f"{_JOBS}ListPipelines": Role.READER,
     f"{_JOBS}ForgetPipeline": Role.ADMIN,
+    f"{_CONSUMERS}OpenConsumer": Role.READER,
+    f"{_CONSUMERS}AdvanceConsumer": Role.READER,
+    f"{_CONSUMERS}ListConsumers": Role.READER,
+    f"{_CONSUMERS}ResetConsumer": Role.WRITER,
+    f"{_CONSUMERS}DeleteConsumer": Role.WRITER,
     # Probes of load balancers carry no token; the answer is one word.
     "/grpc.health.v1.Health/Check": None,
     "/grpc.health.v1.Health/List": None,

@@ -20,6 +20,8 @@ from lakelog.errors import InvalidArgument
 from lakelog.rpc.v1 import (
     catalog_pb2,
     catalog_pb2_grpc,
+    consumers_pb2,
+    consumers_pb2_grpc,
     jobs_pb2,
     jobs_pb2_grpc,
     snapshots_pb2,
@@ -30,6 +32,7 @@ from ..service import MetastoreService
 from .access import Access
 from .audit import log
 from .catalog_servicer import CatalogServicer
+from .consumer_servicer import ConsumerServicer
 from .health import HealthMonitor, Probe
 from .interceptor import CallInterceptor, CallLimits
 from .job_servicer import JobServicer
@@ -40,6 +43,7 @@ SERVICES: Final = (
     catalog_pb2.DESCRIPTOR.services_by_name["CatalogService"].full_name,
     snapshots_pb2.DESCRIPTOR.services_by_name["SnapshotService"].full_name,
     jobs_pb2.DESCRIPTOR.services_by_name["JobService"].full_name,
+    consumers_pb2.DESCRIPTOR.services_by_name["ConsumerService"].full_name,
 )
 
 _OPTIONS: Final = (
@@ -141,6 +145,7 @@ class MetastoreServer:
             self._server,
         )
         jobs_pb2_grpc.add_JobServiceServicer_to_server(JobServicer(service), self._server)
+        consumers_pb2_grpc.add_ConsumerServiceServicer_to_server(ConsumerServicer(service), self._server)
         health_pb2_grpc.add_HealthServicer_to_server(health, self._server)
         reflection.enable_server_reflection((*SERVICES, "grpc.health.v1.Health", reflection.SERVICE_NAME), self._server)
         self.port = 0

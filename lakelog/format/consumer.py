@@ -1,0 +1,47 @@
+"""Consumers: named readers whose position in a table's history the metastore keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Consumer:
+    """A consumer of a table. Times are in milliseconds since the epoch by the database's clock.
+
+    Args:
+        consumer_id: Its id.
+        table_uuid: The table.
+        epoch: Rises whenever it is opened or reset.
+        snapshot_id: The last snapshot that was done, 0: it begins with the first; None: none was ever done.
+        snapshot_uuid: That snapshot's uuid; empty where it is not known.
+        holder: Who opened it last; empty when nobody did since it was reset.
+        used_at_ms: When it was opened, moved or reset last.
+        expires_at_ms: When it expires unless it is used; 0: never.
+    """
+
+    consumer_id: str
+    table_uuid: str
+    epoch: int
+    snapshot_id: int | None
+    snapshot_uuid: str
+    holder: str
+    used_at_ms: int
+    expires_at_ms: int = 0
+
+
+@dataclass(frozen=True)
+class ConsumerPosition:
+    """Where a consumer is to be moved.
+
+    Args:
+        table_uuid: The table.
+        epoch: What opening it gave.
+        snapshot_id: The last snapshot that was done; 0: none, and the reader begins with the first.
+        snapshot_uuid: Its uuid; empty: not checked.
+    """
+
+    table_uuid: str
+    epoch: int
+    snapshot_id: int
+    snapshot_uuid: str = ""

@@ -1,0 +1,231 @@
+"""Consumers: where named readers of tables are. Their epoch fences whoever read under the same name before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from lakelog.errors import Fenced, HistoryDiverged, InvalidArgument, NotFound
+from lakelog.format.commit_facts import TableHead
+from lakelog.format.commit_rules import table_gone
+from lakelog.format.consumer import Consumer, ConsumerPosition
+from lakelog.options.table_options import CONSUMER_EXPIRATION_TIME
+from lakelog.options.values import TableOptions
+
+from .requests import check_number, check_table_uuids, check_text, check_uuid, invalid
+from .store import Store, Transaction, run_transaction
+
+MAX_TABLES: Final = 1000
+"""That one consumer reads together."""
+
+
+class Consumers:
+    """The use cases of consumers. Only the store's clock judges their age.
+
+    Args:
+        store: Where everything is kept.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def open_consumer(self, consumer_id: str, table_uuids: Sequence[str], holder: str) -> list[Consumer]:
+        """Begins to read as a consumer, in the order of the tables; makes it where there is none or it expired."""
+        _check_consumer(consumer_id)
+        check_table_uuids("table_uuids", table_uuids, MAX_TABLES)
+        check_text("holder", holder, 0, 256)
+
+        async def open_all(tx: Transaction) -> list[Consumer]:
+            heads = await _lock_heads(tx, table_uuids)
+            opened: list[Consumer] = []
+            for table_uuid in table_uuids:
+                found = await self._find(tx, heads[table_uuid], consumer_id, with_expired=True)
+                epoch = 1 if found is None else found.epoch + 1
+                if found is None or _is_expired(found, await tx.now_ms()):
+                    found = Consumer(consumer_id, table_uuid, epoch, None, "", holder, 0)
+                opened.append(await self._put(tx, heads[table_uuid], replace(found, epoch=epoch, holder=holder)))
+            return opened
+
+        return await run_transaction(self._store, open_all)
+
+    async def advance_consumer(self, consumer_id: str, positions: Sequence[ConsumerPosition]) -> None:
+        """Moves a consumer's positions, all or none.
+
+        Raises:
+            Fenced: Another reader has opened it since, or it was reset or deleted.
+            InvalidArgument: A position lies before the one that was reached, or beyond the newest snapshot.
+            HistoryDiverged: The table's history has another snapshot of this number.
+        """
+        _check_consumer(consumer_id)
+        check_table_uuids("positions.table_uuid", [position.table_uuid for position in positions], MAX_TABLES)
+        for position in positions:
+            check_number("positions.epoch", position.epoch, 1)
+            check_number("positions.snapshot_id", position.snapshot_id, 0)
+            if position.snapshot_uuid:
+                check_uuid("positions.snapshot_uuid", position.snapshot_uuid)
+
+        async def advance(tx: Transaction) -> None:
+            heads = await _lock_heads(tx, [position.table_uuid for position in positions])
+            for position in positions:
+                head = heads[position.table_uuid]
+                found = await self._find(tx, head, consumer_id, with_expired=True)
+                if found is None or found.epoch != position.epoch:
+                    raise _fenced(consumer_id, head, position.epoch, found)
+                if position.snapshot_id < (found.snapshot_id or 0):
+                    raise invalid(
+                        "positions.snapshot_id",
+                        position.snapshot_id,
+                        f"Consumer '{consumer_id}' of table {head.name} is at {found.snapshot_id} by now and never "
+                        "goes back by itself; reset it for that.",
+                    )
+                await _check_in_history(tx, head, position)
+                moved = replace(found, snapshot_id=position.snapshot_id, snapshot_uuid=position.snapshot_uuid)
+                await self._put(tx, head, moved)
+
+        await run_transaction(self._store, advance)
+
+    async def list_consumers(self, table_uuid: str) -> list[Consumer]:
+        """A table's consumers by id, those that expired left out."""
+        check_uuid("table_uuid", table_uuid)
+
+        async def load(tx: Transaction) -> list[Consumer]:
+            head = (await tx.find_heads([table_uuid])).get(table_uuid)
+            if head is None:
+                raise table_gone(table_uuid)
+            expiration_ms = await _expiration_ms(tx, table_uuid)
+            found = [_with_expiry(each, expiration_ms) for each in await tx.list_consumers(head.table_id, table_uuid)]
+            now_ms = await tx.now_ms()
+            return [consumer for consumer in found if not _is_expired(consumer, now_ms)]
+
+        return await run_transaction(self._store, load)
+
+    async def reset_consumer(self, table_uuid: str, consumer_id: str, snapshot_id: int) -> None:
+        """Sets a consumer's position, back or forth; makes it where there is none.
+
+        Raises:
+            InvalidArgument: The position is not one that the table has.
+        """
+        check_uuid("table_uuid", table_uuid)
+        _check_consumer(consumer_id)
+        check_number("snapshot_id", snapshot_id, 0)
+
+        async def reset(tx: Transaction) -> None:
+            head = (await _lock_heads(tx, [table_uuid]))[table_uuid]
+            if snapshot_id > head.latest_snapshot_id:
+                raise InvalidArgument(
+                    f"Consumer '{consumer_id}' cannot be set to snapshot {snapshot_id}: the newest of table "
+                    f"{head.name} is {head.latest_snapshot_id}. Give at most that.",
+                    metadata={"field": "snapshot_id", "latest": str(head.latest_snapshot_id)},
+                )
+            if head.latest_snapshot_id and snapshot_id < head.earliest_snapshot_id - 1:
+                raise InvalidArgument(
+                    f"Consumer '{consumer_id}' cannot be set to snapshot {snapshot_id}: table {head.name} keeps "
+                    f"{head.earliest_snapshot_id} to {head.latest_snapshot_id} only. Give "
+                    f"{head.earliest_snapshot_id - 1} or more; it goes on behind it.",
+                    metadata={"field": "snapshot_id", "earliest": str(head.earliest_snapshot_id)},
+                )
+            found = await self._find(tx, head, consumer_id, with_expired=True)
+            epoch = 1 if found is None else found.epoch + 1
+            known = await tx.list_snapshots(head.table_id, snapshot_id - 1, snapshot_id, 1) if snapshot_id else []
+            uuid = known[0].snapshot_uuid if known else ""
+            await self._put(tx, head, Consumer(consumer_id, table_uuid, epoch, snapshot_id, uuid, "", 0))
+
+        await run_transaction(self._store, reset)
+
+    async def delete_consumer(self, table_uuid: str, consumer_id: str) -> None:
+        """Forgets a consumer.
+
+        Raises:
+            NotFound: The table has none of this id.
+        """
+        check_uuid("table_uuid", table_uuid)
+        _check_consumer(consumer_id)
+
+        async def delete(tx: Transaction) -> None:
+            head = (await _lock_heads(tx, [table_uuid]))[table_uuid]
+            if await self._find(tx, head, consumer_id) is None:
+                known = sorted(each.consumer_id for each in await tx.list_consumers(head.table_id, table_uuid))
+                there = f"it has {', '.join(known[:10])}" if known else "it has none"
+                raise NotFound(
+                    f"Table {head.name} has no consumer '{consumer_id}'; {there}.",
+                    reason="CONSUMER_NOT_FOUND",
+                    metadata={"consumer_id": consumer_id},
+                )
+            await tx.delete_consumer(head.table_id, consumer_id)
+
+        await run_transaction(self._store, delete)
+
+    async def _find(
+        self, tx: Transaction, head: TableHead, consumer_id: str, *, with_expired: bool = False
+    ) -> Consumer | None:
+        found = await tx.find_consumer(head.table_id, head.table_uuid, consumer_id)
+        if found is None:
+            return None
+        found = _with_expiry(found, await _expiration_ms(tx, head.table_uuid))
+        return None if not with_expired and _is_expired(found, await tx.now_ms()) else found
+
+    async def _put(self, tx: Transaction, head: TableHead, consumer: Consumer) -> Consumer:
+        used_at_ms = await tx.put_consumer(head.table_id, consumer)
+        return _with_expiry(replace(consumer, used_at_ms=used_at_ms), await _expiration_ms(tx, head.table_uuid))
+
+
+def _check_consumer(consumer_id: str) -> None:
+    check_text("consumer_id", consumer_id, 1, 256)
+
+
+async def _lock_heads(tx: Transaction, table_uuids: Sequence[str]) -> dict[str, TableHead]:
+    # Readers of one name take turns by them, and no snapshot of them goes meanwhile.
+    heads = await tx.lock_heads(table_uuids)
+    for table_uuid in table_uuids:
+        if table_uuid not in heads:
+            raise table_gone(table_uuid)
+    return heads
+
+
+async def _expiration_ms(tx: Transaction, table_uuid: str) -> int | None:
+    table = await tx.find_table_by_uuid(table_uuid)
+    if table is None:
+        raise table_gone(table_uuid)
+    return TableOptions(table.info.options).get(CONSUMER_EXPIRATION_TIME)
+
+
+async def _check_in_history(tx: Transaction, head: TableHead, position: ConsumerPosition) -> None:
+    if position.snapshot_id > head.latest_snapshot_id:
+        raise invalid(
+            "positions.snapshot_id",
+            position.snapshot_id,
+            f"The newest snapshot of table {head.name} is {head.latest_snapshot_id}.",
+        )
+    if not position.snapshot_id or not position.snapshot_uuid:
+        return
+    found = await tx.list_snapshots(head.table_id, position.snapshot_id - 1, position.snapshot_id, 1)
+    if found and found[0].snapshot_uuid != position.snapshot_uuid:
+        raise HistoryDiverged(
+            f"Snapshot {position.snapshot_id} of table {head.name} is another one than the reader has seen: the "
+            "metastore's database was restored or has lost commits. Read the table anew.",
+            metadata={"table": head.name, "snapshot_id": str(position.snapshot_id)},
+        )
+
+
+def _with_expiry(consumer: Consumer, expiration_ms: int | None) -> Consumer:
+    return replace(consumer, expires_at_ms=0 if expiration_ms is None else consumer.used_at_ms + expiration_ms)
+
+
+def _is_expired(consumer: Consumer, now_ms: int) -> bool:
+    return 0 < consumer.expires_at_ms <= now_ms
+
+
+def _fenced(consumer_id: str, head: TableHead, epoch: int, found: Consumer | None) -> Fenced:
+    if found is None:
+        what = "was deleted"
+    elif found.holder:
+        what = f"is read by '{found.holder}' by now"
+    else:
+        what = "was reset"
+    return Fenced(
+        f"Consumer '{consumer_id}' of table {head.name} {what}, so this reader's position does not count any more. "
+        "Stop it, give it another consumer id, or open the consumer again to go on from where it is.",
+        reason="CONSUMER_FENCED",
+        metadata={"consumer_id": consumer_id, "table": head.name, "epoch": str(epoch)},
+    )

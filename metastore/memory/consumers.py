@@ -1,0 +1,37 @@
+"""Consumers in memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakelog.format.consumer import Consumer
+
+from .catalog import MemoryCatalog
+
+
+class MemoryConsumers(MemoryCatalog):
+    """See `metastore.store.ConsumerTransaction`."""
+
+    async def now_ms(self) -> int:
+        """The store's time."""
+        return self._clock.now_ms()
+
+    async def find_consumer(self, table_id: int, table_uuid: str, consumer_id: str) -> Consumer | None:
+        """A consumer of a table."""
+        return self._state.consumers.get((table_id, consumer_id))
+
+    async def list_consumers(self, table_id: int, table_uuid: str) -> list[Consumer]:
+        """A table's consumers by id."""
+        found = sorted(self._state.consumers.items())
+        return [consumer for (owner, _), consumer in found if owner == table_id]
+
+    async def put_consumer(self, table_id: int, consumer: Consumer) -> int:
+        """Makes or changes a consumer of a table whose head is locked; returns the time."""
+        now_ms = self._clock.now_ms()
+        stored = replace(consumer, used_at_ms=now_ms, expires_at_ms=0)
+        self._journal.put(self._state.consumers, (table_id, consumer.consumer_id), stored)
+        return now_ms
+
+    async def delete_consumer(self, table_id: int, consumer_id: str) -> None:
+        """Removes a consumer of a table whose head is locked."""
+        self._journal.pop(self._state.consumers, (table_id, consumer_id))

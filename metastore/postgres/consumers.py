@@ -1,0 +1,61 @@
+"""Consumers in Postgres. Their times are its clock's alone."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakelog.format.consumer import Consumer
+
+from .catalog import NOW_MS
+from .session import Session
+
+_COLUMNS: Final = """
+    consumer_id, epoch, snapshot_id, coalesce(replace(snapshot_uuid::text, '-', ''), ''), holder, used_at_ms
+"""
+
+_FIND: Final = f"SELECT {_COLUMNS} FROM consumer WHERE table_id = %s AND consumer_id = %s"
+
+_LIST: Final = f"SELECT {_COLUMNS} FROM consumer WHERE table_id = %s ORDER BY consumer_id"
+
+_PUT: Final = f"""
+INSERT INTO consumer (table_id, consumer_id, epoch, snapshot_id, snapshot_uuid, holder, used_at_ms)
+VALUES (%s, %s, %s, %s, nullif(%s, '')::uuid, %s, {NOW_MS})
+ON CONFLICT (table_id, consumer_id) DO UPDATE SET epoch = excluded.epoch, snapshot_id = excluded.snapshot_id,
+    snapshot_uuid = excluded.snapshot_uuid, holder = excluded.holder, used_at_ms = excluded.used_at_ms
+RETURNING used_at_ms
+"""
+
+_DELETE: Final = "DELETE FROM consumer WHERE table_id = %s AND consumer_id = %s"
+
+
+class PostgresConsumers:
+    """See `metastore.store.ConsumerTransaction`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def now_ms(self) -> int:
+        """The store's time."""
+        rows = await self._session.read(f"SELECT {NOW_MS}")
+        now: int = rows[0][0]
+        return now
+
+    async def find_consumer(self, table_id: int, table_uuid: str, consumer_id: str) -> Consumer | None:
+        """A consumer of a table."""
+        row = await self._session.read_one(_FIND, (table_id, consumer_id))
+        return None if row is None else Consumer(row[0], table_uuid, *row[1:])
+
+    async def list_consumers(self, table_id: int, table_uuid: str) -> list[Consumer]:
+        """A table's consumers by id."""
+        return [Consumer(row[0], table_uuid, *row[1:]) for row in await self._session.read(_LIST, (table_id,))]
+
+    async def put_consumer(self, table_id: int, consumer: Consumer) -> int:
+        """Makes or changes a consumer of a table whose head is locked; returns the time."""
+        values = (consumer.epoch, consumer.snapshot_id, consumer.snapshot_uuid, consumer.holder)
+        rows = await self._session.write(_PUT, (table_id, consumer.consumer_id, *values))
+        used_at_ms: int = rows[0][0]
+        return used_at_ms
+
+    async def delete_consumer(self, table_id: int, consumer_id: str) -> None:
+        """Removes a consumer of a table whose head is locked."""
+        await self._session.write(_DELETE, (table_id, consumer_id))

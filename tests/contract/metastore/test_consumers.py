@@ -1,0 +1,168 @@
+"""Consumers: positions that move, are fenced, reset, and expire."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from lakelog.client.metastore import Metastore
+from lakelog.errors import Fenced, HistoryDiverged, InvalidArgument, NotFound
+from lakelog.format.consumer import ConsumerPosition
+from lakelog.format.table import TableInfo
+
+from .making import append, make_table
+
+
+def make_history(metastore: Metastore, snapshots: int = 3) -> TableInfo:
+    table = make_table(metastore)
+    for number in range(snapshots):
+        append(metastore, table, identifier=number)
+    return table
+
+
+def uuid_of(metastore: Metastore, table: TableInfo, snapshot_id: int) -> str:
+    page = metastore.list_snapshots(table.table_uuid, after=snapshot_id - 1, limit=1)
+    return page.snapshots[0].snapshot_uuid
+
+
+def position(table: TableInfo, epoch: int, snapshot_id: int, uuid: str = "") -> ConsumerPosition:
+    return ConsumerPosition(table.table_uuid, epoch, snapshot_id, uuid)
+
+
+def test_a_consumer_goes_on_where_it_was(metastore: Metastore) -> None:
+    table = make_history(metastore)
+    (opened,) = metastore.open_consumer("etl", [table.table_uuid], "host-1")
+    assert (opened.epoch, opened.snapshot_id, opened.holder, opened.expires_at_ms) == (1, None, "host-1", 0)
+    uuid = uuid_of(metastore, table, 2)
+    for _ in range(2):
+        metastore.advance_consumer("etl", [position(table, 1, 2, uuid)])
+    (listed,) = metastore.list_consumers(table.table_uuid)
+    assert (listed.consumer_id, listed.table_uuid, listed.snapshot_id) == ("etl", table.table_uuid, 2)
+    assert (listed.snapshot_uuid, listed.holder) == (uuid, "host-1")
+    (again,) = metastore.open_consumer("etl", [table.table_uuid], "host-2")
+    assert (again.epoch, again.snapshot_id, again.snapshot_uuid, again.holder) == (2, 2, uuid, "host-2")
+    # Another table's consumer of the same name is another one.
+    other = make_history(metastore)
+    assert metastore.list_consumers(other.table_uuid) == []
+
+
+def test_who_opened_it_before_is_fenced(metastore: Metastore) -> None:
+    table = make_history(metastore)
+    metastore.open_consumer("etl", [table.table_uuid], "old")
+    metastore.open_consumer("etl", [table.table_uuid], "new")
+    with pytest.raises(
+        Fenced, match=r"(?s)Consumer 'etl' of table shop\..* is read by 'new' by now.*another consumer id"
+    ):
+        metastore.advance_consumer("etl", [position(table, 1, 1)])
+    metastore.advance_consumer("etl", [position(table, 2, 1)])
+    metastore.reset_consumer(table.table_uuid, "etl", 0)
+    with pytest.raises(Fenced, match="was reset"):
+        metastore.advance_consumer("etl", [position(table, 2, 2)])
+    metastore.delete_consumer(table.table_uuid, "etl")
+    with pytest.raises(Fenced, match="was deleted"):
+        metastore.advance_consumer("etl", [position(table, 3, 2)])
+
+
+def test_positions_of_several_tables_move_together_or_not_at_all(metastore: Metastore) -> None:
+    first, second = make_history(metastore), make_history(metastore)
+    opened = metastore.open_consumer("both", [second.table_uuid, first.table_uuid], "")
+    assert [each.table_uuid for each in opened] == [second.table_uuid, first.table_uuid]
+    metastore.advance_consumer("both", [position(first, 1, 1), position(second, 1, 3)])
+    metastore.open_consumer("both", [second.table_uuid], "another")
+    with pytest.raises(Fenced):
+        metastore.advance_consumer("both", [position(first, 1, 2), position(second, 1, 3)])
+    assert metastore.list_consumers(first.table_uuid)[0].snapshot_id == 1
+
+
+def test_a_position_is_one_that_the_table_has_and_does_not_go_back(metastore: Metastore) -> None:
+    table = make_history(metastore)
+    metastore.open_consumer("etl", [table.table_uuid], "")
+    metastore.advance_consumer("etl", [position(table, 1, 0)])
+    with pytest.raises(InvalidArgument, match=r"snapshot_id is 4\. The newest snapshot of table shop\..* is 3"):
+        metastore.advance_consumer("etl", [position(table, 1, 4)])
+    with pytest.raises(HistoryDiverged, match=r"Snapshot 3 of table .* is another one than the reader has seen"):
+        metastore.advance_consumer("etl", [position(table, 1, 3, uuid_of(metastore, table, 2))])
+    metastore.advance_consumer("etl", [position(table, 1, 2)])
+    with pytest.raises(InvalidArgument, match=r"is at 2 by now and never goes back by itself; reset it"):
+        metastore.advance_consumer("etl", [position(table, 1, 1)])
+
+
+def test_a_reset_goes_back_and_forth_and_makes_it(metastore: Metastore) -> None:
+    table = make_history(metastore)
+    metastore.reset_consumer(table.table_uuid, "new", 2)
+    (made,) = metastore.list_consumers(table.table_uuid)
+    assert (made.snapshot_id, made.snapshot_uuid, made.holder) == (2, uuid_of(metastore, table, 2), "")
+    metastore.reset_consumer(table.table_uuid, "new", 0)
+    (opened,) = metastore.open_consumer("new", [table.table_uuid], "")
+    assert (opened.snapshot_id, opened.snapshot_uuid, opened.epoch) == (0, "", 3)
+    with pytest.raises(InvalidArgument, match=r"cannot be set to snapshot 4: the newest of table shop\..* is 3"):
+        metastore.reset_consumer(table.table_uuid, "new", 4)
+
+
+def test_an_unknown_consumer_is_named_with_those_there_are(metastore: Metastore) -> None:
+    table = make_history(metastore)
+    with pytest.raises(NotFound, match=r"has no consumer 'x'; it has none\."):
+        metastore.delete_consumer(table.table_uuid, "x")
+    for name in ("b", "a"):
+        metastore.open_consumer(name, [table.table_uuid], "")
+    with pytest.raises(NotFound, match=r"has no consumer 'x'; it has a, b\."):
+        metastore.delete_consumer(table.table_uuid, "x")
+    assert [each.consumer_id for each in metastore.list_consumers(table.table_uuid)] == ["a", "b"]
+
+
+def test_an_unused_consumer_expires(metastore: Metastore) -> None:
+    table = make_history(metastore)
+    metastore.alter_table(table.table_uuid, set_options={"consumer.expiration-time": "1 s"}, unset_options=())
+    (opened,) = metastore.open_consumer("etl", [table.table_uuid], "")
+    assert opened.expires_at_ms == opened.used_at_ms + 1000
+    metastore.advance_consumer("etl", [position(table, 1, 2)])
+    time.sleep(1.1)
+    assert metastore.list_consumers(table.table_uuid) == []
+    with pytest.raises(NotFound):
+        metastore.delete_consumer(table.table_uuid, "etl")
+    # A reader that was away for too long begins anew; one that comes back before anybody noticed goes on.
+    metastore.advance_consumer("etl", [position(table, 1, 3)])
+    time.sleep(1.1)
+    (again,) = metastore.open_consumer("etl", [table.table_uuid], "")
+    assert (again.epoch, again.snapshot_id) == (2, None)
+
+
+def test_a_dropped_table_has_no_consumers(metastore: Metastore) -> None:
+    table = make_history(metastore)
+    metastore.open_consumer("etl", [table.table_uuid], "")
+    metastore.drop_table(table.name)
+    for call in (
+        lambda: metastore.list_consumers(table.table_uuid),
+        lambda: metastore.open_consumer("etl", [table.table_uuid], ""),
+        lambda: metastore.advance_consumer("etl", [position(table, 1, 1)]),
+        lambda: metastore.reset_consumer(table.table_uuid, "etl", 0),
+        lambda: metastore.delete_consumer(table.table_uuid, "etl"),
+    ):
+        with pytest.raises(NotFound, match="does not exist; it was dropped"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("consumer_id", "count", "holder", "message"),
+    [
+        ("", 1, "", r"consumer_id is ''\. Give 1 to 256 characters"),
+        ("x" * 257, 1, "", "Give 1 to 256 characters"),
+        ("a\x00b", 1, "", r"Leave out the character U\+0000"),
+        ("etl", 0, "", r"table_uuids is '0 tables'\. Name 1 to 1000"),
+        ("etl", 2, "", "Name each table once"),
+        ("etl", 1, "h" * 257, "holder"),
+    ],
+)
+def test_bad_requests_are_refused(
+    metastore: Metastore, consumer_id: str, count: int, holder: str, message: str
+) -> None:
+    table = make_table(metastore)
+    with pytest.raises(InvalidArgument, match=message):
+        metastore.open_consumer(consumer_id, [table.table_uuid] * count, holder)
+    with pytest.raises(InvalidArgument, match="epoch"):
+        metastore.advance_consumer("etl", [position(table, 0, 1)])
+    with pytest.raises(InvalidArgument, match="snapshot_id"):
+        metastore.advance_consumer("etl", [position(table, 1, -1)])
+    with pytest.raises(InvalidArgument, match="snapshot_uuid"):
+        metastore.advance_consumer("etl", [position(table, 1, 1, "no uuid")])
