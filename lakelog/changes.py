@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from lakelog.client.metastore import Metastore
-from lakelog.format.changelog import ChangelogRules, fold_commits
-from lakelog.format.merge import MergeRun
+from lakelog.format.changelog import ChangelogRules, find_difference, fold_commits
+from lakelog.format.merge import MergeRun, find_superseded
 from lakelog.format.ordering import comparable_keys
 from lakelog.format.plan import AtSnapshot, PlanRequest
 from lakelog.format.rowkind import ROW_KIND_COLUMN, decode_kinds
@@ -57,10 +57,11 @@ class NormalizedChanges:
         store: Where the files are.
         table: The table; its schema is what is read with.
         files: What the commits added, by commit, then in the order of their buckets.
-        breaks: Ids of the snapshots in between that replaced rows: what they changed is not told.
+        breaks: Ids of the snapshots in between that replaced rows, rising.
         columns: What to read and return.
         policy: What decides between rows of one key.
         caches: Of this process; None: to be given before it is read.
+        overwrites: Tell what the snapshots of `breaks` changed, too.
         told_rows: Rows of commits that are told together.
     """
 
@@ -72,6 +73,7 @@ class NormalizedChanges:
     columns: ScanColumns
     policy: MergePolicy
     caches: Caches | None = field(repr=False)
+    overwrites: bool = False
     told_rows: int = TOLD_ROWS
 
     @property
@@ -108,6 +110,9 @@ class NormalizedChanges:
     def _pieces(self) -> Iterator[_Piece]:
         """Commits to tell together; of a larger one its buckets, of a larger bucket its key ranges."""
         for window in self._windows():
+            if isinstance(window, int):
+                yield from self._overwrite_pieces(window)
+                continue
             base = self._plan_before(window)
             if sum(file.row_count for file in window) <= self.told_rows:
                 yield _Piece(base, [file.added_snapshot for file in window], window, None)
@@ -120,19 +125,40 @@ class NormalizedChanges:
                 for tables in read_aligned(self.store, files, fields, self.policy.key):
                     yield _Piece({bucket: base.get(bucket, [])}, [files[0].added_snapshot], files, tables)
 
-    def _windows(self) -> Iterator[list[LiveFile]]:
-        """Files of successive commits that are told together."""
+    def _windows(self) -> Iterator[list[LiveFile] | int]:
+        """Files of successive commits that are told together, and the ids of snapshots that replaced rows."""
         window: list[LiveFile] = []
+        breaks = deque(self.breaks)
         for snapshot_id, files in itertools.groupby(self.files, lambda file: file.added_snapshot):
             commit = list(files)
-            rows = sum(file.row_count for file in (*window, *commit))
-            broken = window and any(window[-1].added_snapshot < each < snapshot_id for each in self.breaks)
-            if window and (broken or rows > self.told_rows):
+            broken = breaks and breaks[0] < snapshot_id
+            if window and (broken or sum(file.row_count for file in (*window, *commit)) > self.told_rows):
                 yield window
                 window = []
+            while breaks and breaks[0] < snapshot_id:
+                yield breaks.popleft()
             window += commit
         if window:
             yield window
+        yield from breaks
+
+    def _overwrite_pieces(self, snapshot_id: int) -> Iterator[_Piece]:
+        """What a snapshot replaced and brought, by buckets, or by key ranges of a large one."""
+        if not self.overwrites:
+            return
+        states = [
+            {} if each == 0 else self._by_bucket_at(PlanRequest(self.table.table_uuid, AtSnapshot(each)))
+            for each in (snapshot_id - 1, snapshot_id)
+        ]
+        for bucket in dict.fromkeys([*states[0], *states[1]]):
+            old, new = (state.get(bucket, []) for state in states)
+            if old == new:
+                continue
+            files = list({file.file_id: file for file in (*old, *new)}.values())
+            kept = {file.file_id for file in new}, {file.file_id for file in old}
+            sides = [file.file_id in kept[1] for file in files], [file.file_id in kept[0] for file in files]
+            for tables in read_aligned(self.store, files, [*self._fields(), _KIND_FIELD], self.policy.key):
+                yield _Piece({}, [snapshot_id], files, tables, sides)
 
     def _plan_before(self, window: Sequence[LiveFile]) -> Mapping[Bucket, list[LiveFile]]:
         """The files that were live before the first commit of a window, of the buckets it touches."""
@@ -141,7 +167,7 @@ class NormalizedChanges:
             return {}
         partitions = {file.partition for file in window}
         firsts, lasts = ([getattr(file, name) for file in window] for name in ("min_key", "max_key"))
-        plan = self.metastore.plan(
+        return self._by_bucket_at(
             PlanRequest(
                 self.table.table_uuid,
                 AtSnapshot(before),
@@ -151,19 +177,21 @@ class NormalizedChanges:
                 last_key=None if None in lasts else max(lasts),
             )
         )
-        return _by_bucket(to_live_files(plan.files))
+
+    def _by_bucket_at(self, request: PlanRequest) -> dict[Bucket, list[LiveFile]]:
+        return _by_bucket(to_live_files(self.metastore.plan(request).files))
 
     def _tell(self, piece: _Piece) -> list[pa.RecordBatch]:
+        if piece.sides is not None:
+            changes = self._compare(piece, piece.sides)
+            return [batch for batch in self._project(changes, piece.commits[0]).to_batches() if batch.num_rows]
         commits = list(dict.fromkeys(piece.commits))
         told: dict[int, list[pa.Table]] = {commit: [] for commit in commits}
         for bucket, files in _by_bucket(piece.files).items():
             tables = piece.tables or [self._read(file) for file in files]
             runs: dict[int, list[MergeRun]] = {commit: [] for commit in commits}
             for file, table in zip(files, tables, strict=True):
-                if piece.tables is not None and not file.delete_count:
-                    # Read beside files that have kinds; its own rows are all there to stay.
-                    table = table.drop_columns([ROW_KIND_COLUMN])
-                runs[file.added_snapshot].append(MergeRun(table, file.order_time_ms))
+                runs[file.added_snapshot].append(MergeRun(_with_kinds(table, file), file.order_time_ms))
             changes = self._fold(piece.base.get(bucket, []), [runs[commit] for commit in commits])
             for commit, table in zip(commits, changes, strict=True):
                 told[commit].append(table)
@@ -175,8 +203,43 @@ class NormalizedChanges:
             if batch.num_rows
         ]
 
+    def _compare(self, piece: _Piece, sides: tuple[Sequence[bool], Sequence[bool]]) -> pa.Table:
+        """What two states of the same keys differ in; each is merged of the runs that it has."""
+        assert piece.tables is not None, "they are read already"
+        states = []
+        for side in sides:
+            runs = [
+                MergeRun(_with_kinds(table, file), file.order_time_ms)
+                for table, file, there in zip(piece.tables, piece.files, side, strict=True)
+                if there
+            ]
+            found = find_superseded(
+                runs,
+                self.policy.key,
+                self.policy.sequence,
+                sequence_descending=self.policy.sequence_descending,
+                delete_retention_ms=self.policy.delete_retention_ms,
+            )
+            names = [each.name for each in self._fields()]
+            empty = pa.schema([each.remove_metadata() for each in self._fields()]).empty_table()
+            left = [
+                run.table.select(names).take(pa.array(np.delete(np.arange(run.table.num_rows), gone)))
+                for run, gone in zip(runs, found, strict=True)
+            ]
+            states.append(pa.concat_tables([empty, *left]))
+        return find_difference(states[0], states[1], self._rules())
+
     def _fold(self, base: Sequence[LiveFile], commits: Sequence[Sequence[MergeRun]]) -> list[pa.Table]:
-        rules = ChangelogRules(
+        old = None
+        if base:
+            assert self.caches is not None, "a detached read is not read"
+            copies = self.caches.find_copies(self.table.table_uuid, TableOptions(self.table.options))
+            lookup = KeyLookup(self.store, self.table.schema, self.policy, copies, self._fields())
+            old = lookup.find(base, _distinct_keys(commits, self.policy.key))
+        return fold_commits(old, commits, self._rules())
+
+    def _rules(self) -> ChangelogRules:
+        return ChangelogRules(
             self.policy.key,
             self.policy.sequence,
             self.policy.sequence_descending,
@@ -184,13 +247,6 @@ class NormalizedChanges:
             drop_equal=True,
             compared=tuple(each.name for each in self.columns.read if each.name != ROW_KIND_COLUMN),
         )
-        old = None
-        if base:
-            assert self.caches is not None, "a detached read is not read"
-            copies = self.caches.find_copies(self.table.table_uuid, TableOptions(self.table.options))
-            lookup = KeyLookup(self.store, self.table.schema, self.policy, copies, self._fields())
-            old = lookup.find(base, _distinct_keys(commits, self.policy.key))
-        return fold_commits(old, commits, rules)
 
     def _fields(self) -> list[pa.Field]:
         """What to read, as files store it: those of the key and of the sequence decide."""
@@ -223,12 +279,21 @@ class _Piece:
         commits: Ids of the snapshots, rising.
         files: What they added.
         tables: The rows of the files, where they are told by key ranges; None: to be read.
+        sides: Of a snapshot that replaced rows: which of the files were live before it, and which are afterwards.
     """
 
     base: Mapping[Bucket, list[LiveFile]]
     commits: Sequence[int]
     files: Sequence[LiveFile]
     tables: Sequence[pa.Table] | None
+    sides: tuple[Sequence[bool], Sequence[bool]] | None = None
+
+
+def _with_kinds(rows: pa.Table, file: LiveFile) -> pa.Table:
+    """The rows as a run: without kinds where all are there to stay, though they were read beside others'."""
+    if file.delete_count or ROW_KIND_COLUMN not in rows.schema.names:
+        return rows
+    return rows.drop_columns([ROW_KIND_COLUMN])
 
 
 def _by_bucket(files: Sequence[LiveFile]) -> dict[Bucket, list[LiveFile]]:

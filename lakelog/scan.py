@@ -68,17 +68,22 @@ class Scan:
         plan: What to read.
         rows: How to read it.
         limit: At most so many rows; None: all.
+        with_overwrites: Of changes: what overwrites changed is among them.
     """
 
-    def __init__(self, catalog: Catalog, plan: Plan, rows: RowSource, limit: int | None) -> None:
+    def __init__(
+        self, catalog: Catalog, plan: Plan, rows: RowSource, limit: int | None, *, with_overwrites: bool = False
+    ) -> None:
         self._catalog = catalog
         self._plan = plan
         self._rows = rows
         self._limit = limit
+        self._with_overwrites = with_overwrites
 
     def __reduce__(self) -> tuple[object, ...]:
         # A cache is of one process; where the scan arrives it takes that catalog's.
-        return (_rebuild_scan, (self._catalog, self._plan, self._rows.with_caches(None), self._limit))
+        rows = self._rows.with_caches(None)
+        return (_rebuild_scan, (self._catalog, self._plan, rows, self._limit, self._with_overwrites))
 
     def __repr__(self) -> str:
         at = f"snapshot {self.snapshot_id}" if self.snapshot_id else "no snapshot yet"
@@ -92,8 +97,15 @@ class Scan:
         return None if self._plan.snapshot is None else self._plan.snapshot.snapshot_id
 
     @property
+    def snapshot_uuid(self) -> str:
+        """The uuid of that snapshot; empty where there is none."""
+        return "" if self._plan.snapshot is None else self._plan.snapshot.snapshot_uuid
+
+    @property
     def skipped_snapshots(self) -> tuple[int, ...]:
         """Ids of the snapshots that overwrote rows, of which the changes show nothing; rising (SEMANTICS.md 5.2)."""
+        if self._with_overwrites:
+            return ()
         return tuple([each.snapshot_id for each in self._plan.range_snapshots if each.kind is SnapshotKind.OVERWRITE])
 
     @property
@@ -166,8 +178,12 @@ def plan_scan(
     snapshot_id: int | None,
     timestamp: int | dt.datetime | None,
     options: Mapping[str, Any] | None,
+    files_since_ms: int | None = None,
 ) -> Scan:
-    """Plans a read of a table's state; arguments as of `lakelog.table.Table.scan`."""
+    """Plans a read of a table's state; arguments as of `lakelog.table.Table.scan`.
+
+    With `files_since_ms` only of the files that were committed at or after this time, in milliseconds since the epoch.
+    """
     given = ScanOptions(to_option_texts({} if options is None else options))
     between = given.get(INCREMENTAL_BETWEEN)
     at = settle_state(snapshot_id, timestamp, given)
@@ -193,9 +209,13 @@ def plan_scan(
     schema = plan.schema
     policy = _to_policy(plan)
     names = check_columns(columns, schema, str(info.name))
+    live = to_live_files(plan.files)
+    if files_since_ms is not None:
+        # What is left out is older than what stays, so that no row comes back that a newer one had replaced.
+        live = [file for file in live if file.order_time_ms >= files_since_ms]
     files = FileScan(
         catalog.open_store(plan.table),
-        to_live_files(plan.files),
+        live,
         schema,
         to_scan_columns(names, schema, parsed),
         policy,
@@ -214,13 +234,15 @@ def plan_changes(
     filter: str | None,  # noqa: A002
     limit: int | None = None,
     raw: bool = True,
+    overwrites: bool = False,
     without_deletes: bool = False,
 ) -> Scan:
     """Plans a read of what the snapshots behind `after`, up to and with `until`, changed.
 
     Of an append table that is what they added. Of a table with a primary key it is the keyed changes, each with its old
     row; or, with `raw`, what was written: the last row a key of each commit, also where a commit had more rows than a
-    writer's buffer and so wrote several runs (SEMANTICS.md 3.3). Snapshots that overwrote or compacted show nothing
+    writer's buffer and so wrote several runs (SEMANTICS.md 3.3). Snapshots that compacted show nothing, and so do those
+    that overwrote, unless `overwrites` asks for their difference, or for their new rows where there is no key
     (SEMANTICS.md 5.2).
     """
     if after == until:
@@ -228,7 +250,10 @@ def plan_changes(
         plan = Plan(info, info.schema, {}, None, FILE_SCHEMA.empty_table())
     else:
         plan, parsed = plan_files(catalog.metastore, info, InRange(after, until), _parser(filter))
-    shown = {each.snapshot_id for each in plan.range_snapshots if each.kind is SnapshotKind.APPEND}
+    kinds = {SnapshotKind.APPEND}
+    if overwrites and (raw or not plan.schema.primary_key):
+        kinds.add(SnapshotKind.OVERWRITE)
+    shown = {each.snapshot_id for each in plan.range_snapshots if each.kind in kinds}
     files = [file for file in to_live_files(plan.files) if file.added_snapshot in shown]
     files.sort(key=lambda file: (file.added_snapshot, file.partition, file.bucket, file.order_ordinal))
     own = (ROW_KIND_COLUMN, SNAPSHOT_ID_COLUMN)
@@ -242,7 +267,9 @@ def plan_changes(
         breaks = [each.snapshot_id for each in plan.range_snapshots if each.kind is SnapshotKind.OVERWRITE]
         table = dataclasses.replace(plan.table, schema=plan.schema)
         columns_read = to_scan_columns(names, plan.schema, parsed)
-        rows = NormalizedChanges(catalog.metastore, store, table, files, breaks, columns_read, policy, catalog.caches)
+        rows = NormalizedChanges(
+            catalog.metastore, store, table, files, breaks, columns_read, policy, catalog.caches, overwrites
+        )
     else:
         rows = FileScan(
             store,
@@ -252,7 +279,7 @@ def plan_changes(
             None if policy is None else dataclasses.replace(policy, keeps_deletes=True),
             catalog.caches.positions,
         )
-    return Scan(catalog, plan, rows, limit)
+    return Scan(catalog, plan, rows, limit, with_overwrites=overwrites)
 
 
 def check_limit(limit: int | None) -> None:
@@ -274,8 +301,8 @@ def check_range(after: int, until: int | None) -> None:
         )
 
 
-def _rebuild_scan(catalog: Catalog, plan: Plan, rows: RowSource, limit: int | None) -> Scan:
-    return Scan(catalog, plan, rows.with_caches(catalog.caches), limit)
+def _rebuild_scan(catalog: Catalog, plan: Plan, rows: RowSource, limit: int | None, with_overwrites: bool) -> Scan:
+    return Scan(catalog, plan, rows.with_caches(catalog.caches), limit, with_overwrites=with_overwrites)
 
 
 def _parser(condition: str | None) -> Callable[[TableSchema], Filter | None]:

@@ -10,13 +10,18 @@ import pyarrow as pa
 
 from lakelog.arguments import to_option_texts
 from lakelog.commit_note import CommitIdentity, make_note
+from lakelog.consumers import Consumers
 from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.plan import PlanRequest
 from lakelog.format.table import TableInfo
 from lakelog.listings import list_snapshots, to_files_table, to_snapshots_table
+from lakelog.options.table_options import STREAMING_READ_OVERWRITE
+from lakelog.options.values import TableOptions
 from lakelog.reading import settle_state
 from lakelog.results import WriteResult
 from lakelog.scan import Scan, check_limit, check_range, plan_changes, plan_scan
+from lakelog.subscribe import subscribe
+from lakelog.subscription import Subscription
 from lakelog.transaction import Transaction, TransactionTable
 
 if TYPE_CHECKING:
@@ -326,9 +331,68 @@ class Table:
                 )
         return self._ask(
             lambda: plan_changes(
-                self._catalog, self._info, after=after, until=last, columns=columns, filter=filter, limit=limit, raw=raw
+                self._catalog,
+                self._info,
+                after=after,
+                until=last,
+                columns=columns,
+                filter=filter,
+                limit=limit,
+                raw=raw,
+                overwrites=not raw and TableOptions(self._info.options).get(STREAMING_READ_OVERWRITE),
             )
         )
+
+    def subscribe(
+        self,
+        scan_mode: str | None = None,
+        consumer_id: str | None = None,
+        auto_commit: bool = True,
+        *,
+        columns: Sequence[str] | None = None,
+        filter: str | None = None,  # noqa: A002
+        options: Mapping[str, Any] | None = None,
+    ) -> Subscription:
+        """Subscribes to the table's changes: batches come as they are committed, without asking again and again.
+
+        Each batch has `data`, `snapshot_id` and `table`. In a table with a primary key the last column, `_row_kind`,
+        says what became of each row, as of `changes`. Use it in a `with` statement, or close it.
+
+        Args:
+            scan_mode: Where to begin: `latest-full` (the default: with the rows there are), `latest`, `from-snapshot`,
+                `from-snapshot-full`, `from-timestamp`, `from-file-creation-time`, `compacted-full`; see the page on
+                options, which has those that belong to them, too.
+            consumer_id: Keep the position in the metastore under this name. Whoever subscribes with it again goes on
+                behind the last snapshot that was done, and who did before is fenced.
+            auto_commit: A snapshot is done when the batch behind its last one is asked for; False: when `commit` is
+                called.
+            columns: Names of the columns; None: all.
+            filter: An SQL condition on the table's columns.
+            options: Options of subscriptions by key, for instance `{"scan.snapshot-id": "3"}`.
+
+        Raises:
+            InvalidArgument: An argument is not possible, or two of them contradict each other.
+            NotFound: There is no such snapshot.
+            SnapshotExpired: The consumer's next change is no longer kept.
+        """
+        info = self._refresh()
+        return self._ask(
+            lambda: subscribe(
+                self._catalog,
+                info,
+                scan_mode=scan_mode,
+                consumer_id=consumer_id,
+                auto_commit=auto_commit,
+                columns=columns,
+                filter=filter,
+                options=options,
+            )
+        )
+
+    @property
+    def consumers(self) -> Consumers:
+        """Named readers of the table: `.list()`, `.reset(id, snapshot_id)`, `.delete(id)`."""
+        return Consumers(self._catalog.metastore, self.uuid, self._ask)
 
     def snapshots(self, limit: int | None = None) -> pa.Table:
         """Lists the snapshots that are kept, oldest first.

@@ -10,7 +10,7 @@ from lakelog.options.call_options import (
 )
 from lakelog.options.option import Option, Scope
 from lakelog.options.refused import REFUSED_OPTIONS, find_refusal
-from lakelog.options.registry import ALL_OPTIONS, OPTIONS_BY_KEY, check_options, list_options
+from lakelog.options.registry import ALL_OPTIONS, check_options, list_options
 from lakelog.options.table_options import (
     BUCKET,
     BUCKET_KEY,
@@ -29,7 +29,7 @@ from lakelog.options.table_options import (
     WRITE_BUFFER_SIZE,
 )
 from lakelog.options.validate import RESERVED_COLUMNS, check_alter, validate_table_options
-from lakelog.options.values import ScanOptions, TableOptions, WriteOptions
+from lakelog.options.values import ScanOptions, StreamOptions, TableOptions, WriteOptions
 
 __all__ = [
     "ALL_OPTIONS",
@@ -46,7 +46,6 @@ __all__ = [
     "LOG_SYSTEM",
     "MAX_BUCKETS",
     "MERGE_ENGINE",
-    "OPTIONS_BY_KEY",
     "REFUSED_OPTIONS",
     "RESERVED_COLUMNS",
     "ROWKIND_FIELD",
@@ -60,6 +59,7 @@ __all__ = [
     "Option",
     "ScanOptions",
     "Scope",
+    "StreamOptions",
     "TableOptions",
     "WriteOptions",
     "check_alter",

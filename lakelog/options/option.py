@@ -23,6 +23,8 @@ class Scope(enum.Enum):
     """When a table is made, or by ALTER TABLE."""
     SCAN = "scan"
     """With one read: `scan(options=...)`, or Spark's `.option(...)` of a read."""
+    STREAM = "stream"
+    """With one subscription: `subscribe(options=...)`."""
     WRITE = "write"
     """With one write: Spark's `.option(...)` of a write."""
 

@@ -7,27 +7,33 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from lakelog.errors import InvalidArgument
-from lakelog.options import call_options, table_options
+from lakelog.options import call_options, stream_options, table_options
 from lakelog.options.option import MAX_SHOWN_LENGTH, Option, Scope
 from lakelog.options.refused import find_refusal
 
 ALL_OPTIONS: Final[tuple[Option[Any], ...]] = tuple(
-    value for module in (table_options, call_options) for value in vars(module).values() if isinstance(value, Option)
+    value
+    for module in (table_options, call_options, stream_options)
+    for value in vars(module).values()
+    if isinstance(value, Option)
 )
 """Every option, in the order in which they are declared."""
 
-OPTIONS_BY_KEY: Final[dict[str, Option[Any]]] = {option.key: option for option in ALL_OPTIONS}
+_BY_SCOPE: Final[dict[Scope, dict[str, Option[Any]]]] = {
+    scope: {option.key: option for option in ALL_OPTIONS if option.scope is scope} for scope in Scope
+}
 
 _WHERE: Final[dict[Scope, str]] = {
     Scope.TABLE: "an option of tables: give it when the table is made, or with ALTER TABLE",
     Scope.SCAN: "an option of reads: give it with the read",
+    Scope.STREAM: "an option of subscriptions: give it to subscribe()",
     Scope.WRITE: "an option of writes: give it with the write",
 }
 
 
 def list_options(scope: Scope) -> tuple[Option[Any], ...]:
     """The options of one scope in the order in which they are declared. Pure."""
-    return tuple(option for option in ALL_OPTIONS if option.scope is scope)
+    return tuple(_BY_SCOPE[scope].values())
 
 
 def find_option(key: str, scope: Scope) -> Option[Any]:
@@ -37,8 +43,8 @@ def find_option(key: str, scope: Scope) -> Option[Any]:
         InvalidArgument: There is none: says whether it belongs elsewhere, why this version does not have it, or which
             options have the nearest names. The value is not repeated, since it may be a secret.
     """
-    option = OPTIONS_BY_KEY.get(key)
-    if option is not None and option.scope is scope:
+    option = _BY_SCOPE[scope].get(key)
+    if option is not None:
         return option
     raise unknown_option(key, scope)
 
@@ -47,7 +53,7 @@ def unknown_option(key: str, scope: Scope) -> InvalidArgument:
     """The error for a key that is no option of this scope. Pure."""
     shown = key if len(key) <= MAX_SHOWN_LENGTH else key[: MAX_SHOWN_LENGTH - 3] + "..."
     metadata = {"option": shown}
-    elsewhere = OPTIONS_BY_KEY.get(key)
+    elsewhere = next((options[key] for options in _BY_SCOPE.values() if key in options), None)
     if elsewhere is not None:
         return InvalidArgument(
             f"Option '{shown}' cannot be given here. It is {_WHERE[elsewhere.scope]}.",

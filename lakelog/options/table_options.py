@@ -116,6 +116,13 @@ CONSUMER_EXPIRATION_TIME: Final = Option[int | None](
     "How long a consumer that nobody uses keeps its position, and what it still needs of the table.",
     default_text="for ever",
 )
+STREAMING_READ_OVERWRITE: Final = Option[bool](
+    "streaming-read-overwrite",
+    Flag(),
+    False,
+    "Whether subscriptions show what overwrites changed: with a primary key the difference of the rows before "
+    "and after, else the new rows.",
+)
 LOG_SYSTEM: Final = Option[str](
     "log.system",
     Choice(("none",), refused={"kafka": "tables are read from their files only"}),

@@ -15,6 +15,12 @@ from lakelog.options.call_options import (
 )
 from lakelog.options.option import Option, Scope
 from lakelog.options.registry import check_options
+from lakelog.options.stream_options import (
+    SCAN_MODE,
+    STREAM_FILE_CREATION_TIME_MILLIS,
+    STREAM_SNAPSHOT_ID,
+    STREAM_TIMESTAMP_MILLIS,
+)
 from lakelog.options.table_options import BUCKET, TARGET_FILE_SIZE
 
 T = TypeVar("T")
@@ -107,6 +113,70 @@ class ScanOptions(_Values):
                 reason="CONTRADICTING_OPTIONS",
                 metadata={"option": INCREMENTAL_BETWEEN_SCAN_MODE.key, "other_option": INCREMENTAL_BETWEEN.key},
             )
+
+
+class StreamOptions(_Values):
+    """The options of one subscription. Immutable, picklable.
+
+    Raises:
+        InvalidArgument: Unknown keys, wrong values, more than one that says where to begin, or one that the mode does
+            not take or lacks.
+    """
+
+    scope = Scope.STREAM
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(options)
+        given = [option.key for option in _STARTS if option.key in options]
+        if len(given) > 1:
+            raise _contradiction(given[0], given[1], "both say where to begin. Give one of them.")
+        mode = self.get(SCAN_MODE)
+        taken = _TAKEN.get(mode)
+        if mode == "default" or (taken is None and not given):
+            return
+        if taken is None:
+            raise _contradiction(
+                f"{SCAN_MODE.key}' = '{mode}", given[0], "contradict each other: that mode takes none. Leave one out."
+            )
+        if given and given[0] != taken.key:
+            raise _contradiction(
+                f"{SCAN_MODE.key}' = '{mode}", given[0], f"contradict each other: that mode takes '{taken.key}'."
+            )
+        if not given:
+            raise InvalidArgument(
+                f"Option '{SCAN_MODE.key}' = '{mode}' needs the option '{taken.key}'. Give it, too.",
+                reason="MISSING_OPTION",
+                metadata={"option": taken.key},
+            )
+
+    @property
+    def mode(self) -> str:
+        """`scan.mode`, with `default` resolved by the options given."""
+        mode = self.get(SCAN_MODE)
+        if mode != "default":
+            return mode
+        for wanted, option in _TAKEN.items():
+            if option.key in self._options:
+                return wanted
+        return "latest-full"
+
+
+_STARTS: Final = (STREAM_SNAPSHOT_ID, STREAM_TIMESTAMP_MILLIS, STREAM_FILE_CREATION_TIME_MILLIS)
+_TAKEN: Final[Mapping[str, Option[int | None]]] = {
+    "from-timestamp": STREAM_TIMESTAMP_MILLIS,
+    "from-snapshot": STREAM_SNAPSHOT_ID,
+    "from-snapshot-full": STREAM_SNAPSHOT_ID,
+    "from-file-creation-time": STREAM_FILE_CREATION_TIME_MILLIS,
+}
+"""The option that says where each mode begins."""
+
+
+def _contradiction(one: str, other: str, what: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"Options '{one}' and '{other}' {what}",
+        reason="CONTRADICTING_OPTIONS",
+        metadata={"option": one.split("'")[0], "other_option": other},
+    )
 
 
 class WriteOptions(_Values):

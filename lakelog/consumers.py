@@ -1,0 +1,72 @@
+"""The consumers of a table: named readers whose position the metastore keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from lakelog.client.metastore import Metastore
+
+_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("snapshot_id", pa.int64()),
+        ("holder", pa.string()),
+        ("used_at", pa.timestamp("ms", tz="UTC")),
+        ("expires_at", pa.timestamp("ms", tz="UTC")),
+    ]
+)
+
+
+class Consumers:
+    """The consumers of a table; `Table.consumers` makes it.
+
+    Args:
+        metastore: Who keeps them.
+        table_uuid: The table.
+        ask: Asks the metastore in the name of the table's handle.
+    """
+
+    def __init__(self, metastore: Metastore, table_uuid: str, ask: Callable[[Callable[[], Any]], Any]) -> None:
+        self._metastore = metastore
+        self._table_uuid = table_uuid
+        self._ask = ask
+
+    def list(self) -> pa.Table:
+        """Lists them by id; those that have expired are gone.
+
+        Returns:
+            Columns id, snapshot_id (the last one that is done; NULL: none was ever), holder (who reads or read last),
+            used_at, expires_at (NULL: never).
+        """
+        found = self._ask(lambda: self._metastore.list_consumers(self._table_uuid))
+        columns = [
+            [each.consumer_id for each in found],
+            [each.snapshot_id for each in found],
+            [each.holder or None for each in found],
+            [each.used_at_ms for each in found],
+            [each.expires_at_ms or None for each in found],
+        ]
+        return pa.table([pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)], schema=_SCHEMA)
+
+    def reset(self, consumer_id: str, snapshot_id: int) -> None:
+        """Lets a consumer go on behind a snapshot, back or forth; makes it where there is none. Its reader is fenced.
+
+        Args:
+            consumer_id: The consumer.
+            snapshot_id: At most the newest; 0: it begins with the first.
+
+        Raises:
+            InvalidArgument: The table has no such snapshot.
+        """
+        self._ask(lambda: self._metastore.reset_consumer(self._table_uuid, consumer_id, snapshot_id))
+
+    def delete(self, consumer_id: str) -> None:
+        """Forgets a consumer, and what was kept for it. Its reader is fenced.
+
+        Raises:
+            NotFound: There is none; names those there are.
+        """
+        self._ask(lambda: self._metastore.delete_consumer(self._table_uuid, consumer_id))

@@ -1,0 +1,48 @@
+"""What subscriptions hand out, and where their readers are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class StreamBatch:
+    """Some of the rows that one snapshot changed, or that were there when the subscription began.
+
+    Attributes:
+        data: The rows; of a table with a primary key the last column, `_row_kind`, says what became of each.
+        snapshot_id: The snapshot that changed them, or whose state they are.
+        table: `database.table`.
+    """
+
+    data: pa.RecordBatch
+    snapshot_id: int
+    table: str
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a reader is: all up to and with this snapshot is done.
+
+    Attributes:
+        snapshot_id: 0: nothing is done, and what comes next is the first snapshot.
+        snapshot_uuid: Its uuid; empty where there is none.
+    """
+
+    snapshot_id: int
+    snapshot_uuid: str = ""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a source of changes hands out: a batch, how far its reader is when it is done, or both.
+
+    Args:
+        batch: Rows; None: only the position moves.
+        done: Where the reader is when it is done with all of it; None: still inside of a snapshot.
+    """
+
+    batch: StreamBatch | None
+    done: Position | None

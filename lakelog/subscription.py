@@ -1,0 +1,202 @@
+"""Subscriptions: a table's changes, pushed to whoever iterates, from where it stopped last time.
+
+A thread follows the table's history and puts batches into a short queue, which the iterating thread empties: a slow
+reader stops it, and nothing else. With each batch comes where its reader is when it is done with it, so that a position
+never stands inside of a snapshot.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from types import TracebackType
+from typing import Final, Protocol
+
+from lakelog.errors import InvalidArgument
+from lakelog.stream_batch import Position, Progress, StreamBatch
+
+_QUEUED: Final = 2
+"""Batches that wait for their reader."""
+
+_LOOK_S: Final = 0.1
+"""How often a thread whose queue is full looks whether it is to end."""
+
+_CLOSE_TIMEOUT_S: Final = 10.0
+
+
+class Follower(Protocol):
+    """A source of changes."""
+
+    def follow(self) -> Iterator[Progress]:
+        """Hands out changes as they come; blocks; ends when closed. A generator."""
+        ...
+
+    def close(self) -> None:
+        """Ends `follow`, from any thread; idempotent."""
+        ...
+
+
+class Subscription:
+    """A table's changes as they come; `Table.subscribe` makes it. One thread iterates, any may close it.
+
+    Iterating blocks until there is something, and ends when it is closed, or at the end that the options set. The
+    position moves when the next batch is asked for: whoever dies before that gets the same batch again. Without
+    `auto_commit` it moves by `commit` only.
+
+    Args:
+        name: What is subscribed to, for people.
+        follower: Where changes come from.
+        position: Where the reader is now; None: nowhere yet.
+        keep: Told of each new position, to keep it; raises Fenced where another reader has taken over.
+        auto_commit: The position moves by itself.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        follower: Follower,
+        position: Position | None,
+        keep: Callable[[Position], None],
+        *,
+        auto_commit: bool,
+    ) -> None:
+        self._name = name
+        self._follower = follower
+        self._position = position
+        self._keep = keep
+        self._auto_commit = auto_commit
+        self._queue: queue.Queue[Progress | BaseException | None] = queue.Queue(_QUEUED)
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._reached: Position | None = None
+        self._ended = False
+
+    def __repr__(self) -> str:
+        at = "nothing done yet" if self._position is None else f"snapshot {self._position.snapshot_id} done"
+        return f"<subscription to {self._name}: {at}{', closed' if self._closed.is_set() else ''}>"
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        # Of one that was forgotten the thread shall not go on for ever.
+        self._closed.set()
+        self._follower.close()
+
+    def __iter__(self) -> Iterator[StreamBatch]:
+        return self
+
+    def __next__(self) -> StreamBatch:
+        batch = self.read()
+        if batch is None:
+            raise StopIteration
+        return batch
+
+    @property
+    def position(self) -> int | None:
+        """The last snapshot that is done; 0: none, and the first one comes next. None: not known yet."""
+        return None if self._position is None else self._position.snapshot_id
+
+    def read(self, timeout: float | None = None) -> StreamBatch | None:
+        """The next batch.
+
+        Args:
+            timeout: Seconds to wait for it; None: for ever.
+
+        Returns:
+            None when there was none in time, or when the subscription has ended (`ended` tells which).
+
+        Raises:
+            Fenced: Another reader has taken over the consumer, or it was reset or deleted.
+            SnapshotExpired: The next change is no longer kept, and the options do not say what to do then.
+            HistoryDiverged: The table's history is no longer the one that was read.
+            NotFound: The table was dropped.
+        """
+        if timeout is not None and timeout < 0:
+            raise InvalidArgument(
+                f"timeout={timeout} is no time to wait: give 0 or more.", metadata={"field": "timeout"}
+            )
+        if self._auto_commit:
+            self.commit()
+        if self._ended or self._closed.is_set():
+            return None
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=_run, args=(self._follower, self._queue, self._closed), name="lakelog-subscribe", daemon=True
+            )
+            self._thread.start()
+        while True:
+            try:
+                found = self._queue.get(timeout=timeout)
+            except queue.Empty:
+                return None
+            if found is None:
+                self._ended = True
+                return None
+            if isinstance(found, BaseException):
+                self._ended = True
+                raise found
+            self._reached = found.done or self._reached
+            if found.batch is not None:
+                return found.batch
+            if self._auto_commit:
+                self.commit()
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing will come any more."""
+        return self._ended or self._closed.is_set()
+
+    def commit(self) -> None:
+        """Moves the position behind the batches handed out so far, as far as they are whole snapshots.
+
+        Raises:
+            Fenced: As `read`.
+        """
+        reached, self._reached = self._reached, None
+        if reached is not None and reached != self._position:
+            self._keep(reached)
+            self._position = reached
+
+    def close(self) -> None:
+        """Ends the subscription; the position stays where it is. Idempotent."""
+        self._closed.set()
+        self._follower.close()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(_CLOSE_TIMEOUT_S)
+        # Whoever waits in another thread wakes up.
+        with contextlib.suppress(queue.Full):
+            self._queue.put_nowait(None)
+
+
+def _run(follower: Follower, target: queue.Queue[Progress | BaseException | None], closed: threading.Event) -> None:
+    """What the thread does; it holds no reference to the subscription, so that one can be forgotten."""
+    end: BaseException | None = None
+    try:
+        with closing(follower.follow()) as changes:  # type: ignore[type-var]
+            for progress in changes:
+                if not _put(target, progress, closed):
+                    return
+    except BaseException as error:
+        end = error
+    _put(target, end, closed)
+
+
+def _put(
+    target: queue.Queue[Progress | BaseException | None], item: Progress | BaseException | None, closed: threading.Event
+) -> bool:
+    while not closed.is_set():
+        try:
+            target.put(item, timeout=_LOOK_S)
+        except queue.Full:
+            continue
+        return True
+    return False
