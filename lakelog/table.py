@@ -14,6 +14,7 @@ from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.plan import PlanRequest
 from lakelog.format.table import TableInfo
 from lakelog.listings import list_snapshots, to_files_table, to_snapshots_table
+from lakelog.options.table_options import ROWKIND_FIELD
 from lakelog.reading import settle_state
 from lakelog.results import WriteResult
 from lakelog.scan import Scan, check_limit, check_range, plan_changes, plan_scan
@@ -120,6 +121,7 @@ class Table:
                 self.uuid, set_options=to_option_texts({} if set is None else set), unset_options=tuple(unset)
             )
         )
+        self._catalog.attempts_ahead.forget(self.uuid)
         return self
 
     # Writing
@@ -148,7 +150,7 @@ class Table:
             allow_empty: See the class.
         """
         identity = CommitIdentity(writer, identifier, previous_identifier)
-        return self._write(lambda part: part.append(data), identity, watermark, properties, allow_empty)
+        return self._write(lambda part: part.append(data), identity, watermark, properties, allow_empty, adds=True)
 
     def upsert(
         self,
@@ -166,7 +168,7 @@ class Table:
         Of several rows of one key the last one stays, or the one with the highest `sequence.field`.
         """
         identity = CommitIdentity(writer, identifier, previous_identifier)
-        return self._write(lambda part: part.upsert(data), identity, watermark, properties, allow_empty)
+        return self._write(lambda part: part.upsert(data), identity, watermark, properties, allow_empty, adds=True)
 
     def delete(
         self,
@@ -367,12 +369,19 @@ class Table:
         watermark: int | dt.datetime | None,
         properties: Mapping[str, str] | None,
         allow_empty: bool,
+        adds: bool = False,
     ) -> WriteResult:
         transaction = Transaction(self._catalog, identity, make_note(watermark, properties, allow_empty))
-        with transaction:
-            table = self._ask(lambda: transaction.write_to(self.uuid))
-            self._info = table.info
-            write(table)
+        # A field of row kinds makes any write one that may take rows away.
+        only_adds = adds and ROWKIND_FIELD.key not in self._info.options
+
+        def write_all() -> None:
+            with transaction:
+                table = transaction.write_to(self.uuid, only_adds=only_adds)
+                self._info = table.info
+                write(table)
+
+        self._ask(write_all)
         result = transaction.result
         assert result is not None
         (snapshot_id,) = result.snapshot_ids.values()
