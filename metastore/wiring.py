@@ -18,7 +18,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
+from typing import Final
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
@@ -40,6 +42,10 @@ from .server.startup import StartupFailure, check_warehouse, one_line, show_data
 from .service import MetastoreService
 
 
+_GC_FIRST_GENERATION: Final = 10_000
+"""New objects between two collections: some 50 commits. With Python's 700 collecting is 8 % of a commit."""
+
+
 async def serve(config: ServeConfig) -> None:
     """Runs the service until a signal ends it.
 
@@ -47,6 +53,7 @@ async def serve(config: ServeConfig) -> None:
         StartupFailure: A check failed, or a port is taken.
     """
     await check(config)
+    _settle_memory()
     ids, clock = RandomIds(), SystemClock()
     registry = CollectorRegistry()
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
@@ -67,6 +74,17 @@ async def serve(config: ServeConfig) -> None:
         await service.close()
         await store.close()
         await probe.close()
+
+
+def _settle_memory() -> None:
+    """Has the garbage collector look at what requests make, and not at our modules again and again.
+
+    There are 100,000 objects when the service starts, and each full collection looked at all of them while every
+    commit waited: 40 ms on a machine at rest.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_GC_FIRST_GENERATION, *gc.get_threshold()[1:])
 
 
 async def check(config: ServeConfig) -> None:

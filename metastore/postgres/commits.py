@@ -42,6 +42,8 @@ _SHARE_WRITERS: Final = "SELECT pg_advisory_xact_lock_shared(key) FROM unnest(%s
 _LOCK_WRITER: Final = "SELECT pg_advisory_xact_lock(%s::bigint)"
 
 # For each key the result, if there is one, the writer's highest identifier at the table, and its epoch.
+# SUBTLE: LIMIT 1 is what keeps each lookup one of its own, by all columns of its index. Without it Postgres makes a join
+# of the results; planned while the table was new, that read all of a table's results for each commit.
 _FIND_RESULTS: Final = f"""
 SELECT k.place, {NOW_MS}, coalesce(w.epoch, 0), last.identifier, r.identifier,
     replace(r.attempt_id::text, '-', ''), r.snapshot_id,
@@ -51,7 +53,7 @@ JOIN table_head h ON h.table_uuid = k.table_uuid
 LEFT JOIN writer w ON w.writer = k.writer COLLATE "C"
 LEFT JOIN LATERAL (
     SELECT identifier, attempt_id, snapshot_id, snapshot_uuid, committed_at_ms FROM commit_result
-    WHERE table_id = h.table_id AND writer = k.writer COLLATE "C" AND identifier = k.identifier
+    WHERE table_id = h.table_id AND writer = k.writer COLLATE "C" AND identifier = k.identifier LIMIT 1
 ) r ON true
 LEFT JOIN LATERAL (
     SELECT identifier FROM commit_result
