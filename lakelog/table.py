@@ -28,8 +28,9 @@ class Table:
     """A table; `Catalog.table` and `Catalog.create_table` make it. Threads may share it; it pickles with its catalog.
 
     A handle stays with the table it was made for: when that is dropped, also when another one gets its name, every use
-    raises NotFound. Every read and write goes by the options and the schema that the table has at that moment; the
-    properties tell what this handle heard last: when it was made, written to or altered. `Catalog.table` asks anew.
+    raises NotFound. Every read and write goes by the options and the schema that the table has at that moment, or of
+    appends and upserts in quick succession had at most a second before; the properties tell what this handle heard
+    last: when it was made, written to or altered. `Catalog.table` asks anew.
 
     All writes take `writer` and `identifier`: the commit is applied once for them, whoever repeats it, however late
     (SEMANTICS.md 7.1); `previous_identifier` also refuses a gap in a writer's numbers. `watermark` (milliseconds since
