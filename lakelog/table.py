@@ -117,11 +117,9 @@ class Table:
         """
         if isinstance(unset, str):
             raise InvalidArgument(f"unset='{unset}' is one text: give a list of keys, here ['{unset}'].")
-        self._info = self._ask(
-            lambda: self._catalog.metastore.alter_table(
-                self.uuid, set_options=to_option_texts({} if set is None else set), unset_options=tuple(unset)
-            )
-        )
+        wanted = to_option_texts({} if set is None else set)
+        alter = self._catalog.metastore.alter_table
+        self._info = self._ask(lambda: alter(self.uuid, set_options=wanted, unset_options=tuple(unset)))
         self._catalog.attempts_ahead.forget(self.uuid)
         return self
 
@@ -321,7 +319,8 @@ class Table:
         check_range(after, until)
         last = until
         if last is None:
-            last = self._refresh().latest_snapshot_id
+            self._info = self._ask(lambda: self._catalog.metastore.get_table_by_uuid(self.uuid))
+            last = self._info.latest_snapshot_id
             if after > last:
                 raise NotFound(
                     f"Snapshot {after} of {self.name} does not exist: its newest snapshot is {last}.",
@@ -373,11 +372,11 @@ class Table:
         adds: bool = False,
     ) -> WriteResult:
         transaction = Transaction(self._catalog, identity, make_note(watermark, properties, allow_empty))
-        # A field of row kinds makes any write one that may take rows away.
-        only_adds = adds and ROWKIND_FIELD.key not in self._info.options
 
         def write_all() -> None:
             with transaction:
+                # A field of row kinds makes any write one that may take rows away.
+                only_adds = adds and ROWKIND_FIELD.key not in self._info.options
                 table = transaction.write_to(self.uuid, only_adds=only_adds)
                 self._info = table.info
                 write(table)
@@ -387,10 +386,6 @@ class Table:
         assert result is not None
         (snapshot_id,) = result.snapshot_ids.values()
         return WriteResult(snapshot_id, result.already_applied)
-
-    def _refresh(self) -> TableInfo:
-        self._info = self._ask(lambda: self._catalog.metastore.get_table_by_uuid(self.uuid))
-        return self._info
 
     def _ask(self, question: Callable[[], Any]) -> Any:
         """Asks; when the table is gone says so in terms of this handle."""

@@ -112,10 +112,10 @@ def show_value(value: pa.Scalar) -> str:
 
 
 def _fits_as_it_is(batch: pa.RecordBatch | pa.Table, schema: pa.Schema) -> bool:
-    """Whether names, order, types and values are the table's already: most input is, and of a small write the long way
-    is a tenth. What does not fit goes the long way, which says why.
+    """Whether names, order, types and values are the table's already.
 
-    Nested columns go it too: their fields may be NOT NULL.
+    Most input is, and the long way is a tenth of a small write. What does not fit goes the long way, which says why;
+    nested columns, too, since their fields may be NOT NULL.
     """
     given, types = batch.schema, schema.types
     if given.names != schema.names or given.types != types or any(map(pt.is_nested, types)):
