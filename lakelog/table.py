@@ -16,7 +16,7 @@ from lakelog.format.table import TableInfo
 from lakelog.listings import list_snapshots, to_files_table, to_snapshots_table
 from lakelog.options.table_options import ROWKIND_FIELD
 from lakelog.reading import settle_state
-from lakelog.results import WriteResult
+from lakelog.results import TransactionResult, WriteResult
 from lakelog.scan import Scan, check_limit, check_range, plan_changes, plan_scan
 from lakelog.transaction import Transaction, TransactionTable
 
@@ -28,9 +28,8 @@ class Table:
     """A table; `Catalog.table` and `Catalog.create_table` make it. Threads may share it; it pickles with its catalog.
 
     A handle stays with the table it was made for: when that is dropped, also when another one gets its name, every use
-    raises NotFound. Every read and write goes by the options and the schema that the table has at that moment, or of
-    appends and upserts in quick succession had at most a second before; the properties tell what this handle heard
-    last: when it was made, written to or altered. `Catalog.table` asks anew.
+    raises NotFound. Every read and write goes by the options and the schema of that moment, quick appends and upserts
+    by those of at most a second before; the properties tell what this handle heard last. `Catalog.table` asks anew.
 
     All writes take `writer` and `identifier`: the commit is applied once for them, whoever repeats it, however late
     (SEMANTICS.md 7.1); `previous_identifier` also refuses a gap in a writer's numbers. `watermark` (milliseconds since
@@ -373,17 +372,16 @@ class Table:
     ) -> WriteResult:
         transaction = Transaction(self._catalog, identity, make_note(watermark, properties, allow_empty))
 
-        def write_all() -> None:
+        def write_all() -> TransactionResult | None:
             with transaction:
                 # A field of row kinds makes any write one that may take rows away.
                 only_adds = adds and ROWKIND_FIELD.key not in self._info.options
                 table = transaction.write_to(self.uuid, only_adds=only_adds)
                 self._info = table.info
                 write(table)
+            return transaction.result
 
-        self._ask(write_all)
-        result = transaction.result
-        assert result is not None
+        result = self._ask(write_all)
         (snapshot_id,) = result.snapshot_ids.values()
         return WriteResult(snapshot_id, result.already_applied)
 
