@@ -105,7 +105,7 @@ def _settle_memory() -> None:
     """Has the garbage collector look at what requests make, and not at our modules again and again.
 
     There are 100,000 objects when the service starts, and each full collection looked at all of them while every
-    commit waited: 40 ms on a machine at rest.
+    commit waited: 40 to 150 ms on a busy machine.
     """
     gc.collect()
     gc.freeze()
