@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from lakelog.arguments import parse_table_name, to_option_texts, to_schema
+from lakelog.attempts_ahead import AttemptsAhead
 from lakelog.client.metastore import Metastore
 from lakelog.clock import Clock, SystemClock
 from lakelog.commit_note import CommitIdentity, make_note
@@ -50,6 +51,7 @@ class Catalog:
         self.clock: Final = clock or SystemClock()
         self.draw: Final = draw
         self.caches: Final = Caches(cache_folder, self.clock)
+        self.attempts_ahead: Final = AttemptsAhead(metastore, self.clock)
         self._stores = stores
         self._writer_epochs = dict(writer_epochs or {})
 

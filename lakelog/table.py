@@ -15,10 +15,10 @@ from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.plan import PlanRequest
 from lakelog.format.table import TableInfo
 from lakelog.listings import list_snapshots, to_files_table, to_snapshots_table
-from lakelog.options.table_options import STREAMING_READ_OVERWRITE
+from lakelog.options.table_options import ROWKIND_FIELD, STREAMING_READ_OVERWRITE
 from lakelog.options.values import TableOptions
 from lakelog.reading import settle_state
-from lakelog.results import WriteResult
+from lakelog.results import TransactionResult, WriteResult
 from lakelog.scan import Scan, check_limit, check_range, plan_changes, plan_scan
 from lakelog.subscribe import subscribe
 from lakelog.subscription import Subscription
@@ -32,8 +32,8 @@ class Table:
     """A table; `Catalog.table` and `Catalog.create_table` make it. Threads may share it; it pickles with its catalog.
 
     A handle stays with the table it was made for: when that is dropped, also when another one gets its name, every use
-    raises NotFound. Every read and write goes by the options and the schema that the table has at that moment; the
-    properties tell what this handle heard last: when it was made, written to or altered. `Catalog.table` asks anew.
+    raises NotFound. Every read and write goes by the options and the schema of that moment, quick appends and upserts
+    by those of at most a second before; the properties tell what this handle heard last. `Catalog.table` asks anew.
 
     All writes take `writer` and `identifier`: the commit is applied once for them, whoever repeats it, however late
     (SEMANTICS.md 7.1); `previous_identifier` also refuses a gap in a writer's numbers. `watermark` (milliseconds since
@@ -120,11 +120,10 @@ class Table:
         """
         if isinstance(unset, str):
             raise InvalidArgument(f"unset='{unset}' is one text: give a list of keys, here ['{unset}'].")
-        self._info = self._ask(
-            lambda: self._catalog.metastore.alter_table(
-                self.uuid, set_options=to_option_texts({} if set is None else set), unset_options=tuple(unset)
-            )
-        )
+        wanted = to_option_texts({} if set is None else set)
+        alter = self._catalog.metastore.alter_table
+        self._info = self._ask(lambda: alter(self.uuid, set_options=wanted, unset_options=tuple(unset)))
+        self._catalog.attempts_ahead.forget(self.uuid)
         return self
 
     # Writing
@@ -153,7 +152,7 @@ class Table:
             allow_empty: See the class.
         """
         identity = CommitIdentity(writer, identifier, previous_identifier)
-        return self._write(lambda part: part.append(data), identity, watermark, properties, allow_empty)
+        return self._write(lambda part: part.append(data), identity, watermark, properties, allow_empty, adds=True)
 
     def upsert(
         self,
@@ -171,7 +170,7 @@ class Table:
         Of several rows of one key the last one stays, or the one with the highest `sequence.field`.
         """
         identity = CommitIdentity(writer, identifier, previous_identifier)
-        return self._write(lambda part: part.upsert(data), identity, watermark, properties, allow_empty)
+        return self._write(lambda part: part.upsert(data), identity, watermark, properties, allow_empty, adds=True)
 
     def delete(
         self,
@@ -430,14 +429,20 @@ class Table:
         watermark: int | dt.datetime | None,
         properties: Mapping[str, str] | None,
         allow_empty: bool,
+        adds: bool = False,
     ) -> WriteResult:
         transaction = Transaction(self._catalog, identity, make_note(watermark, properties, allow_empty))
-        with transaction:
-            table = self._ask(lambda: transaction.write_to(self.uuid))
-            self._info = table.info
-            write(table)
-        result = transaction.result
-        assert result is not None
+
+        def write_all() -> TransactionResult | None:
+            with transaction:
+                # A field of row kinds makes any write one that may take rows away.
+                only_adds = adds and ROWKIND_FIELD.key not in self._info.options
+                table = transaction.write_to(self.uuid, only_adds=only_adds)
+                self._info = table.info
+                write(table)
+            return transaction.result
+
+        result = self._ask(write_all)
         (snapshot_id,) = result.snapshot_ids.values()
         return WriteResult(snapshot_id, result.already_applied)
 

@@ -101,17 +101,25 @@ class Transaction:
         """
         return self.write_to(self._catalog.table(name).uuid)
 
-    def write_to(self, table_uuid: str) -> TransactionTable:
+    def write_to(self, table_uuid: str, *, only_adds: bool = False) -> TransactionTable:
         """A table to write to, by its uuid; it joins the transaction's attempt as it is at this moment.
+
+        Args:
+            table_uuid: The table.
+            only_adds: Its rows are all +I, so that of the options that may change none decides what becomes of them: an
+                attempt that was opened ahead will do.
 
         Raises:
             NotFound: It was dropped.
         """
         self._check_open()
         if table_uuid not in self._parts:
-            staged = self._metastore.stage_attempt([table_uuid], self._writer_name, attempt_id=self._attempt_id)
-            self._attempt_id = staged.attempt_id
-            info = staged.tables[0]
+            if only_adds and not self._attempt_id:
+                attempt = self._catalog.attempts_ahead.take(table_uuid, self._writer_name)
+                self._attempt_id, info = attempt.attempt_id, attempt.info
+            else:
+                staged = self._metastore.stage_attempt([table_uuid], self._writer_name, attempt_id=self._attempt_id)
+                self._attempt_id, info = staged.attempt_id, staged.tables[0]
             options = TableOptions(info.options)
             self._parts[table_uuid] = _TablePart(
                 info, options, self._catalog.open_store(info), Intake(str(info.name), info.schema, options)
@@ -201,6 +209,8 @@ class Transaction:
         """Gives the attempt up and deletes its files, which are then certain never to be committed."""
         # Its traceback holds this transaction and the rows that were being written.
         self._failure = None
+        for table_uuid in self._parts:
+            self._catalog.attempts_ahead.forget(table_uuid)
         for part in self._parts.values():
             if part.writer is not None:
                 part.writer.abort()

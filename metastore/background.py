@@ -18,9 +18,9 @@ POLL_INTERVAL_S: Final = 2.0
 
 PACK_INTERVAL_S: Final = 1.0
 
-ANNOUNCE_INTERVAL_S: Final = 0.01
+ANNOUNCE_INTERVAL_S: Final = 0.05
 """The first commit is announced at once, those within so long behind it together: each announcement costs a third of a
-commit."""
+commit, and only watchers at other metastores wait for it."""
 
 RETRY_INTERVAL_S: Final = 0.5
 """Pause after a step that failed, usually because the database is away."""

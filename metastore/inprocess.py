@@ -116,9 +116,11 @@ class InProcessMetastore:
         """All versions of a table's schema by id."""
         return self.run(self.service.list_schemas(table_uuid))
 
-    def stage_attempt(self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "") -> StagedAttempt:
-        """Opens an attempt, or with `attempt_id` lets further tables join that one, which must be open."""
-        return self.run(self.service.stage_attempt(table_uuids, writer, attempt_id=attempt_id))
+    def stage_attempt(
+        self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "", count: int = 1
+    ) -> StagedAttempt:
+        """Opens an attempt, or `count` of them; with `attempt_id` lets further tables join that open one instead."""
+        return self.run(self.service.stage_attempt(table_uuids, writer, attempt_id=attempt_id, count=count))
 
     def abandon_attempt(self, attempt_id: str) -> None:
         """Gives up an open attempt for good; raises CommitConflict when it is committed. Idempotent."""

@@ -87,6 +87,8 @@ class PrometheusMetrics:
         self._counts = {
             name: Counter(prefix + name, HELP[name], ["kind"], registry=registry) for name in get_args(Counts)
         }
+        # What `labels` finds, found faster. Levels are not kept: what was forgotten would be set in vain.
+        self._counters: dict[tuple[Counts, str], Counter] = {}
         self._levels = {name: Gauge(prefix + name, HELP[name], ["of"], registry=registry) for name in get_args(Levels)}
 
     def observe_seconds(self, name: Seconds, seconds: float) -> None:
@@ -99,7 +101,10 @@ class PrometheusMetrics:
 
     def count(self, name: Counts, label: str, times: int = 1) -> None:
         """Counts something under a label, which comes from a small set."""
-        self._counts[name].labels(label).inc(times)
+        counter = self._counters.get((name, label))
+        if counter is None:
+            counter = self._counters[name, label] = self._counts[name].labels(label)
+        counter.inc(times)
 
     def set_level(self, name: Levels, value: float, label: str = "") -> None:
         """Records what is the case now."""

@@ -16,16 +16,19 @@ from lakelog.format.commit_rules import table_gone
 from lakelog.format.table import TableInfo
 
 from .limits import Limits
-from .requests import check_table_uuids, check_uuid, check_writer
+from .requests import check_number, check_table_uuids, check_uuid, check_writer, invalid
 from .store import Store, Transaction, run_transaction
 
 _MAX_SHARED: Final = 256
-"""Attempts of one transaction; beyond this sharing saves nothing more."""
+"""Callers that share one transaction; beyond this sharing saves nothing more."""
+
+_MAX_COUNT: Final = 16
+"""Attempts of one call: what it saves is nearly all saved by then, and what stays unused waits for the collector."""
 
 
 @dataclass(eq=False)
 class _Waiting:
-    attempt: Attempt
+    attempts: tuple[Attempt, ...]
     writer: str
     opened: asyncio.Future[StagedAttempt] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
@@ -46,13 +49,16 @@ class Staging:
         self._waiting: list[_Waiting] = []
         self._running: asyncio.Task[None] | None = None
 
-    async def stage_attempt(self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "") -> StagedAttempt:
+    async def stage_attempt(
+        self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "", count: int = 1
+    ) -> StagedAttempt:
         """Opens an attempt, which is not idempotent: one that is never committed costs a clean-up.
 
         Args:
             table_uuids: The tables it will write to.
             writer: Who writes.
             attempt_id: An open attempt that the tables join instead, which is idempotent.
+            count: How many attempts to open, each of them for a commit of its own.
 
         Raises:
             NotFound: A table or the attempt does not exist.
@@ -61,8 +67,11 @@ class Staging:
         """
         check_table_uuids("table_uuids", table_uuids, self._limits.max_commit_tables)
         check_writer(writer)
+        check_number("count", count, 1, _MAX_COUNT)
         if attempt_id:
             check_uuid("attempt_id", attempt_id)
+            if count > 1:
+                raise invalid("count", count, "Leave it out where tables join an attempt that is open.")
             return await run_transaction(self._store, lambda tx: self._join(tx, attempt_id, table_uuids))
         if len(self._waiting) >= self._limits.max_waiting_commits:
             raise ResourceExhausted(
@@ -71,7 +80,9 @@ class Staging:
                 reason="TOO_MANY_ATTEMPTS",
                 metadata={"limit": str(self._limits.max_waiting_commits)},
             )
-        waiting = _Waiting(Attempt(self._ids.new_id(), AttemptState.OPEN, tuple(table_uuids)), writer)
+        named = tuple(table_uuids)
+        attempts = tuple([Attempt(self._ids.new_id(), AttemptState.OPEN, named) for _ in range(count)])
+        waiting = _Waiting(attempts, writer)
         self._waiting.append(waiting)
         if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._run(), name="staging")
@@ -119,19 +130,22 @@ class Staging:
 
 async def _open(shared: Sequence[_Waiting], tx: Transaction) -> list[StagedAttempt | LakelogError]:
     """Opens those whose tables exist; for each what it is told, at its place."""
-    tables = await _find_tables(tx, [table for waiting in shared for table in waiting.attempt.table_uuids])
+    tables = await _find_tables(tx, [table for waiting in shared for table in waiting.attempts[0].table_uuids])
     answers: list[StagedAttempt | LakelogError] = []
     opened: list[_Waiting] = []
     for waiting in shared:
-        named = waiting.attempt.table_uuids
+        first, *further = waiting.attempts
+        named = first.table_uuids
         missing = [table for table in named if table not in tables]
         if missing:
             answers.append(table_gone(missing[0]))
         else:
-            answers.append(StagedAttempt(waiting.attempt.attempt_id, tuple(tables[table] for table in named)))
+            infos = tuple([tables[table] for table in named])
+            answers.append(StagedAttempt(first.attempt_id, infos, tuple([attempt.attempt_id for attempt in further])))
             opened.append(waiting)
     if opened:
-        await tx.insert_attempts([waiting.attempt for waiting in opened], [waiting.writer for waiting in opened])
+        attempts = [(attempt, waiting.writer) for waiting in opened for attempt in waiting.attempts]
+        await tx.insert_attempts([attempt for attempt, _ in attempts], [writer for _, writer in attempts])
     return answers
 
 

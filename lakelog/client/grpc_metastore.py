@@ -200,13 +200,23 @@ class GrpcMetastore:
 
     # Commits
 
-    def stage_attempt(self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "") -> StagedAttempt:
-        """Opens or widens an attempt. Repeated: one that nobody knows of costs nothing but a later clean-up."""
+    def stage_attempt(
+        self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "", count: int = 1
+    ) -> StagedAttempt:
+        """Opens or widens attempts. Repeated: one that nobody knows of costs nothing but a later clean-up."""
         request = build(
-            snapshots_pb2.StageAttemptRequest, table_uuids=table_uuids, writer=writer, attempt_id=attempt_id
+            snapshots_pb2.StageAttemptRequest,
+            table_uuids=table_uuids,
+            writer=writer,
+            attempt_id=attempt_id,
+            count=0 if count == 1 else count,
         )
         response = self._calls.mutate("StageAttempt", lambda on: on.snapshots.StageAttempt, request)
-        return StagedAttempt(response.attempt_id, tuple(from_proto_table(table) for table in response.tables))
+        return StagedAttempt(
+            response.attempt_id,
+            tuple(from_proto_table(table) for table in response.tables),
+            tuple(response.further_attempt_ids),
+        )
 
     def abandon_attempt(self, attempt_id: str) -> None:
         """Gives up an open attempt for good. Repeated: idempotent."""

@@ -133,8 +133,10 @@ class Metastore(Protocol):
         """All versions of a table's schema by id."""
         ...
 
-    def stage_attempt(self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "") -> StagedAttempt:
-        """Opens an attempt, or with `attempt_id` lets further tables join that one, which must be open."""
+    def stage_attempt(
+        self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "", count: int = 1
+    ) -> StagedAttempt:
+        """Opens an attempt, or `count` of them; with `attempt_id` lets further tables join that open one instead."""
         ...
 
     def abandon_attempt(self, attempt_id: str) -> None:

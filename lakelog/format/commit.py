@@ -139,10 +139,12 @@ class StagedAttempt:
     Args:
         attempt_id: 32 hexadecimal digits; part of the path of each file that the attempt writes.
         tables: Those that were named when it was staged, in that order, as they were then.
+        further_ids: Attempts that were opened with it for the same tables, where more than one was asked for.
     """
 
     attempt_id: str
     tables: tuple[TableInfo, ...]
+    further_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +20,9 @@ MAX_STATISTICS_COLUMNS: Final = 64
 
 BOUND_LENGTH: Final = 16
 """Bytes of a string's or binary's bound, marker included: tells most values apart, and many fit into a plan."""
+
+_MIN_MAX: Final = pc.get_function("min_max")
+"""Called without its options, which are the usual ones: of a small file making them takes as long as the values."""
 
 
 class StatisticsCollector:
@@ -77,9 +80,7 @@ class _Column:
             # NaN is above all numbers, as in filters (SEMANTICS.md 1.5).
             self._take(pa.scalar(float("nan"), column.type))
         # Arrow leaves NaN and NULL out here.
-        bounds = pc.min_max(column)
-        for name in ("min", "max"):
-            bound: Any = bounds[name]
+        for bound in _MIN_MAX.call([column]).values():
             if bound.is_valid and not (self._is_floating and bound.as_py() != bound.as_py()):
                 self._take(bound)
 

@@ -160,6 +160,15 @@ def _make_empty(target: Path) -> None:
 
 def _make_folders(folder: Path) -> list[Path]:
     """Makes a folder and its parents; returns those whose entries changed: the parents of new ones, and itself."""
+    try:
+        # Nearly always the parents are there: an attempt's folder is new, the table's is not.
+        os.mkdir(folder)
+    except FileExistsError:
+        return [folder]
+    except FileNotFoundError:
+        pass
+    else:
+        return [folder, folder.parent]
     missing: list[Path] = []
     walk = folder
     while not walk.exists():

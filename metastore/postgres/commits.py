@@ -42,6 +42,8 @@ _SHARE_WRITERS: Final = "SELECT pg_advisory_xact_lock_shared(key) FROM unnest(%s
 _LOCK_WRITER: Final = "SELECT pg_advisory_xact_lock(%s::bigint)"
 
 # For each key the result, if there is one, the writer's highest identifier at the table, and its epoch.
+# SUBTLE: LIMIT 1 is what keeps each lookup one of its own, by all columns of its index, here and below. Without it
+# Postgres makes a join of the results; planned while there were none, that read all of a table's for each commit.
 _FIND_RESULTS: Final = f"""
 SELECT k.place, {NOW_MS}, coalesce(w.epoch, 0), last.identifier, r.identifier,
     replace(r.attempt_id::text, '-', ''), r.snapshot_id,
@@ -51,7 +53,7 @@ JOIN table_head h ON h.table_uuid = k.table_uuid
 LEFT JOIN writer w ON w.writer = k.writer COLLATE "C"
 LEFT JOIN LATERAL (
     SELECT identifier, attempt_id, snapshot_id, snapshot_uuid, committed_at_ms FROM commit_result
-    WHERE table_id = h.table_id AND writer = k.writer COLLATE "C" AND identifier = k.identifier
+    WHERE table_id = h.table_id AND writer = k.writer COLLATE "C" AND identifier = k.identifier LIMIT 1
 ) r ON true
 LEFT JOIN LATERAL (
     SELECT identifier FROM commit_result
@@ -91,34 +93,35 @@ WITH wanted AS (
     UNION
     SELECT partition_id, bucket, removed_snapshot FROM data_file WHERE table_id = %s AND removed_snapshot > %s
 )
-SELECT w.partition, w.bucket, s.snapshot_id, s.writer
+SELECT w.partition, w.bucket, c.snapshot_id, s.writer
 FROM changed c
 JOIN wanted w ON w.partition_id = c.partition_id AND w.bucket = c.bucket
-JOIN snapshot s ON s.table_id = %s AND s.snapshot_id = c.snapshot_id
-WHERE s.kind <> 'COMPACT'
-ORDER BY s.snapshot_id
+JOIN LATERAL (SELECT kind, writer FROM snapshot WHERE table_id = %s AND snapshot_id = c.snapshot_id LIMIT 1) s
+    ON s.kind <> 'COMPACT'
+ORDER BY c.snapshot_id
 """
 
 _LIST_PARTITIONS: Final = "SELECT encoded FROM table_partition WHERE table_id = %s ORDER BY encoded"
 
 _MARK_REMOVED: Final = """
 WITH gone AS (
-    UPDATE data_file SET removed_snapshot = %s WHERE table_id = %s AND removed_snapshot IS NULL {condition}
+    UPDATE data_file SET removed_snapshot = %s WHERE table_id = %s AND {condition}
     RETURNING row_count, size_bytes
 )
 SELECT count(*), coalesce(sum(row_count), 0)::bigint, coalesce(sum(size_bytes), 0)::bigint FROM gone
 """
 
-_MARK_FILES: Final = _MARK_REMOVED.format(condition="AND file_id = ANY(%s::bigint[])")
+# In other words than those of the index of live files, which would be read whole for the few that are named.
+_MARK_FILES: Final = _MARK_REMOVED.format(condition="file_id = ANY(%s::bigint[]) AND coalesce(removed_snapshot, 0) = 0")
 
 _MARK_PARTITIONS: Final = _MARK_REMOVED.format(
-    condition="""AND partition_id = ANY(ARRAY(
+    condition="""removed_snapshot IS NULL AND partition_id = ANY(ARRAY(
         SELECT partition_id FROM table_partition WHERE table_id = %s AND encoded = ANY(%s::bytea[])
         UNION ALL SELECT 0 WHERE ''::bytea = ANY(%s::bytea[])
     ))"""
 )
 
-_MARK_ALL: Final = _MARK_REMOVED.format(condition="")
+_MARK_ALL: Final = _MARK_REMOVED.format(condition="removed_snapshot IS NULL")
 
 # The tables of an attempt come as the text of an array, since unnest would make one list of all.
 _INSERT_ATTEMPTS: Final = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import sys
@@ -12,6 +13,10 @@ from structlog.typing import EventDict, Processor
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 _URL_PASSWORD: Final = re.compile(r"(\w://[^/\s:@]*):[^@/\s]+@")
+
+
+_encode_json: Final = json.JSONEncoder(default=repr).encode
+"""Made once: `json.dumps` makes an encoder for each line that may hold other things than JSON has."""
 
 
 class _StandardError:
@@ -44,7 +49,7 @@ def set_up_logs(level: str) -> None:
         blot_out_passwords,
     ]
     structlog.configure(
-        processors=[*shared, structlog.processors.JSONRenderer()],
+        processors=[*shared, _to_json],
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=_StandardError,
         cache_logger_on_first_use=True,
@@ -56,7 +61,7 @@ def set_up_logs(level: str) -> None:
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 *shared[2:],
-                structlog.processors.JSONRenderer(),
+                _to_json,
             ],
         )
     )
@@ -66,6 +71,10 @@ def set_up_logs(level: str) -> None:
     # Migrations and pools tell each step at this level.
     for chatty in ("alembic", "sqlalchemy", "psycopg", "grpc"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
+def _to_json(_logger: Any, _method: str, event: EventDict) -> str:
+    return _encode_json(event)
 
 
 def blot_out_passwords(_logger: Any, _method: str, event: EventDict) -> EventDict:

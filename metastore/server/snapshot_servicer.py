@@ -54,12 +54,14 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
     async def StageAttempt(  # noqa: N802
         self, request: snapshots_pb2.StageAttemptRequest, context: Context
     ) -> snapshots_pb2.StageAttemptResponse:
-        """Opens an attempt, or lets tables join one."""
+        """Opens attempts, or lets tables join one."""
         staged = await self._service.stage_attempt(
-            tuple(request.table_uuids), request.writer, attempt_id=request.attempt_id
+            tuple(request.table_uuids), request.writer, attempt_id=request.attempt_id, count=request.count or 1
         )
         return snapshots_pb2.StageAttemptResponse(
-            attempt_id=staged.attempt_id, tables=[to_proto_table(table) for table in staged.tables]
+            attempt_id=staged.attempt_id,
+            tables=[to_proto_table(table) for table in staged.tables],
+            further_attempt_ids=staged.further_ids,
         )
 
     async def AbandonAttempt(  # noqa: N802

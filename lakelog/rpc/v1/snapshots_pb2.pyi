@@ -28,10 +28,15 @@ class StageAttemptRequest(_message.Message):
     TABLE_UUIDS_FIELD_NUMBER: _builtins.int
     WRITER_FIELD_NUMBER: _builtins.int
     ATTEMPT_ID_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
     writer: _builtins.str
     """Who writes."""
     attempt_id: _builtins.str
     """An open attempt that the tables join; empty: a new one."""
+    count: _builtins.int
+    """How many attempts to open, at most 16, for a writer that will soon need more: each is taken by a commit of its own. Absent and
+    zero: one. Not together with attempt_id.
+    """
     @_builtins.property
     def table_uuids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The tables that the attempt will write to, at least one."""
@@ -42,10 +47,11 @@ class StageAttemptRequest(_message.Message):
         table_uuids: _abc.Iterable[_builtins.str] | None = ...,
         writer: _builtins.str = ...,
         attempt_id: _builtins.str = ...,
+        count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_id", b"attempt_id", "table_uuids", b"table_uuids", "writer", b"writer"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_id", b"attempt_id", "count", b"count", "table_uuids", b"table_uuids", "writer", b"writer"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -59,21 +65,27 @@ class StageAttemptResponse(_message.Message):
 
     ATTEMPT_ID_FIELD_NUMBER: _builtins.int
     TABLES_FIELD_NUMBER: _builtins.int
+    FURTHER_ATTEMPT_IDS_FIELD_NUMBER: _builtins.int
     attempt_id: _builtins.str
     """32 hexadecimal digits; part of the path of each file that the attempt writes."""
     @_builtins.property
     def tables(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Table]:
         """The tables of the request in its order, as they are now, so that a writer need not ask for them before."""
 
+    @_builtins.property
+    def further_attempt_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The other attempts that were opened with it; as many as were asked for, less one."""
+
     def __init__(
         self,
         *,
         attempt_id: _builtins.str = ...,
         tables: _abc.Iterable[_types_pb2.Table] | None = ...,
+        further_attempt_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_id", b"attempt_id", "tables", b"tables"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_id", b"attempt_id", "further_attempt_ids", b"further_attempt_ids", "tables", b"tables"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

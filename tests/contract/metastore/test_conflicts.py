@@ -270,6 +270,38 @@ def test_the_life_of_an_attempt(metastore: Metastore) -> None:
     assert snapshot_ids(metastore, table) == [1]
 
 
+def test_attempts_opened_together_are_each_one_of_its_own(metastore: Metastore) -> None:
+    """C4 holds for each of them by itself."""
+    table = make_table(metastore)
+    staged = metastore.stage_attempt([table.table_uuid], "w", count=3)
+    first, second, third = staged.attempt_id, *staged.further_ids
+    assert len({first, second, third}) == 3
+    assert [info.table_uuid for info in staged.tables] == [table.table_uuid]
+    metastore.abandon_attempt(second)
+    requests = [
+        CommitRequest("w", number, (make_change(table, [make_file(attempt)]),), attempt)
+        for number, attempt in enumerate((third, second, first))
+    ]
+    metastore.commit(requests[0])
+    with pytest.raises(CommitConflict, match="was given up"):
+        metastore.commit(requests[1])
+    metastore.commit(requests[2])
+    with pytest.raises(CommitConflict, match="was committed before"):
+        metastore.commit(CommitRequest("w", 9, requests[2].changes, first))
+    assert snapshot_ids(metastore, table) == [1, 2]
+
+
+def test_how_many_attempts_may_be_opened_at_once(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    assert len(metastore.stage_attempt([table.table_uuid], "w", count=16).further_ids) == 15
+    for count in (-1, 17):
+        with pytest.raises(InvalidArgument, match=f"count is {count}\\. Give a number from 1 to 16"):
+            metastore.stage_attempt([table.table_uuid], "w", count=count)
+    attempt = metastore.stage_attempt([table.table_uuid], "w").attempt_id
+    with pytest.raises(InvalidArgument, match=r"count is 2\. Leave it out where tables join"):
+        metastore.stage_attempt([table.table_uuid], "w", attempt_id=attempt, count=2)
+
+
 @pytest.mark.parametrize(
     "path",
     [

@@ -104,10 +104,12 @@ class PointedMetastore:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def stage_attempt(self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "") -> StagedAttempt:
+    def stage_attempt(
+        self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "", count: int = 1
+    ) -> StagedAttempt:
         number = self._points.count("stage")
         self._points.reach(f"stage {number}")
-        attempt = self._inner.stage_attempt(table_uuids, writer, attempt_id=attempt_id)
+        attempt = self._inner.stage_attempt(table_uuids, writer, attempt_id=attempt_id, count=count)
         self._points.reach(f"staged {number}")
         return attempt
 

@@ -136,7 +136,9 @@ class ScriptedUseCases:
         await self._enter("list_schemas")
         return [SCHEMA]
 
-    async def stage_attempt(self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "") -> StagedAttempt:
+    async def stage_attempt(
+        self, table_uuids: Sequence[str], writer: str, *, attempt_id: str = "", count: int = 1
+    ) -> StagedAttempt:
         await self._enter("stage_attempt")
         return StagedAttempt(attempt_id or "b" * 32, ())
 

@@ -1,0 +1,97 @@
+"""What a commit looks up costs the same however much there is, although Postgres planned it when there was nothing.
+
+A connection plans a statement once, often on the first commit ever, and keeps the plan until the tables are analyzed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from metastore.postgres import commits, connections
+
+ROWS = 2000
+
+FILL = f"""
+INSERT INTO commit_result (table_id, writer, identifier, committed_at_ms)
+SELECT 1, 'w', n, n FROM generate_series(1, {ROWS}) n;
+INSERT INTO snapshot (table_id, snapshot_id, snapshot_uuid, kind, schema_id, committed_at_ms, total_rows, total_files,
+    total_bytes, added_rows, added_files, removed_files, writer, identifier, next_file_id)
+SELECT 1, n, gen_random_uuid(), 'APPEND', 0, n, n, n, n, 1, 1, 0, 'w', n, n + 1 FROM generate_series(1, {ROWS}) n;
+INSERT INTO data_file (table_id, file_id, partition_id, bucket, level, path, row_count, delete_count, size_bytes,
+    schema_id, added_snapshot, order_snapshot, order_time_ms, order_ordinal)
+SELECT 1, n, 0, 0, 0, 'data/' || n, 1, 0, 1, 0, n, n, n, 0 FROM generate_series(1, {ROWS}) n;
+"""
+
+LOOKUPS: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "an earlier result": (commits._FIND_RESULTS, (["0" * 31 + "1"], ["w"], [ROWS + 1])),
+    "who changed a bucket": (
+        commits._FIND_CHANGES,
+        ([b""], [0], 1, 1, 1, ROWS - 1, ROWS - 1, 1, ROWS - 1, 1),
+    ),
+    "files to remove": (commits._MARK_FILES, (ROWS + 1, 1, [5, 6])),
+}
+
+WITHOUT_CARE = {
+    "an earlier result": (" LIMIT 1\n) r", "\n) r"),
+    "who changed a bucket": (
+        "JOIN LATERAL (SELECT kind, writer FROM snapshot WHERE table_id = %s AND snapshot_id = c.snapshot_id LIMIT 1) s"
+        "\n    ON s.kind <> 'COMPACT'",
+        "JOIN snapshot s ON s.table_id = %s AND s.snapshot_id = c.snapshot_id AND s.kind <> 'COMPACT'",
+    ),
+    "files to remove": ("coalesce(removed_snapshot, 0) = 0", "removed_snapshot IS NULL"),
+}
+
+
+@pytest.fixture
+def connection(migrated_url: str) -> Iterator[psycopg.Connection[Any]]:
+    """Set up as the metastore's own."""
+    with psycopg.connect(connections.libpq_url(migrated_url), autocommit=True) as opened:
+        opened.execute(f"SELECT {connections._assignments(connections._SETTINGS)}".encode())
+        opened.execute(
+            "INSERT INTO table_head (table_id, table_uuid, name, schema_id, bucket_count, partitioned,"
+            " latest_snapshot_id, earliest_snapshot_id, committed_at_ms, total_rows, total_files, total_bytes,"
+            " next_file_id) VALUES (1, '00000000-0000-0000-0000-000000000001', 't', 0, -1, false, 0, 1, 0, 0, 0, 0, 1)"
+        )
+        yield opened
+
+
+def rows_looked_at(connection: psycopg.Connection[Any], statement: str, parameters: tuple[Any, ...]) -> int:
+    """How many entries of the tables a statement reads that was planned before there were any."""
+    first, *rest = statement.split("%s")
+    numbered = first + "".join(f"${number}{part}" for number, part in enumerate(rest, start=1))
+    connection.execute(f"PREPARE looked_up AS {numbered}".encode())
+    values = ", ".join(psycopg.sql.Literal(value).as_string(connection) for value in parameters)
+    explain = f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE looked_up ({values})".encode()
+    connection.execute(explain)
+    connection.execute(FILL.encode())
+    row = connection.execute(explain).fetchone()
+    assert row is not None
+    plans = row[0] if isinstance(row[0], list) else json.loads(row[0])
+    return sum(_read(plan["Plan"]) for plan in plans)
+
+
+def _read(node: dict[str, Any]) -> int:
+    read = sum(_read(child) for child in node.get("Plans", []))
+    if "Scan" in node["Node Type"] and node.get("Relation Name"):
+        per_loop = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
+        read += round(per_loop * node["Actual Loops"])
+    return read
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+def test_a_lookup_reads_what_it_is_about(connection: psycopg.Connection[Any], name: str) -> None:
+    statement, parameters = LOOKUPS[name]
+    assert rows_looked_at(connection, statement, parameters) < 20
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+def test_control_without_care_a_lookup_reads_the_whole_table(connection: psycopg.Connection[Any], name: str) -> None:
+    statement, parameters = LOOKUPS[name]
+    careful, careless = WITHOUT_CARE[name]
+    assert statement.count(careful) == 1
+    assert rows_looked_at(connection, statement.replace(careful, careless), parameters) >= ROWS
