@@ -115,6 +115,8 @@ def _relation(
     if kind:
         if use.timestamp_ms is not None:
             raise InvalidArgument(f"'{use.name}' has no past by time. Use VERSION AS OF, or leave it out.")
+        if use.options:
+            raise InvalidArgument(f"'{use.name}' takes no options. Leave the hint out.")
         rows = read_system_table(session.catalog, table, kind, use.snapshot_id)
         columns[f"{table.name}${kind}"] = rows.schema.names
         return rows
@@ -127,15 +129,18 @@ def _scan(
 ) -> pa.RecordBatchReader:
     schema = table.schema
     snapshot_id, timestamp_ms = use.snapshot_id, use.timestamp_ms
-    if snapshot_id is None and timestamp_ms is None:
+    # Whatever options may be given to a scan, they say what state of the table is read.
+    is_newest = snapshot_id is None and timestamp_ms is None and not use.options
+    if is_newest:
         snapshot_id = pinned.get(table.uuid)
     scan = table.scan(
         needed_columns(plan, schema),
         pushed_filter(plan, use, schema),
         snapshot_id=snapshot_id,
         timestamp=timestamp_ms,
+        options=use.options,
     )
-    if use.snapshot_id is None and timestamp_ms is None:
+    if is_newest:
         pinned.setdefault(table.uuid, scan.snapshot_id)
     return pa.RecordBatchReader.from_batches(scan.schema, _noting_failure(scan.to_batches(), failures))
 
