@@ -139,7 +139,7 @@ def test_what_does_not_fit_in_a_csv_file_is_told_with_its_line(text: str, messag
     assert refused.value.message == message
 
 
-@pytest.mark.parametrize("value", ["x", "1.234", "123.4"])
+@pytest.mark.parametrize("value", ["x", "1.234", "123.45"])
 def test_a_decimal_that_does_not_fit_is_told_with_its_column(value: str) -> None:
     schema = pa.schema({"id": pa.int64(), "price": pa.decimal128(4, 2)})
     with pytest.raises(DataCorrupted) as refused:
