@@ -17,6 +17,7 @@ from pyarrow import types as pt
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.convert import ValueLost, convert_values, find_mismatch
+from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.time_text import to_time_texts
 
 _MAX_REPORTED: Final = 50
@@ -93,6 +94,8 @@ def check_schema(given: pa.Schema, expected: pa.Schema) -> None:
     for place, name in enumerate(unknown):
         near = difflib.get_close_matches(name[:200], free, n=1) if place < _MAX_GUESSED else []
         remedy = "drop it, or add it to the table" + (f"; or is '{near[0]}' meant?" if near else "")
+        if name == ROW_KIND_COLUMN:
+            remedy = "drop it, or give rows with kinds to write()"
         lines.append((name, "no such column", _shorten(str(types[name])), remedy))
     if lines:
         raise InvalidArgument(_difference(lines), reason="SCHEMA_MISMATCH", metadata={"column": lines[0][0]})

@@ -288,3 +288,10 @@ def test_a_null_inside_of_a_dictionary_is_null() -> None:
 def test_columns_that_fit_are_not_copied() -> None:
     array = pa.array(["a", "b"])
     assert cast(array, pa.string()).buffers()[2].address == array.buffers()[2].address
+
+
+def test_a_column_of_kinds_is_for_write() -> None:
+    with pytest.raises(
+        InvalidArgument, match=r"_row_kind: expected no such column, .* give rows with kinds to write\(\)"
+    ):
+        cast_batch(pa.table({"id": [1], "_row_kind": ["-D"]}), pa.schema([("id", pa.int64())]))

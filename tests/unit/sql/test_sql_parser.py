@@ -114,6 +114,17 @@ def test_a_key_can_stand_with_its_column() -> None:
     assert statement.schema.field("v").nullable
 
 
+def test_keys_may_stand_among_the_options() -> None:
+    statement = parse_statement(
+        "CREATE TABLE t (ID INT, day DATE, v INT) USING lakelog "
+        "TBLPROPERTIES ('primary-key' = 'day, id', 'partition' = 'day', 'bucket' = '2')"
+    )
+    assert isinstance(statement, CreateTable)
+    assert (statement.primary_key, statement.partition_by) == (("day", "ID"), ("day",))
+    assert statement.options == {"bucket": "2"}
+    assert [field.nullable for field in statement.schema] == [False, False, True]
+
+
 def test_inserts() -> None:
     statement = parse_statement("INSERT INTO shop.orders (id, v) VALUES (1, 'a'), (-2, NULL)")
     assert isinstance(statement, Insert)
@@ -170,6 +181,10 @@ def test_inserts() -> None:
         ("CREATE TABLE t (id INT, CONSTRAINT pk PRIMARY KEY (id))", 25, ["Leave CONSTRAINT and the name out"]),
         ("CREATE TABLE t (id INT, PRIMARY KEY (id), PRIMARY KEY (id))", 43, ["a primary key already"]),
         ("CREATE TABLE t (id INT PRIMARY KEY, PRIMARY KEY (id))", 37, ["a primary key already"]),
+        ("CREATE TABLE t (id INT) WITH ('a' = 'b') TBLPROPERTIES ('c' = 'd')", 42, ["all options in one list"]),
+        ("CREATE TABLE t (id INT PRIMARY KEY) WITH ('primary-key' = 'id')", 64, ["PRIMARY KEY says already"]),
+        ("CREATE TABLE t (d INT) PARTITIONED BY (d) WITH ('partition' = 'd')", 67, ["PARTITIONED BY says already"]),
+        ("CREATE TABLE t (id INT) WITH ('primary-key' = 'id,')", 53, ["has an empty name"]),
         ("CREATE TABLE t (id INT) USING parquet", 25, ["Leave USING out"]),
         ("CREATE TABLE t (id INT) LOCATION 's3://x'", 25, ["metastore chooses"]),
         ("CREATE TABLE t (id INT) PARTITIONED BY (dt STRING)", 44, ["without types"]),
