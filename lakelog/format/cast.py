@@ -92,7 +92,9 @@ def check_schema(given: pa.Schema, expected: pa.Schema) -> None:
     # Columns that the input has already are not what was meant.
     free = [name for name in expected.names if name not in counts]
     for place, name in enumerate(unknown):
-        near = difflib.get_close_matches(name[:200], free, n=1) if place < _MAX_GUESSED else []
+        near = [other for other in free if other.casefold() == name.casefold()]
+        if not near and place < _MAX_GUESSED:
+            near = difflib.get_close_matches(name[:200], free, n=1)
         remedy = "drop it, or add it to the table" + (f"; or is '{near[0]}' meant?" if near else "")
         if name == ROW_KIND_COLUMN:
             remedy = "drop it, or give rows with kinds to write()"

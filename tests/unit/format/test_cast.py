@@ -295,3 +295,8 @@ def test_a_column_of_kinds_is_for_write() -> None:
         InvalidArgument, match=r"_row_kind: expected no such column, .* give rows with kinds to write\(\)"
     ):
         cast_batch(pa.table({"id": [1], "_row_kind": ["-D"]}), pa.schema([("id", pa.int64())]))
+
+
+def test_a_column_in_other_case_is_recognized() -> None:
+    with pytest.raises(InvalidArgument, match=r"ID: expected no such column, .* or is 'id' meant\?"):
+        cast_batch(pa.table({"ID": [1]}), pa.schema([("id", pa.int64())]))
