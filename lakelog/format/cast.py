@@ -91,8 +91,9 @@ def check_schema(given: pa.Schema, expected: pa.Schema) -> None:
     unknown = [name for name in counts if name not in known]
     # Columns that the input has already are not what was meant.
     free = [name for name in expected.names if name not in counts]
+    by_case = {name.casefold(): name for name in free}
     for place, name in enumerate(unknown):
-        near = [other for other in free if other.casefold() == name.casefold()]
+        near = [by_case[name.casefold()]] if name.casefold() in by_case else []
         if not near and place < _MAX_GUESSED:
             near = difflib.get_close_matches(name[:200], free, n=1)
         remedy = "drop it, or add it to the table" + (f"; or is '{near[0]}' meant?" if near else "")
