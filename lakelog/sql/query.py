@@ -30,6 +30,9 @@ _KEEPS_LEFT: Final = frozenset({"", "INNER", "CROSS", "LEFT", "SEMI", "ANTI"})
 _PLAIN_TEXT: Final = re.compile(r"[^\\'\x00-\x1f]*")
 _PLAIN_TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?)?")
 
+_BIGINT_DIGITS: Final = 18
+"""Digits of which every whole number is a BIGINT."""
+
 _LAST_SECOND: Final = 253_402_300_799
 """9999-12-31 23:59:59 UTC."""
 
@@ -65,6 +68,7 @@ class SelectPlan:
         reads_once: Whether each relation is surely read only once, so that it may be a stream.
         mentioned: All names in the query, casefolded; None: it may need any column (`*`).
         conditions: Parts of the WHERE that say something of one table alone, by relation.
+        has_long_numbers: A whole number beyond BIGINT may stand in it.
     """
 
     sql: str
@@ -72,6 +76,7 @@ class SelectPlan:
     reads_once: bool
     mentioned: frozenset[str] | None
     conditions: dict[str, tuple[exp.Expr, ...]]
+    has_long_numbers: bool
 
 
 def plan_select(sql: str) -> SelectPlan:
@@ -111,7 +116,8 @@ def plan_select(sql: str) -> SelectPlan:
                 sample=use.node.args.get("sample"),
             )
         )
-    return SelectPlan(tree.sql("duckdb"), tables, reads_once, mentioned, conditions)
+    long_numbers = any(not each.is_string and len(each.name) > _BIGINT_DIGITS for each in tree.find_all(exp.Literal))
+    return SelectPlan(tree.sql("duckdb"), tables, reads_once, mentioned, conditions, long_numbers)
 
 
 def needed_columns(plan: SelectPlan, schema: pa.Schema) -> list[str] | None:
