@@ -77,6 +77,8 @@ def _refusal(data: Any, what: str) -> InvalidArgument:
     remedy = "give anything with the Arrow C stream interface (pyarrow, polars, pandas, duckdb) or an iterator of such"
     if type(data).__name__ == "LazyFrame":
         remedy = "it is a plan that has no rows yet; call .collect() on it"
+    if hasattr(data, "to_batches"):
+        remedy = "it reads its rows when asked; give what its to_batches() returns"
     if isinstance(data, dict):
         remedy = "make it a table first: pyarrow.table(data), or pyarrow.Table.from_pylist([...]) for single rows"
     return InvalidArgument(

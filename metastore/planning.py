@@ -169,9 +169,13 @@ async def _find_snapshot_at(tx: Transaction, head: TableHead, timestamp_ms: int)
     found = await tx.find_snapshot_at(head.table_id, timestamp_ms)
     if found is None:
         first = await tx.list_snapshots(head.table_id, 0, head.latest_snapshot_id, 1)
-        earliest = f"{first[0].snapshot_id}, of {show_time(first[0].committed_at_ms)}" if first else "none yet"
+        remedy = (
+            f"the earliest one kept is {first[0].snapshot_id}, of {show_time(first[0].committed_at_ms)}"
+            if first
+            else "it has no snapshot yet"
+        )
         raise NotFound(
-            f"{head.name} has no snapshot at or before {show_time(timestamp_ms)}; the earliest one kept is {earliest}.",
+            f"{head.name} has no snapshot at or before {show_time(timestamp_ms)}; {remedy}.",
             reason="SNAPSHOT_NOT_FOUND",
             metadata={"table": head.name, "timestamp_ms": str(timestamp_ms)},
         )

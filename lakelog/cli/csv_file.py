@@ -13,9 +13,7 @@ from lakelog.cli.text_blocks import ByteStream, TextBlock, find_bad_record, read
 from lakelog.errors import DataCorrupted
 from lakelog.format.sql_types import to_sql_type
 
-_BAD_VALUE: Final = re.compile(
-    r"In CSV column #(\d+): CSV conversion error to [^:]*: (?:invalid value )?(.*)", re.DOTALL
-)
+_BAD_VALUE: Final = re.compile(r"In CSV column #(\d+): (?:CSV conversion error to [^:]*: )?(.*)", re.DOTALL)
 _BAD_COUNT: Final = re.compile(r"Expected (\d+) columns, got (\d+)")
 _LONGEST_SHOWN: Final = 200
 
@@ -98,7 +96,11 @@ def _reason(error: Exception, schema: pa.Schema) -> str:
     value = _BAD_VALUE.search(text)
     if value is not None:
         field = schema.field(int(value[1]))
-        return f"column '{field.name}' has {value[2][:_LONGEST_SHOWN]}, but needs a value of {to_sql_type(field.type)}"
+        what = value[2][:_LONGEST_SHOWN].rstrip(".")
+        if what.startswith("invalid value "):
+            shown = what.removeprefix("invalid value ")
+            return f"column '{field.name}' has {shown}, but needs a value of {to_sql_type(field.type)}"
+        return f"column '{field.name}' needs a value of {to_sql_type(field.type)}: {what}"
     count = _BAD_COUNT.search(text)
     if count is not None:
         return f"it has {count[2]} values, but the header names {count[1]} columns"

@@ -7,9 +7,11 @@ parsed into numbers or dates: what a text means is the user's to say.
 
 from __future__ import annotations
 
+import datetime as dt
 import difflib
 from collections import Counter
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Final
 
 import pyarrow as pa
@@ -17,6 +19,7 @@ from pyarrow import types as pt
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.convert import ValueLost, convert_values, find_mismatch
+from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.time_text import to_time_texts
 
 _MAX_REPORTED: Final = 50
@@ -92,18 +95,26 @@ def check_schema(given: pa.Schema, expected: pa.Schema) -> None:
     unknown = [name for name in counts if name not in known]
     # Columns that the input has already are not what was meant.
     free = [name for name in expected.names if name not in counts]
+    by_case = {name.casefold(): name for name in free}
     for place, name in enumerate(unknown):
-        near = difflib.get_close_matches(name[:200], free, n=1) if place < _MAX_GUESSED else []
+        near = [by_case[name.casefold()]] if name.casefold() in by_case else []
+        if not near and place < _MAX_GUESSED:
+            near = difflib.get_close_matches(name[:200], free, n=1)
         remedy = "drop it, or add it to the table" + (f"; or is '{near[0]}' meant?" if near else "")
+        if name == ROW_KIND_COLUMN:
+            remedy = "drop it, or give rows with kinds to write()"
         lines.append((name, "no such column", _shorten(str(types[name])), remedy))
     if lines:
         raise InvalidArgument(_difference(lines), reason="SCHEMA_MISMATCH", metadata={"column": lines[0][0]})
 
 
 def show_value(value: pa.Scalar) -> str:
-    """A value for messages: as Python writes it, cut where it is long. Pure."""
+    """A value for messages: as Python writes it, but times and decimals as people do; cut where it is long. Pure."""
     try:
-        return _shorten(repr(value.as_py()))
+        shown = value.as_py()
+        if isinstance(shown, dt.date):
+            return f"'{shown}'"
+        return str(shown) if isinstance(shown, Decimal) else _shorten(repr(shown))
     except (ValueError, OverflowError, pa.ArrowException):
         # Bytes that are not UTF-8, and times beyond Python's, have no Python value.
         return (

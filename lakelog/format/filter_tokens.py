@@ -13,7 +13,8 @@ MAX_FILTER_LENGTH: Final = 100_000
 
 _TOKEN: Final = re.compile(
     r"""
-      (?P<space>\s+|--[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)
+      (?P<hint>/\*\+(?:[^*]|\*(?!/))*\*/)
+    | (?P<space>\s+|--[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)
     | (?P<text>[rR]?(?:'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"))
     | (?P<hex>[xX]'[^']*')
     | (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?:BD|[LSYDF])?(?![A-Za-z0-9_]))
@@ -32,8 +33,8 @@ class Token:
     """One word.
 
     Args:
-        kind: `text`, `hex`, `number`, `quoted` (a name in back-quotes), `name`, `sign` or `end`.
-        text: As written; for `text`, `hex` and `quoted` what is meant by it.
+        kind: `text`, `hex`, `number`, `quoted` (a name in back-quotes), `name`, `sign`, `hint` or `end`.
+        text: As written; for `text`, `hex` and `quoted` what is meant by it, for `hint` what is inside of it.
         start: Place of its first character.
         end: Place behind its last character.
     """
@@ -81,11 +82,17 @@ class Source:
         )
 
 
-def split_tokens(source: Source) -> list[Token]:
+def split_tokens(source: Source, *, with_hints: bool = False) -> list[Token]:
     """Split a text into tokens; the last one has the kind `end`. Pure.
 
+    A hint, `/*+ ... */`, looks like a comment but says something: it is refused where nobody would heed it.
+
+    Args:
+        source: The text.
+        with_hints: Whether the caller heeds hints, which are tokens then.
+
     Raises:
-        InvalidArgument: Too long, or something that is no word, with its place.
+        InvalidArgument: Too long, a hint, or something that is no word, with its place.
     """
     text = source.text
     if len(text) > source.longest:
@@ -100,6 +107,8 @@ def split_tokens(source: Source) -> list[Token]:
         if match is None:
             source.fail(position, "This is no word of SQL, or a text or comment that is not closed.")
         kind = str(match.lastgroup)
+        if kind == "hint" and not with_hints:
+            source.fail(position, "Hints are possible only behind a table that a query reads. Leave it out.")
         if kind != "space":
             tokens.append(Token(kind, _meaning(kind, match[0], source, position), position, match.end()))
         position = match.end()
@@ -115,6 +124,8 @@ def _meaning(kind: str, written: str, source: Source, position: int) -> str:
         if len(digits) % 2 or not re.fullmatch("[0-9a-fA-F]*", digits):
             source.fail(position, "Give an even number of hexadecimal digits, as in X'0AFF'.")
         return digits
+    if kind == "hint":
+        return written[3:-2]
     if kind != "text":
         return written
     if written[0] in "rR":

@@ -48,7 +48,26 @@ _STRINGS: Final = frozenset({"VARCHAR", "CHAR", "CHARACTER"})
 _BINARIES: Final = frozenset({"BINARY", "VARBINARY"})
 _TIMESTAMPS: Final = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"})
 _DECIMALS: Final = frozenset({"DECIMAL", "DEC", "NUMERIC"})
-_TOKEN: Final = re.compile(r"\s*(?:(`(?:[^`]|``)+`)|([^\W\d]\w*)|(\d+)|([<>(),:]))")
+_INSTEAD: Final = {
+    "TIME": "BIGINT microseconds since midnight, or STRING",
+    "INTERVAL": "BIGINT, the unit in the column's name",
+    "DATETIME": "TIMESTAMP for an instant, TIMESTAMP_NTZ for a wall-clock time",
+    "MULTISET": "MAP<T, INT>, with how often each value is there",
+    "VARIANT": "STRING with JSON, or STRUCT",
+    "JSON": "STRING",
+    "UUID": "STRING",
+    "ENUM": "STRING",
+    "BLOB": "BINARY",
+    "HUGEINT": "DECIMAL(38, 0)",
+    "UTINYINT": "SMALLINT",
+    "USMALLINT": "INT",
+    "UINTEGER": "BIGINT",
+    "UBIGINT": "DECIMAL(20, 0)",
+    "VECTOR": "ARRAY<FLOAT>",
+}
+"""Types of other systems that tables do not have, and what to use instead."""
+
+_TOKEN: Final = re.compile(r"\s*(?:(`(?:[^`]|``)+`)|([^\W\d]\w*)|(\d+)|([<>(),:])|('(?:[^']|'')*'))")
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -175,6 +194,8 @@ class _Parser:
             self._accept(":")
             data_type = self.parse_type(depth + 1)
             fields.append(pa.field(name, data_type, self._parse_nullable()))
+            if self._peek().upper() == "COMMENT" or self._peek().startswith("'"):
+                self._fail("no comment, which only whole columns have")
             if not self._accept(","):
                 break
         self._expect(">")
@@ -183,6 +204,8 @@ class _Parser:
     def _parse_primitive(self, name: str) -> pa.DataType:
         known = name in _TYPES or name in _DECIMALS or name in _STRINGS or name in _BINARIES
         if not known:
+            if name in _INSTEAD:
+                raise InvalidArgument(f"There is no type {name}. Use {_INSTEAD[name]}.")
             self._fail(
                 "a type such as " + ", ".join(_NAMES.values()) + ", DECIMAL(p,s), ARRAY<..>, MAP<..>, STRUCT<..>"
             )
@@ -252,7 +275,7 @@ class _Parser:
         token = self._peek()
         if token.startswith("`"):
             token = token[1:-1].replace("``", "`")
-        elif not token or token in "<>(),:":
+        elif not token or token in "<>(),:" or token.startswith("'"):
             self._fail("the name of a field")
         self._next += 1
         return token

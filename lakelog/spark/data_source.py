@@ -8,12 +8,10 @@ they are options here; rows are written as they lie, each task a run for each bu
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar, NoReturn
 
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import (
-    DataSource,
-)
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from lakelog.errors import InvalidArgument
@@ -36,6 +34,30 @@ def register_data_source(spark: SparkSession, connection: SparkConnection) -> No
 
     Installed.connection = connection
     spark.dataSource.register(Installed)
+
+
+class RefusedStreamReader(DataSourceStreamReader):
+    """Refuses to read a stream.
+
+    SUBTLE: not made until Spark asks where the stream begins, because PySpark stops a reader that could not be made,
+    which fails with a message of its own instead of ours.
+    """
+
+    @told_briefly
+    def initialOffset(self) -> NoReturn:  # noqa: N802
+        """Raises InvalidArgument."""
+        raise InvalidArgument(
+            "Spark cannot read a lakelog table as a stream in this version. Read snapshots with read_table, or use the "
+            "SDK's table.changes(...)."
+        )
+
+    def latestOffset(self, start: object = None, limit: object = None) -> NoReturn:  # noqa: N802
+        """Raises InvalidArgument; asked first by a stream that goes on from a checkpoint."""
+        self.initialOffset()
+
+    def read(self, partition: InputPartition) -> NoReturn:
+        """Raises InvalidArgument."""
+        self.initialOffset()
 
 
 class LakelogSource(DataSource):
@@ -65,13 +87,9 @@ class LakelogSource(DataSource):
         """Plans a read."""
         return LakelogReader(self.connection, SourceOptions.of(self.options), schema)
 
-    @told_briefly
-    def streamReader(self, schema: StructType) -> Any:  # noqa: N802
-        """Refuses: there are no streaming reads in this version."""
-        raise InvalidArgument(
-            "Spark cannot read a lakelog table as a stream in this version. Read snapshots with read_table, or use the "
-            "SDK's table.changes(...)."
-        )
+    def streamReader(self, schema: StructType) -> RefusedStreamReader:  # noqa: N802
+        """There are no streaming reads in this version, which the reader says when the stream starts."""
+        return RefusedStreamReader()
 
     @told_briefly
     def writer(self, schema: StructType, overwrite: bool) -> LakelogWriter:

@@ -16,6 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakelog.arguments import parse_table_name
+from lakelog.errors import InvalidArgument
 from lakelog.format.filter import Filter
 from lakelog.format.plan import Plan
 from lakelog.format.schema import TableSchema
@@ -26,6 +27,7 @@ from lakelog.spark.connection import SparkConnection, open_metastore, open_table
 from lakelog.spark.planning import check_spark_columns, plan_read, settle_spark_state
 from lakelog.spark.source_options import SourceOptions
 from lakelog.spark.task_errors import told_to_driver
+from lakelog.spark.types import same_values, to_spark_schema
 from lakelog.storage.file_scan import FileScan
 from lakelog.storage.live_file import LiveFile, to_live_files
 from lakelog.storage.superseded import MergePolicy, to_merge_policy
@@ -50,6 +52,19 @@ def pick_columns(schema: TableSchema, names: Sequence[str]) -> pa.Schema:
     return pa.schema([schema.arrow.field(name).remove_metadata() for name in names])
 
 
+def check_given_schema(given: StructType, schema: TableSchema, names: Sequence[str], table_name: str) -> None:
+    """Raises InvalidArgument where a schema that the user gave is not that of the columns that are read. Pure."""
+    wanted = to_spark_schema(pick_columns(schema, names), nullable=True)
+    if not same_values(given, wanted):
+        raise InvalidArgument(
+            f"The schema given for the read ({given.simpleString():.300}) is not that of {table_name} "
+            f"({wanted.simpleString():.300}). Leave schema() out, since the table has its own; name fewer columns by "
+            "the option 'columns', and cast in the query.",
+            reason="SCHEMA_MISMATCH",
+            metadata={"table": table_name},
+        )
+
+
 @dataclass
 class FilesToRead(InputPartition):
     """What one task reads: all files of a bucket, or some files of a table without buckets."""
@@ -62,6 +77,7 @@ class LakelogReader(DataSourceReader):
 
     def __init__(self, connection: SparkConnection, options: SourceOptions, schema: StructType) -> None:
         _, plan, names, parsed = plan_source(connection, options)
+        check_given_schema(schema, plan.schema, names, options.table)
         self._arrow = to_arrow_schema(schema, timezone="UTC")
         self._location = plan.table.location
         self._schema = plan.schema

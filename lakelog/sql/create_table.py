@@ -55,11 +55,14 @@ def parse_create_table(reader: WordReader) -> CreateTable:
     if not fields:
         reader.fail("A table needs at least one column.")
     declared = {field.name.casefold(): field.name for field in fields}
-    primary_key = tuple(declared.get(column.casefold(), column) for column in primary_key)
+    partition_by, options, comment = _take_clauses(reader)
+    primary_key = _merge_keys(reader, options, "primary-key", "PRIMARY KEY", primary_key)
+    partition_by = _merge_keys(reader, options, "partition", "PARTITIONED BY", partition_by)
+    primary_key, partition_by = (
+        tuple(declared.get(column.casefold(), column) for column in columns) for columns in (primary_key, partition_by)
+    )
     # The key's columns are NOT NULL whether that is written or not.
     fields = [field.with_nullable(field.nullable and field.name not in primary_key) for field in fields]
-    partition_by, options, comment = _take_clauses(reader)
-    partition_by = tuple(declared.get(column.casefold(), column) for column in partition_by)
     reader.expect_end("CREATE TABLE")
     return CreateTable(name, pa.schema(fields), primary_key, partition_by, options, comment, if_not_exists)
 
@@ -163,20 +166,42 @@ def _take_clauses(reader: WordReader) -> tuple[tuple[str, ...], dict[str, str], 
     seen: set[str] = set()
     while True:
         word = reader.peek().word
-        if word in seen:
-            reader.fail(f"{word} is there already. Write it once.")
-        seen.add(word)
+        clause = "options" if word in _OPTION_WORDS else word
+        if clause in seen:
+            reader.fail(
+                f"{word} is there already. Write it once." if clause == word else "Write all options in one list."
+            )
+        seen.add(clause)
         if reader.accept("COMMENT"):
             comment = reader.take_text("A comment")
         elif reader.accept("PARTITIONED"):
             reader.expect("BY", then="Partition columns are written PARTITIONED BY (a, b).")
             partition_by = _take_partition_columns(reader)
-        elif reader.accept("WITH") or reader.accept("TBLPROPERTIES") or reader.accept("OPTIONS"):
+        elif clause == "options":
+            reader.take()
             options = take_options(reader)
+        elif reader.accept("USING", "LAKELOG"):
+            # As Spark's users say it of every table that is not Parquet by default.
+            pass
         elif word in _REFUSED_CLAUSES:
             reader.fail(_REFUSED_CLAUSES[word])
         else:
             return partition_by, options, comment
+
+
+def _merge_keys(
+    reader: WordReader, options: dict[str, str], key: str, clause: str, columns: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Columns of a key from its clause, or from the option in which Paimon's Spark tables have it; takes that out."""
+    text = options.pop(key, None)
+    if text is None:
+        return columns
+    if columns:
+        reader.fail(f"Option '{key}' says what {clause} says already. Leave the option out.")
+    names = tuple(part.strip() for part in text.split(","))
+    if not all(names):
+        reader.fail(f"Option '{key}' = '{text:.80}' has an empty name. Write names with commas, or {clause} (...).")
+    return names
 
 
 def _take_partition_columns(reader: WordReader) -> tuple[str, ...]:
@@ -187,6 +212,7 @@ def _take_partition_columns(reader: WordReader) -> tuple[str, ...]:
     return reader.take_identifiers("partition columns")
 
 
+_OPTION_WORDS: Final = frozenset({"WITH", "TBLPROPERTIES", "OPTIONS"})
 _REFUSED_CLAUSES: Final = {
     "USING": "Every table is a lakelog table. Leave USING out.",
     "LOCATION": "The metastore chooses where a table's files are. Leave LOCATION out.",

@@ -46,25 +46,45 @@ def run_query(session: SqlSession, sql: str) -> pa.RecordBatchReader:
         connection.execute("SET python_enable_replacements = false")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
-        reader = connection.sql(plan.sql).to_arrow_reader()
+        relation = connection.sql(plan.sql)
+        # DuckDB sums whole numbers up to 128 bits, which Arrow has no type for; as in Spark it is a BIGINT.
+        sums = [i for i, each in enumerate(relation.types) if str(each) == "HUGEINT" and not plan.has_long_numbers]
+        reader = relation.to_arrow_reader()
     except BaseException as error:
         # What holds the rows read so far, in memory or in a file.
         connection.close()
         if isinstance(error, duckdb.Error):
             raise _to_own_error(error, failures, columns) from error
         raise
-    return pa.RecordBatchReader.from_batches(reader.schema, _read(connection, reader, failures))
+    schema = reader.schema
+    for place in sums:
+        schema = schema.set(place, schema.field(place).with_type(pa.int64()))
+    return pa.RecordBatchReader.from_batches(schema, _read(connection, reader, schema, failures))
 
 
-def _read(connection: Any, reader: pa.RecordBatchReader, failures: list[BaseException]) -> Iterator[pa.RecordBatch]:
+def _read(
+    connection: Any, reader: pa.RecordBatchReader, schema: pa.Schema, failures: list[BaseException]
+) -> Iterator[pa.RecordBatch]:
     """The rows, with errors as lakelog's; keeps the connection open until all is read."""
     import duckdb
 
     with connection:
         try:
-            yield from reader
+            for batch in reader:
+                yield batch if schema == reader.schema else _narrow(batch, schema)
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             raise _to_own_error(error, failures) from error
+
+
+def _narrow(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    try:
+        columns = [column.cast(each) for column, each in zip(batch.columns, schema.types, strict=True)]
+    except pa.ArrowInvalid as error:
+        raise InvalidArgument(
+            "The query cannot be run: a sum is beyond the numbers of BIGINT. Cast what is summed to DECIMAL(38, 0).",
+            reason="QUERY_FAILED",
+        ) from error
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _to_own_error(
@@ -115,6 +135,8 @@ def _relation(
     if kind:
         if use.timestamp_ms is not None:
             raise InvalidArgument(f"'{use.name}' has no past by time. Use VERSION AS OF, or leave it out.")
+        if use.options:
+            raise InvalidArgument(f"'{use.name}' takes no options. Leave the hint out.")
         rows = read_system_table(session.catalog, table, kind, use.snapshot_id)
         columns[f"{table.name}${kind}"] = rows.schema.names
         return rows
@@ -127,15 +149,18 @@ def _scan(
 ) -> pa.RecordBatchReader:
     schema = table.schema
     snapshot_id, timestamp_ms = use.snapshot_id, use.timestamp_ms
-    if snapshot_id is None and timestamp_ms is None:
+    # Whatever options may be given to a scan, they say what state of the table is read.
+    is_newest = snapshot_id is None and timestamp_ms is None and not use.options
+    if is_newest:
         snapshot_id = pinned.get(table.uuid)
     scan = table.scan(
         needed_columns(plan, schema),
         pushed_filter(plan, use, schema),
         snapshot_id=snapshot_id,
         timestamp=timestamp_ms,
+        options=use.options,
     )
-    if use.snapshot_id is None and timestamp_ms is None:
+    if is_newest:
         pinned.setdefault(table.uuid, scan.snapshot_id)
     return pa.RecordBatchReader.from_batches(scan.schema, _noting_failure(scan.to_batches(), failures))
 

@@ -41,6 +41,19 @@ _OTHER_WAYS: Final = {
     "EXPLAIN": "There is no EXPLAIN; repr(table.scan(...)) of the SDK tells what is read.",
 }
 
+_NOT_CREATED: Final = {
+    "OR": " Nothing is replaced by it: DROP TABLE first, or empty the table by INSERT OVERWRITE.",
+    "VIEW": " There are no views in this version: use WITH in the query.",
+    "TEMPORARY": " Tables stay until DROP TABLE; leave TEMPORARY out.",
+    "TEMP": " Tables stay until DROP TABLE; leave TEMP out.",
+    "EXTERNAL": " The metastore chooses where files are; leave EXTERNAL out.",
+}
+_SHOWN: Final = {
+    "PARTITIONS": " Partitions are rows of a system table: SELECT * FROM orders$partitions.",
+    "COLUMNS": " DESCRIBE shows the columns of a table.",
+    "TBLPROPERTIES": " Options are rows of a system table: SELECT * FROM orders$options.",
+}
+
 
 def parse_statement(sql: str) -> Statement:
     """Read one statement; a semicolon may end it.
@@ -65,7 +78,7 @@ def _parse_create(reader: WordReader) -> Statement:
     if reader.accept("TABLE"):
         return parse_create_table(reader)
     if not (reader.accept("DATABASE") or reader.accept("SCHEMA")):
-        reader.fail("CREATE makes a DATABASE or a TABLE.")
+        reader.fail(f"CREATE makes a DATABASE or a TABLE.{_NOT_CREATED.get(reader.peek().word, '')}")
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = reader.take_identifier("a database")
     comment = reader.take_text("A comment") if reader.accept("COMMENT") else ""
@@ -99,7 +112,7 @@ def _parse_show(reader: WordReader) -> Statement:
         reader.expect_end("SHOW CREATE TABLE")
         return ShowCreateTable(name)
     if not reader.accept("TABLES"):
-        reader.fail("There are SHOW DATABASES, SHOW TABLES and SHOW CREATE TABLE.")
+        reader.fail(f"There are SHOW DATABASES, SHOW TABLES and SHOW CREATE TABLE.{_SHOWN.get(reader.peek().word, '')}")
     database = None
     if reader.accept("IN") or reader.accept("FROM"):
         database = reader.take_identifier("a database")
@@ -151,9 +164,10 @@ def _parse_insert(reader: WordReader) -> Statement:
     reader.accept("TABLE")
     name = reader.take_name()
     partition = _take_partition(reader)
-    columns = reader.take_identifiers("columns") if reader.peek().word == "(" else ()
+    has_columns = reader.peek().word == "(" and reader.peek_words(2)[1] not in ("SELECT", "WITH", "(")
+    columns = reader.take_identifiers("columns") if has_columns else ()
     if reader.peek().word in ("SELECT", "WITH", "FROM", "("):
-        return Insert(name, Query(reader.rest()), columns, overwrite, partition, reader.source)
+        return Insert(name, Query(reader.rest_as_query()), columns, overwrite, partition, reader.source)
     reader.expect("VALUES", then="INSERT takes VALUES (...), (...), or a SELECT.")
     rows = [_take_row(reader)]
     while reader.accept(","):

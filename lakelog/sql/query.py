@@ -10,7 +10,7 @@ applies the whole WHERE again.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,14 +22,16 @@ from sqlglot.errors import SqlglotError
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.filter_literals import parse_timestamp
-from lakelog.format.filter_tokens import Source, split_tokens
+from lakelog.sql.dialect import ReadableQuery, marked_hint, to_readable
 from lakelog.sql.statements import Name
-from lakelog.sql.word_reader import MAX_STATEMENT_LENGTH
 
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _KEEPS_LEFT: Final = frozenset({"", "INNER", "CROSS", "LEFT", "SEMI", "ANTI"})
 _PLAIN_TEXT: Final = re.compile(r"[^\\'\x00-\x1f]*")
 _PLAIN_TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?)?")
+
+_BIGINT_DIGITS: Final = 18
+"""Digits of which every whole number is a BIGINT."""
 
 _LAST_SECOND: Final = 253_402_300_799
 """9999-12-31 23:59:59 UTC."""
@@ -44,6 +46,7 @@ class TableUse:
         name: The table's name, with `$...` for a system table.
         snapshot_id: VERSION AS OF; None: not given.
         timestamp_ms: TIMESTAMP AS OF in milliseconds since the epoch; None: not given.
+        options: Of its scan, from a hint behind its name.
         node: Its place in the tree.
     """
 
@@ -51,6 +54,7 @@ class TableUse:
     name: Name
     snapshot_id: int | None
     timestamp_ms: int | None
+    options: Mapping[str, str]
     node: exp.Table
 
 
@@ -64,6 +68,7 @@ class SelectPlan:
         reads_once: Whether each relation is surely read only once, so that it may be a stream.
         mentioned: All names in the query, casefolded; None: it may need any column (`*`).
         conditions: Parts of the WHERE that say something of one table alone, by relation.
+        has_long_numbers: A whole number beyond BIGINT may stand in it.
     """
 
     sql: str
@@ -71,6 +76,7 @@ class SelectPlan:
     reads_once: bool
     mentioned: frozenset[str] | None
     conditions: dict[str, tuple[exp.Expr, ...]]
+    has_long_numbers: bool
 
 
 def plan_select(sql: str) -> SelectPlan:
@@ -79,14 +85,18 @@ def plan_select(sql: str) -> SelectPlan:
     Raises:
         InvalidArgument: It cannot be read, is more than one statement, or names a version that cannot be.
     """
-    tree = _parse(sql)
+    readable = to_readable(sql)
+    tree = _parse(readable.text)
     nodes = [
         node for node in tree.find_all(exp.Table) if isinstance(node.this, exp.Identifier) and not _is_common(node)
     ]
     for node in tree.find_all(exp.Table):
         if not isinstance(node.this, exp.Identifier):
             raise _invalid(f"Functions such as {node.sql('spark')[:80]} cannot be read from. Read from tables.")
-    tables = tuple(_table_use(node, f"lakelog_{number}") for number, node in enumerate(nodes))
+    options = _options(readable, tree, nodes)
+    tables = tuple(
+        _table_use(node, f"lakelog_{number}", options.get(id(node), {})) for number, node in enumerate(nodes)
+    )
     mentioned = _mentioned(tree, nodes)
     conditions = {use.relation: tuple(_conditions(use.node)) for use in tables}
     reads_once = isinstance(tree, exp.Select) and not list(
@@ -106,7 +116,8 @@ def plan_select(sql: str) -> SelectPlan:
                 sample=use.node.args.get("sample"),
             )
         )
-    return SelectPlan(tree.sql("duckdb"), tables, reads_once, mentioned, conditions)
+    long_numbers = any(not each.is_string and len(each.name) > _BIGINT_DIGITS for each in tree.find_all(exp.Literal))
+    return SelectPlan(tree.sql("duckdb"), tables, reads_once, mentioned, conditions, long_numbers)
 
 
 def needed_columns(plan: SelectPlan, schema: pa.Schema) -> list[str] | None:
@@ -126,13 +137,13 @@ def pushed_filter(plan: SelectPlan, use: TableUse, schema: pa.Schema) -> str | N
 
 def _parse(sql: str) -> exp.Query:
     try:
-        trees = [tree for tree in sqlglot.parse(_quote_system_tables(sql), read="spark") if tree is not None]
+        trees = [tree for tree in sqlglot.parse(sql, read="spark") if tree is not None]
     except SqlglotError as error:
         details = getattr(error, "errors", None) or [{}]
         line, column = details[0].get("line"), details[0].get("col")
         place = f" in line {line} near character {column}" if line else ""
         what = str(details[0].get("description") or str(error).splitlines()[0]).rstrip(".")
-        if "Required keyword" in what:
+        if "Required keyword" in what or "<Token" in what:
             # In the words of sqlglot's inside.
             what = "something is missing there"
         raise _invalid(f"It cannot be read{place}: {what}. Check its spelling.") from None
@@ -146,18 +157,19 @@ def _parse(sql: str) -> exp.Query:
     return tree
 
 
-def _quote_system_tables(sql: str) -> str:
-    """`t$files` in back-quotes, since `$` begins a parameter otherwise."""
-    if "$" not in sql:
-        return sql
-    tokens = split_tokens(Source(sql, "The statement cannot be run", "SQL_SYNTAX", MAX_STATEMENT_LENGTH))
-    parts, end = [], 0
-    for before, sign, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        joined = sign.word == "$" and before.end == sign.start and sign.end == after.start
-        if joined and before.kind == "name" and after.kind == "name" and before.start >= end:
-            parts.append(sql[end : before.start] + f"`{before.text}${after.text}`")
-            end = after.end
-    return "".join(parts) + sql[end:]
+def _options(readable: ReadableQuery, tree: exp.Query, nodes: list[exp.Table]) -> dict[int, Mapping[str, str]]:
+    """The options of the tables' hints by the id of the table's node; no hint may be left over."""
+    found: dict[int, int] = {}
+    for node in nodes:
+        alias = node.args.get("alias")
+        for comments in (node.comments, node.this.comments, alias.comments if alias is not None else None):
+            number = marked_hint(comments)
+            if number is not None and number < len(readable.hints):
+                found[number] = id(node)
+    for number in range(len(readable.hints)):
+        if number not in found:
+            readable.fail_misplaced(number)
+    return {node_id: readable.hints[number] for number, node_id in found.items()}
 
 
 def _is_common(node: exp.Table) -> bool:
@@ -185,7 +197,7 @@ def _is_common(node: exp.Table) -> bool:
     return False
 
 
-def _table_use(node: exp.Table, relation: str) -> TableUse:
+def _table_use(node: exp.Table, relation: str, options: Mapping[str, str]) -> TableUse:
     if node.args.get("catalog"):
         raise _invalid(f"{node.sql('spark')[:80]} has three parts. A table's name is database.table.")
     snapshot_id = timestamp_ms = None
@@ -198,7 +210,7 @@ def _table_use(node: exp.Table, relation: str) -> TableUse:
             snapshot_id = _snapshot_id(value)
         else:
             timestamp_ms = _timestamp_ms(value)
-    return TableUse(relation, Name(node.db or None, node.name), snapshot_id, timestamp_ms, node)
+    return TableUse(relation, Name(node.db or None, node.name), snapshot_id, timestamp_ms, options, node)
 
 
 def _snapshot_id(value: exp.Expr) -> int:

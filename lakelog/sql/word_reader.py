@@ -30,7 +30,9 @@ class WordReader:
             MAX_STATEMENT_LENGTH,
             "Write rows by the SDK, as Arrow data.",
         )
-        self._tokens = split_tokens(self.source)
+        tokens = split_tokens(self.source, with_hints=True)
+        self._tokens = [token for token in tokens if token.kind != "hint"]
+        self._hints = [token for token in tokens if token.kind == "hint"]
         self._next = 0
 
     def peek(self) -> Token:
@@ -66,6 +68,7 @@ class WordReader:
         self.accept(";")
         if self.peek().kind != "end":
             self.fail(f"{what} ends here. Run one statement at a time, and leave out what follows.")
+        self._refuse_hints()
 
     def take_identifier(self, what: str) -> str:
         """Takes a name, quoted or not."""
@@ -117,9 +120,15 @@ class WordReader:
             self._next += 1
         return self.source.text[start:end], start
 
-    def rest(self) -> str:
-        """All text from the next word on."""
+    def rest_as_query(self) -> str:
+        """All text from the next word on, in which hints are the query's affair."""
+        self._refuse_hints()
         return self.source.text[self.peek().start :]
+
+    def _refuse_hints(self) -> None:
+        for hint in self._hints:
+            if hint.start < self.peek().start:
+                self.fail("Hints are possible only behind a table that a query reads. Leave it out.", hint)
 
     def fail(self, explanation: str, token: Token | None = None) -> NoReturn:
         """Raises an error that shows the next word, or another one."""

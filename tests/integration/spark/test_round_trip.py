@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import math
 from decimal import Decimal
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
 
 import lakelog.spark
@@ -196,3 +198,26 @@ def test_int_keys_meet_in_their_bucket(spark: SparkSession, make_table: MakeTabl
     found = {row.k: row.v for row in lakelog.spark.read_table(spark, table.name).collect()}
     assert found == {k: 2 if k < 50 else 1 for k in range(100)}
     assert found == dict(zip(*table.scan().to_arrow().to_pydict().values(), strict=True))
+
+
+def test_a_schema_that_is_given_is_the_tables(spark: SparkSession, make_table: MakeTable) -> None:
+    table = make_table(pa.schema([pa.field("k", pa.int32(), nullable=False), ("v", pa.string())]), ("k",))
+    table.upsert(pa.table({"k": [1], "v": ["a"]}))
+
+    def read(schema: str, **options: str) -> list[tuple[object, ...]]:
+        reader = spark.read.format("lakelog").schema(schema).option("table", table.name).options(**options)
+        return list(map(tuple, reader.load().collect()))
+
+    assert read("k int, v string") == [(1, "a")]
+    assert read("v string", columns="v") == [("a",)]
+    for other in ("k int", "v string, k int", "k bigint, v string", "k int, w string"):
+        with pytest.raises(AnalysisException, match=rf"The schema given for the read .* not that of {table.name}"):
+            read(other)
+
+
+def test_streams_are_refused(spark: SparkSession, make_table: MakeTable, tmp_path: Path) -> None:
+    table = make_table(pa.schema([("v", pa.string())]))
+    rows = spark.readStream.format("lakelog").option("table", table.name).load()
+    query = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
+    with pytest.raises(StreamingQueryException, match="cannot read a lakelog table as a stream in this version"):
+        query.awaitTermination(60)

@@ -332,6 +332,21 @@ def test_a_damaged_file_is_named(session: SqlSession, tmp_path: Path, sql: str) 
         session.execute(sql)
 
 
+def test_a_sum_of_whole_numbers_is_a_bigint(session: SqlSession) -> None:
+    session.execute("CREATE TABLE t (small INT, large BIGINT)")
+    session.execute("INSERT INTO t VALUES (1, 9223372036854775807), (2, 1)")
+    found = session.execute("SELECT sum(small) AS total, sum(small) AS total, count(*) FROM t").rows
+    assert found is not None
+    assert found.schema.types == [pa.int64()] * 3
+    assert found.columns[0].to_pylist() == [3]
+    with pytest.raises(
+        InvalidArgument, match=r"a sum is beyond the numbers of BIGINT\. Cast what is summed to DECIMAL"
+    ):
+        session.execute("SELECT sum(large) FROM t")
+    assert rows(session, "SELECT sum(CAST(large AS DECIMAL(38, 0))) FROM t") == [(Decimal(2**63),)]
+    assert rows(session, "SELECT 99999999999999999999") == [(Decimal("99999999999999999999"),)]
+
+
 def test_what_fails_on_single_rows(session: SqlSession) -> None:
     fill(session)
     with pytest.raises(InvalidArgument, match=r"cannot be run.*Overflow"):

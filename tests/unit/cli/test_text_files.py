@@ -139,6 +139,14 @@ def test_what_does_not_fit_in_a_csv_file_is_told_with_its_line(text: str, messag
     assert refused.value.message == message
 
 
+@pytest.mark.parametrize("value", ["x", "1.234", "123.45"])
+def test_a_decimal_that_does_not_fit_is_told_with_its_column(value: str) -> None:
+    schema = pa.schema({"id": pa.int64(), "price": pa.decimal128(4, 2)})
+    with pytest.raises(DataCorrupted) as refused:
+        read(open_csv, f"id,price\n1,{value}\n", schema)
+    assert refused.value.message.startswith("f, line 2: column 'price' needs a value of DECIMAL(4,2): ")
+
+
 @pytest.mark.parametrize("size", [1, 3, 7, 64, 10_000])
 def test_blocks_of_any_size_give_the_same_rows(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_blocks, "BLOCK_BYTES", size)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.cast import cast_batch, check_schema
+from lakelog.format.cast import cast_batch, check_schema, show_value
 
 INSTANT = pa.timestamp("us", "UTC")
 
@@ -288,3 +288,29 @@ def test_a_null_inside_of_a_dictionary_is_null() -> None:
 def test_columns_that_fit_are_not_copied() -> None:
     array = pa.array(["a", "b"])
     assert cast(array, pa.string()).buffers()[2].address == array.buffers()[2].address
+
+
+def test_a_column_of_kinds_is_for_write() -> None:
+    with pytest.raises(
+        InvalidArgument, match=r"_row_kind: expected no such column, .* give rows with kinds to write\(\)"
+    ):
+        cast_batch(pa.table({"id": [1], "_row_kind": ["-D"]}), pa.schema([("id", pa.int64())]))
+
+
+def test_a_column_in_other_case_is_recognized() -> None:
+    with pytest.raises(InvalidArgument, match=r"ID: expected no such column, .* or is 'id' meant\?"):
+        cast_batch(pa.table({"ID": [1]}), pa.schema([("id", pa.int64())]))
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (dt.date(2024, 5, 1), "'2024-05-01'"),
+        (dt.datetime(2024, 5, 1, 12, tzinfo=dt.UTC), "'2024-05-01 12:00:00+00:00'"),
+        (Decimal("1.50"), "1.50"),
+        ("a'b", '"a\'b"'),
+        (None, "None"),
+    ],
+)
+def test_values_are_shown_as_people_write_them(value: object, shown: str) -> None:
+    assert show_value(pa.scalar(value)) == shown

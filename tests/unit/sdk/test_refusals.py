@@ -7,6 +7,7 @@ import functools
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset
 import pytest
 
 import lakelog
@@ -98,6 +99,15 @@ def test_a_lazy_frame_is_to_be_collected(catalog: Catalog) -> None:
     table = catalog.create_table("shop.t", _SCHEMA)
     with pytest.raises(InvalidArgument, match=r"LazyFrame.*call \.collect\(\)"):
         table.append(polars.LazyFrame({"id": [1]}))
+
+
+def test_a_dataset_is_read_by_its_batches(catalog: Catalog) -> None:
+    table = catalog.create_table("shop.t", _SCHEMA)
+    data = pyarrow.dataset.dataset(pa.table({"id": [1]}))
+    with pytest.raises(InvalidArgument, match=r"InMemoryDataset.*what its to_batches\(\) returns"):
+        table.append(data)
+    table.append(data.to_batches())
+    assert table.scan().count() == 1
 
 
 def test_a_forgotten_transaction_warns(catalog: Catalog) -> None:

@@ -114,6 +114,17 @@ def test_a_key_can_stand_with_its_column() -> None:
     assert statement.schema.field("v").nullable
 
 
+def test_keys_may_stand_among_the_options() -> None:
+    statement = parse_statement(
+        "CREATE TABLE t (ID INT, day DATE, v INT) USING lakelog "
+        "TBLPROPERTIES ('primary-key' = 'day, id', 'partition' = 'day', 'bucket' = '2')"
+    )
+    assert isinstance(statement, CreateTable)
+    assert (statement.primary_key, statement.partition_by) == (("day", "ID"), ("day",))
+    assert statement.options == {"bucket": "2"}
+    assert [field.nullable for field in statement.schema] == [False, False, True]
+
+
 def test_inserts() -> None:
     statement = parse_statement("INSERT INTO shop.orders (id, v) VALUES (1, 'a'), (-2, NULL)")
     assert isinstance(statement, Insert)
@@ -134,10 +145,13 @@ def test_inserts() -> None:
     [
         ("", 1, ["empty", "CREATE TABLE"]),
         ("CREATE", 7, ["DATABASE or a TABLE"]),
-        ("CREATE VIEW v AS SELECT 1", 8, ["DATABASE or a TABLE"]),
+        ("CREATE VIEW v AS SELECT 1", 8, ["DATABASE or a TABLE", "use WITH"]),
+        ("CREATE OR REPLACE TABLE t (id INT)", 8, ["DROP TABLE first"]),
+        ("CREATE TEMPORARY TABLE t (id INT)", 8, ["leave TEMPORARY out"]),
         ("CREATE DATABASE a b", 19, ["ends here"]),
         ("CREATE DATABASE 'a'", 17, ["name of a database is expected"]),
-        ("SHOW PARTITIONS t", 6, ["SHOW TABLES"]),
+        ("SHOW PARTITIONS t", 6, ["SHOW TABLES", "$partitions"]),
+        ("SHOW COLUMNS IN t", 6, ["DESCRIBE"]),
         ("SHOW DATABASES; SHOW TABLES", 17, ["one statement at a time"]),
         ("DROP TABLE a.b.c", 15, ["two parts"]),
         ("ALTER TABLE t ADD COLUMN a INT", 15, ["Only options", "SET"]),
@@ -157,11 +171,20 @@ def test_inserts() -> None:
         ("CREATE TABLE t (id)", 19, ["type of column 'id'"]),
         ("CREATE TABLE t (id WIDE)", 20, ["Column 'id'", "'WIDE'"]),
         ("CREATE TABLE t (id DECIMAL(50, 2))", 20, ["Column 'id'", "DECIMAL(50,2)"]),
+        ("CREATE TABLE t (id TIME)", 20, ["Column 'id'", "no type TIME", "BIGINT microseconds"]),
+        ("CREATE TABLE t (id MULTISET<INT>)", 20, ["Column 'id'", "MAP<T, INT>"]),
+        ("CREATE TABLE t (id STRUCT<a: INT COMMENT 'x'>)", 20, ["character 15", "only whole columns"]),
+        ("CREATE TABLE t (id ROW<a INT 'x', b INT>)", 20, ["character 11", "only whole columns"]),
+        ("CREATE TABLE /*+ OPTIONS('a' = 'b') */ t (id INT)", 14, ["Hints are possible only"]),
         ("CREATE TABLE t (id INT DEFAULT 5)", 24, ["The column ends here", "NOT NULL"]),
         ("CREATE TABLE t (id INT, UNIQUE (id))", 25, ["no other constraints are possible"]),
         ("CREATE TABLE t (id INT, CONSTRAINT pk PRIMARY KEY (id))", 25, ["Leave CONSTRAINT and the name out"]),
         ("CREATE TABLE t (id INT, PRIMARY KEY (id), PRIMARY KEY (id))", 43, ["a primary key already"]),
         ("CREATE TABLE t (id INT PRIMARY KEY, PRIMARY KEY (id))", 37, ["a primary key already"]),
+        ("CREATE TABLE t (id INT) WITH ('a' = 'b') TBLPROPERTIES ('c' = 'd')", 42, ["all options in one list"]),
+        ("CREATE TABLE t (id INT PRIMARY KEY) WITH ('primary-key' = 'id')", 64, ["PRIMARY KEY says already"]),
+        ("CREATE TABLE t (d INT) PARTITIONED BY (d) WITH ('partition' = 'd')", 67, ["PARTITIONED BY says already"]),
+        ("CREATE TABLE t (id INT) WITH ('primary-key' = 'id,')", 53, ["has an empty name"]),
         ("CREATE TABLE t (id INT) USING parquet", 25, ["Leave USING out"]),
         ("CREATE TABLE t (id INT) LOCATION 's3://x'", 25, ["metastore chooses"]),
         ("CREATE TABLE t (id INT) PARTITIONED BY (dt STRING)", 44, ["without types"]),
