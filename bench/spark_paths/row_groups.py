@@ -29,7 +29,8 @@ from lakelog.table import Table
 from .measure import session
 from .rows import DDL
 
-Work = Callable[[], object]
+Work = Callable[[], int]
+_WARM_UPS = 2
 
 
 @contextlib.contextmanager
@@ -83,6 +84,17 @@ def _spark_works(table: Table, rows: int) -> dict[str, Work]:
     }
 
 
+def _counted(work: Work) -> Work:
+    """A row group's size must not change how many rows are found; zero would mean that nothing was measured."""
+
+    def run() -> int:
+        rows = work()
+        assert rows
+        return rows
+
+    return run
+
+
 def main() -> None:
     """Measures all sizes."""
     parser = argparse.ArgumentParser()
@@ -117,10 +129,11 @@ def main() -> None:
         print(f"{'':32}" + "".join(f"{size:>18}" for size in args.sizes))
         print(f"{'upsert of the base, s':32}" + "".join(f"{min(written[size]):>18.3f}" for size in args.sizes))
         for name, by_size in works.items():
-            runs = [{size: sample(lambda w=work: w())[0] for size, work in by_size.items()} for _ in range(args.turns + 2)]
+            turns = range(_WARM_UPS + args.turns)
+            runs = [{size: sample(_counted(work))[0] for size, work in by_size.items()} for _ in turns][_WARM_UPS:]
             cells = [
-                f"{statistics.median(run[size].wall_s for run in runs[2:]):.3f} "
-                f"({statistics.median(run[size].cpu_s for run in runs[2:]):.2f})"
+                f"{statistics.median(run[size].wall_s for run in runs):.3f} "
+                f"({statistics.median(run[size].cpu_s for run in runs):.2f})"
                 for size in args.sizes
             ]
             print(f"{name:32}" + "".join(f"{cell:>18}" for cell in cells), flush=True)

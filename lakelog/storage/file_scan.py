@@ -93,8 +93,11 @@ class FileScan:
         by_name = {each.name: each for each in self.columns.read} | _OWN_FIELDS
         return pa.schema([by_name[name].remove_metadata() for name in self.columns.returned])
 
-    def read_batches(self) -> Iterator[pa.RecordBatch]:
+    def read_batches(self, data_files: DataFiles | None = None) -> Iterator[pa.RecordBatch]:
         """Reads the rows; in memory are at most about `threads` + 1 portions of 131,072 rows or, if wide, 32 MiB each.
+
+        Args:
+            data_files: With footers that are known from before; None: none is.
 
         Yields:
             Batches with the columns of `returned_schema`, none of them empty.
@@ -104,7 +107,7 @@ class FileScan:
         """
         with ThreadPoolExecutor(self.threads, thread_name_prefix="lakelog-read") as pool:
             try:
-                data_files = DataFiles(self.store)
+                data_files = data_files or DataFiles(self.store)
                 to_read = self._files_to_read(pool, data_files)
                 opened = look_ahead(pool, partial(self._open, data_files), to_read, _FOOTERS_AHEAD)
                 portions = ((file, groups) for file in opened for groups in file.portions)

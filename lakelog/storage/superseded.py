@@ -162,6 +162,19 @@ def find_superseded_positions(
     return result
 
 
+def key_bytes(files: Sequence[LiveFile], schema: TableSchema, policy: MergePolicy, rows: int | None = None) -> int:
+    """About how many bytes the columns take by which files are merged. Pure.
+
+    Args:
+        files: Of one section.
+        schema: What to read with.
+        policy: Which columns these are.
+        rows: That take part; None: all.
+    """
+    count = sum(file.row_count for file in files) if rows is None else rows
+    return count * sum(_width(schema.arrow.field(name).type) for name in (*policy.key, *policy.sequence))
+
+
 class _Section:
     """Files whose key ranges meet."""
 
@@ -185,8 +198,8 @@ class _Section:
             return [self._find_deletes(self._files[0])]
         with ThreadPoolExecutor(_READ_THREADS) as pool:
             picked = list(pool.map(self._pick, self._files))
-            expected = sum(each.row_count for each in picked) * sum(_width(field.type) for field in self._fields)
-            if expected > memory_bytes:
+            rows = sum(each.row_count for each in picked)
+            if key_bytes(self._files, self._schema, self._policy, rows) > memory_bytes:
                 return [*self._merge_by_steps(picked)]
             tables = list(pool.map(self._read, picked))
         found = self._find_in(tables)
@@ -232,8 +245,8 @@ class _Section:
         for cursor, own in zip(cursors, held, strict=True):
             if (own[1:] < own[:-1]).any():
                 raise DataCorrupted(
-                    f"Data file {self._data_files.store.location}{cursor.file.path} is damaged: its rows are not sorted by "
-                    f"{', '.join(names)}. Restore it from a backup, or overwrite its partition.",
+                    f"Data file {self._data_files.store.location}{cursor.file.path} is damaged: its rows are not "
+                    f"sorted by {', '.join(names)}. Restore it from a backup, or overwrite its partition.",
                     metadata={"path": cursor.file.path},
                 )
         open_ends = [own[-1] for cursor, own in zip(cursors, held, strict=True) if cursor.has_more and len(own)]
