@@ -2,8 +2,8 @@
 
 A condition on the key leaves few row groups of a sorted file. To read these takes milliseconds; Spark's scan of the
 same files lists them, plans splits and starts tasks before it opens the first, and a table whose files overlap needs
-their superseded rows found too, of all keys. So the driver program asks the footers, and where they promise little it merges
-and reads just those row groups, in a few threads, and hands the rows to Spark as a local relation.
+their superseded rows found too, of all keys. So the driver program asks the footers, and where they promise little it
+merges and reads just those row groups, in a few threads, and hands the rows to Spark as a local relation.
 """
 
 from __future__ import annotations
