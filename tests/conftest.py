@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from hypothesis import settings
 from psycopg import sql
 
 import lakelog
@@ -24,6 +25,24 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 _numbers = itertools.count(1)
+
+# Deadlines measure the machine, not the code: the first example pays for imports, and other work shares the cores.
+settings.register_profile("lakelog", settings.get_profile(settings.get_current_profile_name()), deadline=None)
+settings.load_profile("lakelog")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """For runs in several processes: tests of the Spark session are one group and begin first, else a file is one."""
+    for item in items:
+        # One session warms up once, and two would fight for the cores.
+        group = "spark" if _wants_spark(item) else item.nodeid.partition("::")[0]
+        item.add_marker(pytest.mark.xdist_group(group))
+    # The long ones first, so that no process ends with them alone; the order within a file stays.
+    items.sort(key=lambda item: (not _wants_spark(item), item.nodeid.startswith("tests/unit/")))
+
+
+def _wants_spark(item: pytest.Item) -> bool:
+    return "spark" in getattr(item, "fixturenames", ())
 
 
 def pytest_unconfigure() -> None:
