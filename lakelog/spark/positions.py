@@ -1,7 +1,8 @@
 """Superseded positions for a read: which sections need them, the Spark job that finds them, and what is kept.
 
-Files never change, so what was found for a section's files holds for ever; repeated reads of a table find it in the
-driver program's cache and launch no job.
+Where the keys of all sections together take little memory, the driver program reads and merges them itself: a job
+costs more than that before its first task has done anything (docs/decisions/0006). Files never change, so what was
+found for a section's files holds for ever; repeated reads of a table find it in the driver program's cache.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
+from typing import Final
 
 from pyspark.sql import SparkSession
 
@@ -18,12 +21,19 @@ from lakelog.format.plan import Plan
 from lakelog.format.sections import KeyRange, split_sections
 from lakelog.options.values import TableOptions
 from lakelog.spark.task_errors import lakelog_errors
-from lakelog.spark.tasks import Section, Words, find_superseded_words
+from lakelog.spark.tasks import Section, Words, find_superseded_in_task, find_superseded_words
 from lakelog.storage.live_file import LiveFile
-from lakelog.storage.superseded import to_merge_policy
+from lakelog.storage.superseded import key_bytes, to_merge_policy
 
 MAX_BITMAP_BYTES = 1 << 30
 """Of one read, in the driver program: 8 thousand million rows in files that have superseded ones."""
+
+MAX_DRIVER_KEY_BYTES: Final = 64 << 20
+"""Of keys that the driver program merges itself: 8 million rows of one bigint, 0.2 s on two cores, and about three
+times as much memory for a moment."""
+
+_DRIVER_THREADS: Final = 4
+"""The machine's cores share them with Spark's own threads; more only wait for the store."""
 
 _Found = tuple[Words | None, ...]
 
@@ -83,7 +93,7 @@ def plan_sections(plan: Plan, files: Sequence[LiveFile]) -> list[Section]:
 
 
 def find_superseded(spark: SparkSession, sections: Sequence[Section], cache: PositionsCache) -> dict[str, Words]:
-    """Finds the superseded rows of sections, those not known yet by one Spark job, a task a section.
+    """Finds the superseded rows of sections, those not known yet here, if that is little, or by a task a section.
 
     Returns:
         A bit for each row of a file, by the file's path; files without superseded rows are left out.
@@ -114,11 +124,14 @@ def find_superseded(spark: SparkSession, sections: Sequence[Section], cache: Pos
 def _run(spark: SparkSession, sections: Sequence[Section]) -> Iterable[_Found]:
     if not sections:
         return []
+    if sum(key_bytes(section.files, section.schema, section.policy) for section in sections) <= MAX_DRIVER_KEY_BYTES:
+        with ThreadPoolExecutor(min(len(sections), _DRIVER_THREADS), thread_name_prefix="lakelog-merge") as pool:
+            return [tuple(found) for found in pool.map(find_superseded_words, sections)]
     # Large sections first, so that no core waits for one that began last.
     order = sorted(range(len(sections)), key=lambda place: -sum(file.row_count for file in sections[place].files))
     tasks = spark.sparkContext.parallelize([sections[place] for place in order], min(len(order), 10_000))
     with lakelog_errors():
-        answers = tasks.map(find_superseded_words).collect()
+        answers = tasks.map(find_superseded_in_task).collect()
     by_place: list[_Found] = [()] * len(sections)
     for place, answer in zip(order, answers, strict=True):
         by_place[place] = tuple(answer)

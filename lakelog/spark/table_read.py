@@ -13,6 +13,7 @@ from lakelog.arguments import parse_table_name, to_option_texts
 from lakelog.errors import DataCorrupted, InvalidArgument
 from lakelog.format.plan import Plan
 from lakelog.options.values import ScanOptions
+from lakelog.spark.few_rows import read_few_rows
 from lakelog.spark.installation import Installation, installation_of
 from lakelog.spark.live_rows import scan_live_rows
 from lakelog.spark.planning import check_spark_columns, plan_read, settle_spark_state
@@ -33,9 +34,11 @@ def read_table(
 ) -> DataFrame:
     """Returns a table's rows at one snapshot; settled here, the DataFrame shows the same rows whenever it runs.
 
-    The metastore plans; the superseded rows of files that overlap are found here, by a job of one Python task for each
-    group of such files, and remembered for later reads of the session; all else is Spark's Parquet scan, into which
-    Spark pushes the columns and conditions of the query. As with all of Spark's file sources every column is nullable.
+    The metastore plans. Where a condition on the key leaves few row groups, their rows are read at once, here. Else the
+    superseded rows of files that overlap are found, here if that is little and else by a job of one Python task for
+    each group of such files, and remembered for later reads of the session; all else is Spark's Parquet scan, into
+    which Spark pushes the columns and conditions of the query. As with all of Spark's file sources every column is
+    nullable.
 
     Args:
         spark: A session in which lakelog is installed.
@@ -52,17 +55,20 @@ def read_table(
         InvalidArgument: An argument is not possible; named, with the remedy.
         NotFound: There is no such table or snapshot.
         SnapshotExpired: The snapshot is no longer kept.
-        DataCorrupted: A file whose keys had to be looked at is damaged.
+        DataCorrupted: A file that had to be looked at is damaged.
     """
     installation = installation_of(spark)
     state = settle_spark_state(snapshot_id, timestamp, ScanOptions(to_option_texts({} if options is None else options)))
     info = installation.metastore.get_table(parse_table_name(name))
-    plan, _ = plan_read(installation.metastore, info, state, filter, time_zone=_time_zone(spark))
+    plan, parsed = plan_read(installation.metastore, info, state, filter, time_zone=_time_zone(spark))
     chosen = check_spark_columns(columns, plan.schema, name)
     try:
         with lakelog_errors():
-            # SUBTLE: under new identities, else a join of two reads of one table would compare columns with themselves.
-            rows = _live_rows(spark, installation, plan).toDF(*plan.schema.arrow.names)
+            rows = None if parsed is None else read_few_rows(spark, plan, parsed)
+            if rows is None:
+                # SUBTLE: under new identities, else a join of two reads of one table would compare columns with
+                # themselves.
+                rows = _live_rows(spark, installation, plan).toDF(*plan.schema.arrow.names)
             if filter is not None:
                 rows = rows.where(filter)
     except AnalysisException as error:

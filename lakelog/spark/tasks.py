@@ -56,14 +56,19 @@ class Section:
 
 
 def find_superseded_words(section: Section) -> list[Words | None]:
-    """Finds the rows of a section that a read leaves out, for each file; None: none. Runs on executors."""
+    """Finds the rows of a section that a read leaves out, for each file; None: none."""
+    store = open_table_store(section.location)
+    found = find_superseded_positions(store, section.files, section.schema, section.policy)
+    return [
+        None if positions is None else pack_positions(positions, file.row_count)
+        for positions, file in zip(found, section.files, strict=True)
+    ]
+
+
+def find_superseded_in_task(section: Section) -> list[Words | None]:
+    """As `find_superseded_words`. Runs on executors."""
     with told_to_driver():
-        store = open_table_store(section.location)
-        found = find_superseded_positions(store, section.files, section.schema, section.policy)
-        return [
-            None if positions is None else pack_positions(positions, file.row_count)
-            for positions, file in zip(found, section.files, strict=True)
-        ]
+        return find_superseded_words(section)
 
 
 def pack_positions(positions: npt.NDArray[np.int64], row_count: int) -> Words:

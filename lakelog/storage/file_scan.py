@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -24,9 +25,11 @@ from lakelog.format.predicate import Predicate
 from lakelog.format.rowkind import ROW_KIND_COLUMN, decode_kinds
 from lakelog.format.schema import TableSchema
 from lakelog.storage.caches import Caches
+from lakelog.storage.data_files import DataFiles
 from lakelog.storage.live_file import LiveFile
 from lakelog.storage.lookahead import look_ahead
 from lakelog.storage.parquet_reader import DataFileReader
+from lakelog.storage.parquet_writer import ROW_GROUP_BYTES
 from lakelog.storage.row_groups import pick_row_groups
 from lakelog.storage.schema_mapping import make_empty_rows
 from lakelog.storage.store import ObjectStore
@@ -34,6 +37,9 @@ from lakelog.storage.superseded import MergePolicy, SupersededCache, find_supers
 
 _BUCKETS_AHEAD: Final = 2
 _FOOTERS_AHEAD: Final = 8
+_PORTION_ROWS: Final = 131_072
+"""Rows that a thread reads at once, in several row groups, unless they are wide: each time it opens the file."""
+
 SNAPSHOT_ID_COLUMN: Final = "_snapshot_id"
 
 Positions = npt.NDArray[np.int64]
@@ -93,8 +99,11 @@ class FileScan:
         """Itself with the caches of a process, or with none, to be taken to another one."""
         return dataclasses.replace(self, cache=None if caches is None else caches.positions)
 
-    def read_batches(self) -> Iterator[pa.RecordBatch]:
-        """Reads the rows; at most about `threads` + 1 row groups are in memory.
+    def read_batches(self, data_files: DataFiles | None = None) -> Iterator[pa.RecordBatch]:
+        """Reads the rows; in memory are at most about `threads` + 1 portions of 131,072 rows or, if wide, 32 MiB each.
+
+        Args:
+            data_files: With footers that are known from before; None: none is.
 
         Yields:
             Batches with the columns of `returned_schema`, none of them empty.
@@ -104,9 +113,11 @@ class FileScan:
         """
         with ThreadPoolExecutor(self.threads, thread_name_prefix="lakelog-read") as pool:
             try:
-                opened = look_ahead(pool, self._open, self._files_to_read(pool), _FOOTERS_AHEAD)
-                groups = ((file, group) for file in opened for group in file.groups)
-                for batches in look_ahead(pool, self._read_group, groups, self.threads + 1):
+                data_files = data_files or DataFiles(self.store)
+                to_read = self._files_to_read(pool, data_files)
+                opened = look_ahead(pool, partial(self._open, data_files), to_read, _FOOTERS_AHEAD)
+                portions = ((file, groups) for file in opened for groups in file.portions)
+                for batches in look_ahead(pool, self._read_portion, portions, self.threads + 1):
                     yield from batches
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
@@ -118,10 +129,12 @@ class FileScan:
         with ThreadPoolExecutor(self.threads, thread_name_prefix="lakelog-read") as pool:
             return sum(
                 file.row_count - (0 if left_out is None else len(left_out))
-                for file, left_out in self._files_to_read(pool)
+                for file, left_out in self._files_to_read(pool, DataFiles(self.store))
             )
 
-    def _files_to_read(self, pool: ThreadPoolExecutor) -> Iterator[tuple[LiveFile, Positions | None]]:
+    def _files_to_read(
+        self, pool: ThreadPoolExecutor, data_files: DataFiles
+    ) -> Iterator[tuple[LiveFile, Positions | None]]:
         if self.policy is None:
             yield from ((file, None) for file in self.files)
             return
@@ -130,53 +143,63 @@ class FileScan:
         keyed = zip(commits, self.files, strict=True)
         groups = itertools.groupby(keyed, lambda each: (each[0], each[1].partition, each[1].bucket))
         buckets = [[file for _, file in group] for _, group in groups]
-        for found in look_ahead(pool, self._merge, buckets, _BUCKETS_AHEAD):
+        for found in look_ahead(pool, partial(self._merge, data_files), buckets, _BUCKETS_AHEAD):
             yield from found
 
-    def _merge(self, files: list[LiveFile]) -> list[tuple[LiveFile, Positions | None]]:
+    def _merge(self, data_files: DataFiles, files: list[LiveFile]) -> list[tuple[LiveFile, Positions | None]]:
         assert self.policy is not None
         found = find_superseded_positions(
-            self.store, files, self.schema, self.policy, key_predicate=self.columns.key_predicate, cache=self.cache
+            data_files, files, self.schema, self.policy, key_predicate=self.columns.key_predicate, cache=self.cache
         )
         return list(zip(files, found, strict=True))
 
-    def _open(self, item: tuple[LiveFile, Positions | None]) -> _OpenedFile:
+    def _open(self, data_files: DataFiles, item: tuple[LiveFile, Positions | None]) -> _OpenedFile:
         file, left_out = item
         if left_out is not None and len(left_out) == file.row_count:
             return _OpenedFile(file, left_out, [], None)
-        with DataFileReader(self.store, file) as reader:
+        with data_files.open(file) as reader:
             groups = pick_row_groups(reader, self.schema.arrow, self.columns.predicate)
-            return _OpenedFile(file, left_out, groups, reader.metadata)
+            return _OpenedFile(file, left_out, _portion(groups, reader), reader.metadata)
 
-    def _read_group(self, item: tuple[_OpenedFile, int]) -> list[pa.RecordBatch]:
-        opened, group = item
+    def _read_portion(self, item: tuple[_OpenedFile, list[int]]) -> list[pa.RecordBatch]:
+        opened, groups = item
+        # SUBTLE: not by way of what is remembered, which may have gone: this file's footer is at hand.
         with DataFileReader(self.store, opened.file, opened.metadata) as reader:
-            start, end = (int(bound) for bound in reader.row_group_starts[group : group + 2])
-            kept = np.ones(end - start, bool)
-            if opened.left_out is not None:
-                first, last = np.searchsorted(opened.left_out, (start, end))
-                kept[opened.left_out[first:last] - start] = False
-            fields = self.columns.read
-            if self.columns.filter is not None:
-                fields = tuple(each for each in fields if each.name not in self.columns.filter_columns)
-                tested = self._read_fields(reader, group, set(self.columns.filter_columns))
-                kept &= _matches(tested, len(kept), self.columns.filter)
-            if not kept.any():
-                return []
-            rows = self._read_fields(reader, group, {each.name for each in fields})
+            return [batch for group in groups for batch in self._read_group(reader, opened, group)]
+
+    def _read_group(self, reader: DataFileReader, opened: _OpenedFile, group: int) -> list[pa.RecordBatch]:
+        start, end = (int(bound) for bound in reader.row_group_starts[group : group + 2])
+        kept = np.ones(end - start, bool)
+        if opened.left_out is not None:
+            first, last = np.searchsorted(opened.left_out, (start, end))
+            kept[opened.left_out[first:last] - start] = False
+        fields = self.columns.read
         if self.columns.filter is not None:
-            rows = _join(tested, rows)
+            fields = tuple(each for each in fields if each.name not in self.columns.filter_columns)
+            tested = self._read_fields(reader, group, set(self.columns.filter_columns), 0, len(kept))
+            kept &= _matches(tested, len(kept), self.columns.filter)
+        places = np.flatnonzero(kept)
+        if len(places) == 0:
+            return []
+        # What matches stands close together where the condition is one on the key, by which the rows are sorted.
+        first, last = int(places[0]), int(places[-1]) + 1
+        rows = self._read_fields(reader, group, {each.name for each in fields}, first, last)
+        if self.columns.filter is not None:
+            rows = _join(tested.slice(first, last - first), rows)
         if rows.num_columns == 0:
-            return [make_empty_rows(int(kept.sum()))]
-        if not kept.all():
-            rows = rows.filter(pa.array(kept))
+            return [make_empty_rows(len(places))]
+        if len(places) < last - first:
+            rows = rows.filter(pa.array(kept[first:last]))
         return [self._project(batch, opened.file) for batch in rows.to_batches() if batch.num_rows]
 
-    def _read_fields(self, reader: DataFileReader, group: int, names: set[str]) -> pa.Table:
+    def _read_fields(self, reader: DataFileReader, group: int, names: set[str], first: int, end: int) -> pa.Table:
+        """Some columns of a row group's rows from `first` to before `end`."""
         mapping = reader.map_columns([each for each in self.columns.read if each.name in names])
         if not mapping.fields:
             return pa.table({})
-        return pa.Table.from_batches(list(reader.read_batches([group], mapping)), mapping.schema)
+        whole = reader.row_group_starts[group] + end == reader.row_group_starts[group + 1] and first == 0
+        batches = reader.read_batches([group], mapping) if whole else reader.read_slice(group, first, end, mapping)
+        return pa.Table.from_batches(list(batches), mapping.schema)
 
     def _project(self, batch: pa.RecordBatch, file: LiveFile) -> pa.RecordBatch:
         schema = self.returned_schema
@@ -219,5 +242,20 @@ def _join(left: pa.Table, right: pa.Table) -> pa.Table:
 class _OpenedFile:
     file: LiveFile
     left_out: Positions | None
-    groups: list[int]
+    portions: list[list[int]]
     metadata: pq.FileMetaData | None
+
+
+def _portion(groups: list[int], reader: DataFileReader) -> list[list[int]]:
+    """Splits row groups into what is read at once: neighbours, as many as make a portion, at least one."""
+    portions: list[list[int]] = []
+    rows = size_bytes = 0
+    for group in groups:
+        metadata = reader.metadata.row_group(group)
+        rows += metadata.num_rows
+        size_bytes += metadata.total_byte_size
+        if not portions or rows > _PORTION_ROWS or size_bytes > ROW_GROUP_BYTES:
+            portions.append([])
+            rows, size_bytes = metadata.num_rows, metadata.total_byte_size
+        portions[-1].append(group)
+    return portions

@@ -26,8 +26,9 @@ from lakelog.format.schema import TableSchema
 from lakelog.storage.io_errors import translate_io_error
 from lakelog.storage.store import ObjectStore
 
-ROW_GROUP_ROWS: Final = 131_072
-"""What a lookup or a merge step reads at least of a column; fewer rows cost speed, more cost memory."""
+ROW_GROUP_ROWS: Final = 32_768
+"""What a range, a lookup or a merge step reads at least of a column; fewer rows cost full scans and object stores more
+(docs/decisions/0005)."""
 
 ROW_GROUP_BYTES: Final = 32 << 20
 """Of Arrow memory: bounds a reader's memory where rows are wide."""

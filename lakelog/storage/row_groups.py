@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types as pt
 
@@ -67,7 +69,7 @@ def _field_ids(predicate: Predicate) -> set[int]:
 
 def _read_bounds(metadata: pq.FileMetaData, place: int, data_type: pa.DataType) -> ColumnBounds:
     """What the footer says of one single-valued column in each row group."""
-    bounds: list[tuple[bytes | None, bytes | None, int | None]] = []
+    bounds: list[tuple[Any, Any, int | None]] = []
     for group in range(metadata.num_row_groups):
         statistics = metadata.row_group(group).column(place).statistics
         if statistics is None or not statistics.has_null_count:
@@ -75,26 +77,27 @@ def _read_bounds(metadata: pq.FileMetaData, place: int, data_type: pa.DataType) 
         elif not statistics.has_min_max:
             bounds.append((None, None, statistics.null_count))
         else:
-            lowest, highest = (_encode(value, data_type) for value in (statistics.min_raw, statistics.max_raw))
-            bounds.append((lowest, highest, statistics.null_count))
+            bounds.append((statistics.min_raw, statistics.max_raw, statistics.null_count))
     lowers, uppers, nulls = zip(*bounds, strict=True)
-    return ColumnBounds(pa.array(lowers, pa.binary()), pa.array(uppers, pa.binary()), pa.array(nulls, pa.int64()))
+    return ColumnBounds(_encode(lowers, data_type), _encode(uppers, data_type), pa.array(nulls, pa.int64()))
 
 
-def _encode(raw: Any, data_type: pa.DataType) -> bytes | None:
-    """The encoding of a bound as Parquet stores it; None where the file has the column in a form not known here."""
-    if pt.is_boolean(data_type) and isinstance(raw, bool):
-        return _encode_one(pa.array([raw]))
-    if pt.is_string(data_type) or pt.is_binary(data_type):
-        return _encode_one(pa.array([raw], pa.binary())) if isinstance(raw, bytes) else None
-    if pt.is_decimal(data_type):
-        unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
-        words = unscaled.to_bytes(16, "little", signed=True)
-        return _encode_one(pa.Array.from_buffers(data_type, 1, [None, pa.py_buffer(words)]))
-    # Integers, days and microseconds have one encoding, whatever their width.
-    return _encode_one(pa.array([raw], pa.int64())) if isinstance(raw, int) else None
+def _encode(raw: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    """The encodings of bounds as Parquet stores them; NULL for None, and where the file has them in another form."""
+    if pt.is_boolean(data_type):
+        values = pa.array([each if isinstance(each, bool) else None for each in raw], pa.bool_())
+    elif pt.is_string(data_type) or pt.is_binary(data_type):
+        values = pa.array([each if isinstance(each, bytes) else None for each in raw], pa.binary())
+    elif pt.is_decimal(data_type):
+        values = _to_decimals(raw, data_type)
+    else:
+        # Integers, days and microseconds have one encoding, whatever their width.
+        values = pa.array([each if isinstance(each, int) else None for each in raw], pa.int64())
+    return pc.if_else(values.is_valid(), encode_values(values), pa.scalar(None, pa.binary()))
 
 
-def _encode_one(value: pa.Array) -> bytes:
-    encoded: bytes = encode_values(value)[0].as_py()
-    return encoded
+def _to_decimals(raw: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    unscaled = [int.from_bytes(each, "big", signed=True) if isinstance(each, bytes) else each for each in raw]
+    words = b"".join((each or 0).to_bytes(16, "little", signed=True) for each in unscaled)
+    values = pa.Array.from_buffers(data_type, len(unscaled), [None, pa.py_buffer(words)])
+    return pc.if_else(pa.array([each is not None for each in unscaled]), values, pa.scalar(None, data_type))

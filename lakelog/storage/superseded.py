@@ -32,8 +32,8 @@ from lakelog.format.schema import TableSchema
 from lakelog.format.sections import KeyRange, split_sections
 from lakelog.options.table_options import SEQUENCE_DELETE_RETENTION, SEQUENCE_FIELD, SEQUENCE_SORT_ORDER
 from lakelog.options.values import TableOptions
+from lakelog.storage.data_files import DataFiles
 from lakelog.storage.live_file import LiveFile
-from lakelog.storage.parquet_reader import DataFileReader
 from lakelog.storage.row_groups import pick_row_groups
 from lakelog.storage.store import ObjectStore
 
@@ -117,7 +117,7 @@ class SupersededCache:
 
 
 def find_superseded_positions(
-    store: ObjectStore,
+    store: ObjectStore | DataFiles,
     files: Sequence[LiveFile],
     schema: TableSchema,
     policy: MergePolicy,
@@ -129,7 +129,7 @@ def find_superseded_positions(
     """Finds the rows of one bucket's live files that a read leaves out. Runs on executors; blocks on storage.
 
     Args:
-        store: Where the table's files are.
+        store: Where the table's files are; or the files of the read that this is for, which shares its footers.
         files: All live files of one bucket (or all whose keys can meet what is read), in the order of
             `order_snapshot` and `order_ordinal`.
         schema: What to read with.
@@ -147,12 +147,13 @@ def find_superseded_positions(
     """
     if len(files) < 2 and (policy.keeps_deletes or all(file.delete_count == 0 for file in files)):
         return (None,) * len(files)
-    cache_key = (store.location, tuple(file.path for file in files), policy)
+    data_files = store if isinstance(store, DataFiles) else DataFiles(store)
+    cache_key = (data_files.store.location, tuple(file.path for file in files), policy)
     if cache is not None and (known := cache.get(cache_key)) is not None:
         return known
     found: list[Positions | None] = [None] * len(files)
     for section in split_sections([KeyRange(file.min_key, file.max_key) for file in files]):
-        merge = _Section(store, [files[place] for place in section], schema, policy, key_predicate)
+        merge = _Section(data_files, [files[place] for place in section], schema, policy, key_predicate)
         for place, positions in zip(section, merge.find(memory_bytes), strict=True):
             found[place] = positions if positions is not None and len(positions) else None
     result = tuple(found)
@@ -161,18 +162,31 @@ def find_superseded_positions(
     return result
 
 
+def key_bytes(files: Sequence[LiveFile], schema: TableSchema, policy: MergePolicy, rows: int | None = None) -> int:
+    """About how many bytes the columns take by which files are merged. Pure.
+
+    Args:
+        files: Of one section.
+        schema: What to read with.
+        policy: Which columns these are.
+        rows: That take part; None: all.
+    """
+    count = sum(file.row_count for file in files) if rows is None else rows
+    return count * sum(_width(schema.arrow.field(name).type) for name in (*policy.key, *policy.sequence))
+
+
 class _Section:
     """Files whose key ranges meet."""
 
     def __init__(
         self,
-        store: ObjectStore,
+        data_files: DataFiles,
         files: Sequence[LiveFile],
         schema: TableSchema,
         policy: MergePolicy,
         key_predicate: Predicate | None,
     ) -> None:
-        self._store = store
+        self._data_files = data_files
         self._files = files
         self._schema = schema
         self._policy = policy
@@ -184,8 +198,8 @@ class _Section:
             return [self._find_deletes(self._files[0])]
         with ThreadPoolExecutor(_READ_THREADS) as pool:
             picked = list(pool.map(self._pick, self._files))
-            expected = sum(each.row_count for each in picked) * sum(_width(field.type) for field in self._fields)
-            if expected > memory_bytes:
+            rows = sum(each.row_count for each in picked)
+            if key_bytes(self._files, self._schema, self._policy, rows) > memory_bytes:
                 return [*self._merge_by_steps(picked)]
             tables = list(pool.map(self._read, picked))
         found = self._find_in(tables)
@@ -197,7 +211,7 @@ class _Section:
         if self._predicate is None:
             # The whole file, which need not be opened for that.
             return _PickedFile(file, fields, None, file.row_count, None)
-        with DataFileReader(self._store, file) as reader:
+        with self._data_files.open(file) as reader:
             groups = pick_row_groups(reader, self._schema.arrow, self._predicate)
             starts = reader.row_group_starts
             rows = sum(int(starts[group + 1] - starts[group]) for group in groups)
@@ -210,7 +224,7 @@ class _Section:
         return np.flatnonzero(is_retract(kinds))
 
     def _merge_by_steps(self, picked: Sequence[_PickedFile]) -> list[Positions]:
-        cursors = [_Cursor(self._store, each) for each in picked]
+        cursors = [_Cursor(self._data_files, each) for each in picked]
         found: list[list[Positions]] = [[np.empty(0, np.int64)] for _ in cursors]
         while True:
             for cursor in cursors:
@@ -231,8 +245,8 @@ class _Section:
         for cursor, own in zip(cursors, held, strict=True):
             if (own[1:] < own[:-1]).any():
                 raise DataCorrupted(
-                    f"Data file {self._store.location}{cursor.file.path} is damaged: its rows are not sorted by "
-                    f"{', '.join(names)}. Restore it from a backup, or overwrite its partition.",
+                    f"Data file {self._data_files.store.location}{cursor.file.path} is damaged: its rows are not "
+                    f"sorted by {', '.join(names)}. Restore it from a backup, or overwrite its partition.",
                     metadata={"path": cursor.file.path},
                 )
         open_ends = [own[-1] for cursor, own in zip(cursors, held, strict=True) if cursor.has_more and len(own)]
@@ -253,7 +267,7 @@ class _Section:
         )
 
     def _read(self, picked: _PickedFile) -> pa.Table:
-        with DataFileReader(self._store, picked.file) as reader:
+        with self._data_files.open(picked.file) as reader:
             mapping = reader.map_columns(picked.fields)
             groups = range(reader.metadata.num_row_groups) if picked.groups is None else picked.groups
             return pa.Table.from_batches(list(reader.read_batches(groups, mapping)), mapping.schema)
@@ -282,12 +296,12 @@ class _PickedFile:
 class _Cursor:
     """A file's key columns, read row group by row group; the file is open only meanwhile."""
 
-    def __init__(self, store: ObjectStore, picked: _PickedFile) -> None:
+    def __init__(self, data_files: DataFiles, picked: _PickedFile) -> None:
         self.file = picked.file
         self.held = pa.schema(picked.fields).empty_table()
         self.start = 0
         self.has_more = picked.row_count > 0
-        self._store = store
+        self._data_files = data_files
         self._fields = picked.fields
         self._groups = picked.groups
         self._next = 0
@@ -295,7 +309,7 @@ class _Cursor:
     def fill(self) -> None:
         """Reads the next row group if nothing is held."""
         while self.held.num_rows == 0 and self.has_more:
-            with DataFileReader(self._store, self.file) as reader:
+            with self._data_files.open(self.file) as reader:
                 groups = range(reader.metadata.num_row_groups) if self._groups is None else self._groups
                 group = groups[self._next]
                 mapping = reader.map_columns(self._fields)

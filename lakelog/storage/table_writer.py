@@ -33,7 +33,7 @@ from lakelog.format.schema import TableSchema
 from lakelog.options.table_options import FILE_COMPRESSION, WRITE_BUFFER_SIZE
 from lakelog.options.values import TableOptions
 from lakelog.storage.file_builder import FileBuilder
-from lakelog.storage.parquet_writer import ROW_GROUP_BYTES, ROW_GROUP_ROWS, FileEncoding, plan_encoding
+from lakelog.storage.parquet_writer import ROW_GROUP_BYTES, FileEncoding, plan_encoding
 from lakelog.storage.routing import RoutedRows, route_rows, to_routing
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.superseded import to_merge_policy
@@ -47,7 +47,10 @@ _WORTH_A_THREAD_BYTES: Final = 256 << 10
 _WORTH_A_THREAD_FILES: Final = 8
 """However small they are: a file waits for the disk when it is made durable, and two can wait at once."""
 
-_ROWS_BEFORE_SECOND_FILE: Final = 4 * ROW_GROUP_ROWS
+_PENDING_ROWS: Final = 131_072
+"""Rows of an append table that are handed to a file at once, some row groups: fewer would cost handing over."""
+
+_ROWS_BEFORE_SECOND_FILE: Final = 4 * _PENDING_ROWS
 """Rows without an order fill one file alone up to here; more are worth a second file that is written beside it."""
 
 Kinds = npt.NDArray[np.int8]
@@ -57,7 +60,7 @@ GroupKey = tuple[bytes, int, int]
 
 @dataclass
 class _Pending:
-    """Rows of one bucket of an append table that wait to fill a row group."""
+    """Rows of one bucket of an append table that wait to be worth a file's while."""
 
     number: int
     tables: list[pa.Table] = field(default_factory=list)
@@ -238,8 +241,8 @@ class TableWriter:
     def _write_append(self, table: pa.Table) -> None:
         for routed in route_rows(table, self._routing):
             rows = table if routed.positions is None else table.take(pa.array(routed.positions))
-            for start in range(0, rows.num_rows, ROW_GROUP_ROWS):
-                self._add_pending(routed, rows.slice(start, ROW_GROUP_ROWS))
+            for start in range(0, rows.num_rows, _PENDING_ROWS):
+                self._add_pending(routed, rows.slice(start, _PENDING_ROWS))
 
     def _add_pending(self, routed: RoutedRows, rows: pa.Table) -> None:
         key = (routed.partition, routed.bucket, self._beside)
@@ -248,7 +251,7 @@ class TableWriter:
         pending.rows += rows.num_rows
         pending.size_bytes += rows.nbytes
         self._pending_bytes += rows.nbytes
-        if pending.rows >= ROW_GROUP_ROWS or pending.size_bytes >= min(ROW_GROUP_BYTES, self._target_bytes):
+        if pending.rows >= _PENDING_ROWS or pending.size_bytes >= min(ROW_GROUP_BYTES, self._target_bytes):
             self._submit_pending(key, pending)
             if self._is_unordered and self._rows > _ROWS_BEFORE_SECOND_FILE:
                 self._beside = (self._beside + 1) % LANES

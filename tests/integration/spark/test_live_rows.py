@@ -9,10 +9,10 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pytest
 from pyspark.errors import SparkRuntimeException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import lakelog.spark
-from lakelog.spark import live_rows
+from lakelog.spark import few_rows, live_rows, positions
 from lakelog.spark.installation import installation_of
 from lakelog.table import Table
 from tests.integration.spark.conftest import MakeTable
@@ -31,6 +31,9 @@ def read_all_ways(spark: SparkSession, table: Table) -> list[list[tuple[object, 
 
 def use(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes reads take one of the forms, whatever the number of files."""
+    if form == "path":
+        # By a job, as where there are too many keys for the driver program.
+        monkeypatch.setattr(positions, "MAX_DRIVER_KEY_BYTES", 0)
     if form != "case":
         monkeypatch.setattr(live_rows, "_CASE_FILES", 0)
         monkeypatch.setattr(live_rows, "_SCAN_WORDS", 8)
@@ -119,7 +122,12 @@ def test_a_file_that_is_not_the_committed_one_ends_the_query(
     assert new.exists()
 
 
-def test_positions_are_found_once(spark: SparkSession, make_table: MakeTable) -> None:
+@pytest.mark.parametrize(("key_bytes", "jobs"), [(32, 0), (31, 1)])
+def test_positions_are_found_once(
+    spark: SparkSession, make_table: MakeTable, monkeypatch: pytest.MonkeyPatch, key_bytes: int, jobs: int
+) -> None:
+    """By the driver program where the keys of all sections, here two rows of 8 bytes in two files, take little."""
+    monkeypatch.setattr(positions, "MAX_DRIVER_KEY_BYTES", key_bytes)
     table = make_table(SCHEMA, ("k",))
     for number in range(2):
         table.upsert(pa.table({"k": [1, 2], "v": [number] * 2, "s": ["x"] * 2}, schema=SCHEMA))
@@ -130,8 +138,36 @@ def test_positions_are_found_once(spark: SparkSession, make_table: MakeTable) ->
         lakelog.spark.read_table(spark, table.name)
         return len(tracker.getJobIdsForGroup()) - before
 
-    assert jobs_of_a_read() == 1
+    assert jobs_of_a_read() == jobs
     assert jobs_of_a_read() == 0
+    assert rows_of(lakelog.spark.read_table(spark, table.name).toArrow()) == [(1, 1, "x"), (2, 1, "x")]
+
+
+def test_points_and_small_ranges_are_read_at_once(
+    spark: SparkSession, make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make_table(SCHEMA, ("k",), options={"bucket": "2"})
+    for number in range(3):
+        ks = list(range(number, 90, number + 1))
+        table.upsert(pa.table({"k": ks, "v": [number] * len(ks), "s": ["x"] * len(ks)}, schema=SCHEMA))
+    table.delete(pa.table({"k": [40, 41]}))
+
+    def read(condition: str) -> DataFrame:
+        rows = lakelog.spark.read_table(spark, table.name, filter=condition)
+        assert rows_of(rows.toArrow()) == rows_of(table.scan(filter=condition).to_arrow())
+        return rows
+
+    for condition in ("k = 50", "k = 40", "k BETWEEN 30 AND 49 AND v > 0", "k IN (1, 2, 800)"):
+        assert not read(condition).inputFiles(), condition
+    # A condition that lakelog does not know, or one that says nothing of the key, is for Spark's scan.
+    assert read("v = 2").inputFiles()
+    assert lakelog.spark.read_table(spark, table.name, filter="abs(k) = 50 AND s RLIKE 'x'").inputFiles()
+    left, right = read("k < 10"), read("k < 10")
+    assert left.join(right, left["k"] == right["k"]).count() == left.count()
+    for limit in ("MAX_FILES", "MAX_READ_BYTES", "MAX_RESULT_BYTES"):
+        with monkeypatch.context() as patch:
+            patch.setattr(few_rows, limit, 1)
+            assert read("k BETWEEN 30 AND 49").inputFiles(), limit
 
 
 def test_two_reads_can_be_joined(spark: SparkSession, make_table: MakeTable) -> None:

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 import lakelog.spark
 from lakelog.errors import InvalidArgument, NotFound
+from lakelog.spark import few_rows
 from tests.integration.spark.conftest import MakeTable
 
 UTC = dt.UTC
@@ -107,6 +108,10 @@ def test_values_with_merging(spark: SparkSession, make_table: MakeTable) -> None
     table.upsert(pa.Table.from_pylist(ROWS, ALL_TYPES))
     table.delete(pa.table({"id": [4]}))
     expected = pa.Table.from_pylist([*ROWS, {"id": 5}], ALL_TYPES)
+    few = lakelog.spark.read_table(spark, table.name, filter="id > 0")
+    assert not few.inputFiles(), "read at once"
+    assert few.schema == lakelog.spark.read_table(spark, table.name).schema
+    assert same(few.toArrow(), expected)
     assert same(lakelog.spark.read_table(spark, table.name).toArrow(), expected)
     assert same(spark.read.format("lakelog").option("table", table.name).load().toArrow(), expected)
 
@@ -128,9 +133,17 @@ def test_values_with_merging(spark: SparkSession, make_table: MakeTable) -> None
         ("id IN (1, 3)", [1, 3]),
     ],
 )
+@pytest.mark.parametrize("max_files", [0, few_rows.MAX_FILES])
 def test_a_filter_means_what_spark_means(
-    spark: SparkSession, make_table: MakeTable, condition: str, ids: list[int]
+    spark: SparkSession,
+    make_table: MakeTable,
+    monkeypatch: pytest.MonkeyPatch,
+    condition: str,
+    ids: list[int],
+    max_files: int,
 ) -> None:
+    """Where few rows are read at once, and where Spark scans files."""
+    monkeypatch.setattr(few_rows, "MAX_FILES", max_files)
     table = make_table(ALL_TYPES)
     for row in ROWS:
         table.append(pa.Table.from_pylist([row], ALL_TYPES))
@@ -141,7 +154,10 @@ def test_a_filter_means_what_spark_means(
     assert sorted(row.id for row in everything.collect()) == ids
 
 
-def test_files_left_out_by_a_filter(spark: SparkSession, make_table: MakeTable) -> None:
+def test_files_left_out_by_a_filter(
+    spark: SparkSession, make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(few_rows, "MAX_FILES", 0)
     table = make_table(pa.schema([("n", pa.int64())]))
     for n in range(5):
         table.append(pa.table({"n": [n]}))
