@@ -39,6 +39,11 @@ _SECTIONS: Final[tuple[tuple[Scope, str, str], ...]] = (
         "Given with one read: `table.scan(options={...})`, in Spark `.option(key, value)`.",
     ),
     (
+        Scope.STREAM,
+        "Options of subscriptions",
+        "Given with one subscription: `table.subscribe(options={...})`.",
+    ),
+    (
         Scope.WRITE,
         "Options of writes",
         "Given with one write in Spark: `.option(key, value)`. The SDK takes them as arguments (`writer=`, "

@@ -26,8 +26,9 @@ from lakelog.format.plan import AtSnapshot, PlanRequest
 from lakelog.format.rowkind import ROW_KIND_COLUMN, decode_kinds
 from lakelog.format.table import TableInfo
 from lakelog.options.values import TableOptions
-from lakelog.storage.aligned_runs import read_aligned, read_run
+from lakelog.storage.aligned_runs import RunPart, read_aligned, read_run
 from lakelog.storage.caches import Caches
+from lakelog.storage.data_files import DataFiles
 from lakelog.storage.file_scan import OWN_FIELDS, SNAPSHOT_ID_COLUMN, ScanColumns
 from lakelog.storage.key_lookup import KeyLookup
 from lakelog.storage.live_file import LiveFile, to_live_files
@@ -121,8 +122,7 @@ class NormalizedChanges:
                 if sum(file.row_count for file in files) <= self.told_rows:
                     yield _Piece(base, [files[0].added_snapshot], files, None)
                     continue
-                fields = [*self._fields(), _KIND_FIELD]
-                for tables in read_aligned(self.store, files, fields, self.policy.key):
+                for tables in self._read_by_key_ranges(files):
                     yield _Piece({bucket: base.get(bucket, [])}, [files[0].added_snapshot], files, tables)
 
     def _windows(self) -> Iterator[list[LiveFile] | int]:
@@ -157,7 +157,7 @@ class NormalizedChanges:
             files = list({file.file_id: file for file in (*old, *new)}.values())
             kept = {file.file_id for file in new}, {file.file_id for file in old}
             sides = [file.file_id in kept[1] for file in files], [file.file_id in kept[0] for file in files]
-            for tables in read_aligned(self.store, files, [*self._fields(), _KIND_FIELD], self.policy.key):
+            for tables in self._read_by_key_ranges(files):
                 yield _Piece({}, [snapshot_id], files, tables, sides)
 
     def _plan_before(self, window: Sequence[LiveFile]) -> Mapping[Bucket, list[LiveFile]]:
@@ -255,7 +255,12 @@ class NormalizedChanges:
 
     def _read(self, file: LiveFile) -> pa.Table:
         fields = self._fields()
-        return read_run(self.store, file, [*fields, _KIND_FIELD] if file.delete_count else fields)
+        return read_run(DataFiles(self.store), RunPart(file, [*fields, _KIND_FIELD] if file.delete_count else fields))
+
+    def _read_by_key_ranges(self, files: Sequence[LiveFile]) -> Iterator[list[pa.Table]]:
+        parts = [RunPart(file, [*self._fields(), _KIND_FIELD]) for file in files]
+        for step in read_aligned(DataFiles(self.store), parts, self.policy.key):
+            yield [each.rows for each in step]
 
     def _project(self, changes: pa.Table, commit: int) -> pa.Table:
         if self.columns.filter is not None:

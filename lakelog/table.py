@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
 from lakelog.arguments import to_option_texts
-from lakelog.commit_note import CommitIdentity, make_note
 from lakelog.consumers import Consumers
 from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.plan import PlanRequest
-from lakelog.format.table import TableInfo
 from lakelog.listings import list_snapshots, to_files_table, to_snapshots_table
-from lakelog.options.table_options import ROWKIND_FIELD, STREAMING_READ_OVERWRITE
+from lakelog.options.table_options import STREAMING_READ_OVERWRITE
 from lakelog.options.values import TableOptions
 from lakelog.reading import settle_state
-from lakelog.results import TransactionResult, WriteResult
 from lakelog.scan import Scan, check_limit, check_range, plan_changes, plan_scan
 from lakelog.subscribe import subscribe
 from lakelog.subscription import Subscription
-from lakelog.transaction import Transaction, TransactionTable
-
-if TYPE_CHECKING:
-    from lakelog.catalog import Catalog
+from lakelog.table_writes import TableWrites
 
 
-class Table:
+class Table(TableWrites):
     """A table; `Catalog.table` and `Catalog.create_table` make it. Threads may share it; it pickles with its catalog.
 
     A handle stays with the table it was made for: when that is dropped, also when another one gets its name, every use
@@ -44,66 +38,8 @@ class Table:
     its rows are visible or none.
     """
 
-    def __init__(self, catalog: Catalog, info: TableInfo) -> None:
-        self._catalog = catalog
-        self._info = info
-
     def __reduce__(self) -> tuple[object, ...]:
         return (Table, (self._catalog, self._info))
-
-    def __repr__(self) -> str:
-        columns = ", ".join(f"{field.name}: {field.type}" for field in list(self._info.schema.arrow)[:20])
-        more = "" if len(self._info.schema.arrow) <= 20 else ", ..."
-        key = f", primary key {', '.join(self.primary_key)}" if self.primary_key else ""
-        parts = f", partitioned by {', '.join(self.partition_by)}" if self.partition_by else ""
-        return f"<table {self.name} ({columns}{more}){key}{parts}>"
-
-    # What it is
-
-    @property
-    def info(self) -> TableInfo:
-        """What the catalog knew of it when this handle was made, written to or altered last."""
-        return self._info
-
-    @property
-    def name(self) -> str:
-        """Its full name, `database.table`."""
-        return str(self._info.name)
-
-    @property
-    def uuid(self) -> str:
-        """Its identity: 32 hexadecimal digits; another table of the same name has another one."""
-        return self._info.table_uuid
-
-    @property
-    def location(self) -> str:
-        """The URI of the folder with its files."""
-        return self._info.location
-
-    @property
-    def comment(self) -> str:
-        """What it is for; may be empty."""
-        return self._info.comment
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Its columns, as this handle heard of them last (see the class)."""
-        return pa.schema([field.remove_metadata() for field in self._info.schema.arrow])
-
-    @property
-    def primary_key(self) -> tuple[str, ...]:
-        """Names of the primary key's columns; empty for an append table."""
-        return self._info.schema.primary_key
-
-    @property
-    def partition_by(self) -> tuple[str, ...]:
-        """Names of the partition columns; empty for none."""
-        return self._info.schema.partition_by
-
-    @property
-    def options(self) -> dict[str, str]:
-        """The options that were given, by key, as this handle heard of them last (see the class)."""
-        return dict(self._info.options)
 
     def alter(self, *, set: Mapping[str, Any] | None = None, unset: Sequence[str] = ()) -> Table:  # noqa: A002
         """Changes options that may change.
@@ -125,126 +61,6 @@ class Table:
         self._info = self._ask(lambda: alter(self.uuid, set_options=wanted, unset_options=tuple(unset)))
         self._catalog.attempts_ahead.forget(self.uuid)
         return self
-
-    # Writing
-
-    def append(
-        self,
-        data: Any,
-        *,
-        writer: str | None = None,
-        identifier: int | None = None,
-        previous_identifier: int | None = None,
-        watermark: int | dt.datetime | None = None,
-        properties: Mapping[str, str] | None = None,
-        allow_empty: bool = False,
-    ) -> WriteResult:
-        """Adds rows; in a table with a primary key they take the place of those of the same key, as by `upsert`.
-
-        Args:
-            data: Anything with the Arrow C stream interface (pyarrow, polars, pandas, duckdb), or an iterator of
-                such things, which is read piece by piece in bounded memory.
-            writer: See the class, as for the following ones.
-            identifier: See the class.
-            previous_identifier: See the class.
-            watermark: See the class.
-            properties: See the class.
-            allow_empty: See the class.
-        """
-        identity = CommitIdentity(writer, identifier, previous_identifier)
-        return self._write(lambda part: part.append(data), identity, watermark, properties, allow_empty, adds=True)
-
-    def upsert(
-        self,
-        data: Any,
-        *,
-        writer: str | None = None,
-        identifier: int | None = None,
-        previous_identifier: int | None = None,
-        watermark: int | dt.datetime | None = None,
-        properties: Mapping[str, str] | None = None,
-        allow_empty: bool = False,
-    ) -> WriteResult:
-        """Adds rows to a table with a primary key, or replaces those of the same key; arguments as of `append`.
-
-        Of several rows of one key the last one stays, or the one with the highest `sequence.field`.
-        """
-        identity = CommitIdentity(writer, identifier, previous_identifier)
-        return self._write(lambda part: part.upsert(data), identity, watermark, properties, allow_empty, adds=True)
-
-    def delete(
-        self,
-        keys: Any,
-        *,
-        writer: str | None = None,
-        identifier: int | None = None,
-        previous_identifier: int | None = None,
-        watermark: int | dt.datetime | None = None,
-        properties: Mapping[str, str] | None = None,
-        allow_empty: bool = False,
-    ) -> WriteResult:
-        """Deletes rows by their key; keys without a row are no error. Arguments as of `append`.
-
-        Args:
-            keys: As `data` of `append`; only the columns of the primary key (and those of `sequence.field`, which
-                decide also here) need to be there.
-            writer: See the class, as for the following ones.
-            identifier: See the class.
-            previous_identifier: See the class.
-            watermark: See the class.
-            properties: See the class.
-            allow_empty: See the class.
-        """
-        identity = CommitIdentity(writer, identifier, previous_identifier)
-        return self._write(lambda part: part.delete(keys), identity, watermark, properties, allow_empty)
-
-    def write(
-        self,
-        data: Any,
-        *,
-        writer: str | None = None,
-        identifier: int | None = None,
-        previous_identifier: int | None = None,
-        watermark: int | dt.datetime | None = None,
-        properties: Mapping[str, str] | None = None,
-        allow_empty: bool = False,
-    ) -> WriteResult:
-        """Writes rows of all kinds, as a column `_row_kind` of `+I -U +U -D` says, or the table's `rowkind.field`.
-
-        Arguments as of `append`. `-U` and `-D` remove the row of their key and need no more than the key.
-        """
-        identity = CommitIdentity(writer, identifier, previous_identifier)
-        return self._write(lambda part: part.write(data), identity, watermark, properties, allow_empty)
-
-    def overwrite(
-        self,
-        data: Any,
-        partition: Mapping[str, Any] | str | None = None,
-        *,
-        writer: str | None = None,
-        identifier: int | None = None,
-        previous_identifier: int | None = None,
-        watermark: int | dt.datetime | None = None,
-        properties: Mapping[str, str] | None = None,
-        allow_empty: bool = False,
-    ) -> WriteResult:
-        """Replaces what is in the table, or in partitions of it, when the commit takes effect (SEMANTICS.md 7.2).
-
-        Args:
-            data: As of `append`; no rows empty what is named.
-            partition: None: the whole table. A dict of values by partition column, some columns are enough: these
-                partitions; the rows may leave the columns out. "dynamic": the partitions that the rows lie in.
-            writer: See the class, as for the following ones.
-            identifier: See the class.
-            previous_identifier: See the class.
-            watermark: See the class.
-            properties: See the class.
-            allow_empty: See the class.
-        """
-        identity = CommitIdentity(writer, identifier, previous_identifier)
-        return self._write(lambda part: part.overwrite(data, partition), identity, watermark, properties, allow_empty)
-
-    # Reading
 
     def scan(
         self,
@@ -419,47 +235,3 @@ class Table:
         at = settle_state(snapshot_id)
         plan = self._ask(lambda: self._catalog.metastore.plan(PlanRequest(self.uuid, at)))
         return to_files_table(plan)
-
-    # Within
-
-    def _write(
-        self,
-        write: Callable[[TransactionTable], None],
-        identity: CommitIdentity,
-        watermark: int | dt.datetime | None,
-        properties: Mapping[str, str] | None,
-        allow_empty: bool,
-        adds: bool = False,
-    ) -> WriteResult:
-        transaction = Transaction(self._catalog, identity, make_note(watermark, properties, allow_empty))
-
-        def write_all() -> TransactionResult | None:
-            with transaction:
-                # A field of row kinds makes any write one that may take rows away.
-                only_adds = adds and ROWKIND_FIELD.key not in self._info.options
-                table = transaction.write_to(self.uuid, only_adds=only_adds)
-                self._info = table.info
-                write(table)
-            return transaction.result
-
-        result = self._ask(write_all)
-        (snapshot_id,) = result.snapshot_ids.values()
-        return WriteResult(snapshot_id, result.already_applied)
-
-    def _refresh(self) -> TableInfo:
-        self._info = self._ask(lambda: self._catalog.metastore.get_table_by_uuid(self.uuid))
-        return self._info
-
-    def _ask(self, question: Callable[[], Any]) -> Any:
-        """Asks; when the table is gone says so in terms of this handle."""
-        try:
-            return question()
-        except NotFound as error:
-            if error.reason != "TABLE_NOT_FOUND":
-                raise
-            raise NotFound(
-                f"Table {self.name} was dropped since this handle was made (uuid {self.uuid}). If a table of that name "
-                f"exists again, it is another one: get it by catalog.table('{self.name}').",
-                reason=error.reason,
-                metadata=error.metadata,
-            ) from error

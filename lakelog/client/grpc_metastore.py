@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lakelog.client.calls import Calls, Rpc
 from lakelog.client.connection import Connection
+from lakelog.client.grpc_consumers import GrpcConsumers
 from lakelog.client.grpc_pipeline import GrpcCommitPipeline
 from lakelog.client.grpc_watch import GrpcWatch
 from lakelog.client.metastore import SnapshotPage, WatchPosition
@@ -22,23 +23,21 @@ from lakelog.client.target import TlsFiles, parse_target
 from lakelog.clock import Clock, SystemClock
 from lakelog.errors import AlreadyExists, InternalError, InvalidArgument, LakelogError, NotFound, OutcomeUnknown
 from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
-from lakelog.format.consumer import Consumer, ConsumerPosition
 from lakelog.format.plan import Plan, PlanRequest
 from lakelog.format.schema import TableSchema
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.work import LeaseGrant, Pipeline
 from lakelog.rpc.commit import from_proto_commit_result, from_proto_writer_progress, to_proto_commit_request
-from lakelog.rpc.consumer import from_proto_consumer, to_proto_position
 from lakelog.rpc.messages import build
 from lakelog.rpc.plan import from_proto_plan_header, to_proto_plan_request
 from lakelog.rpc.schema import from_proto_schema, to_ipc_schema
 from lakelog.rpc.snapshot import from_proto_snapshot
 from lakelog.rpc.table import from_proto_database, from_proto_table, to_proto_table_name
-from lakelog.rpc.v1 import catalog_pb2, consumers_pb2, jobs_pb2, snapshots_pb2
+from lakelog.rpc.v1 import catalog_pb2, jobs_pb2, snapshots_pb2
 from lakelog.rpc.work import from_proto_lease_grant, from_proto_pipeline, to_proto_pipeline
 
 
-class GrpcMetastore:
+class GrpcMetastore(GrpcConsumers):
     """A metastore over the wire. Connects when first used.
 
     Threads may share it. In a forked child it opens a connection of its own. It pickles as its parameters, the token
@@ -327,46 +326,6 @@ class GrpcMetastore:
         """Takes a pipeline that has ended out of the list. Not repeated after an unknown outcome."""
         request = build(jobs_pb2.ForgetPipelineRequest, name=name)
         self._calls.mutate("ForgetPipeline", lambda on: on.jobs.ForgetPipeline, request, repeat_unknown=False)
-
-    # Consumers
-
-    def open_consumer(self, consumer_id: str, table_uuids: Sequence[str], holder: str) -> list[Consumer]:
-        """Begins to read as a consumer. Repeated: whoever opened it unanswered is the caller itself."""
-        request = build(
-            consumers_pb2.OpenConsumerRequest, consumer_id=consumer_id, table_uuids=table_uuids, holder=holder
-        )
-        response = self._calls.mutate("OpenConsumer", lambda on: on.consumers.OpenConsumer, request)
-        return [from_proto_consumer(consumer) for consumer in response.consumers]
-
-    def advance_consumer(self, consumer_id: str, positions: Sequence[ConsumerPosition]) -> None:
-        """Moves a consumer's positions. Repeated: idempotent."""
-        request = build(
-            consumers_pb2.AdvanceConsumerRequest,
-            consumer_id=consumer_id,
-            positions=[to_proto_position(position) for position in positions],
-        )
-        self._calls.mutate("AdvanceConsumer", lambda on: on.consumers.AdvanceConsumer, request)
-
-    def list_consumers(self, table_uuid: str) -> list[Consumer]:
-        """A table's consumers by id."""
-        request = build(consumers_pb2.ListConsumersRequest, table_uuid=table_uuid)
-        response = self._calls.read("ListConsumers", lambda on: on.consumers.ListConsumers, request)
-        return [from_proto_consumer(consumer) for consumer in response.consumers]
-
-    def reset_consumer(self, table_uuid: str, consumer_id: str, snapshot_id: int) -> None:
-        """Sets a consumer's position. Repeated: idempotent but for its epoch."""
-        request = build(
-            consumers_pb2.ResetConsumerRequest,
-            table_uuid=table_uuid,
-            consumer_id=consumer_id,
-            snapshot_id=snapshot_id,
-        )
-        self._calls.mutate("ResetConsumer", lambda on: on.consumers.ResetConsumer, request)
-
-    def delete_consumer(self, table_uuid: str, consumer_id: str) -> None:
-        """Forgets a consumer. Not repeated after an unknown outcome."""
-        request = build(consumers_pb2.DeleteConsumerRequest, table_uuid=table_uuid, consumer_id=consumer_id)
-        self._calls.mutate("DeleteConsumer", lambda on: on.consumers.DeleteConsumer, request, repeat_unknown=False)
 
     def close(self) -> None:
         """Ends all connections; idempotent."""

@@ -23,15 +23,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakelog.errors import DataCorrupted
 from lakelog.format.merge import MergeRun, find_superseded
-from lakelog.format.ordering import comparable_keys
 from lakelog.format.predicate import Predicate
 from lakelog.format.rowkind import ROW_KIND_COLUMN, is_retract
 from lakelog.format.schema import TableSchema
 from lakelog.format.sections import KeyRange, split_sections
 from lakelog.options.table_options import SEQUENCE_DELETE_RETENTION, SEQUENCE_FIELD, SEQUENCE_SORT_ORDER
 from lakelog.options.values import TableOptions
+from lakelog.storage.aligned_runs import RunPart, read_aligned, read_run
 from lakelog.storage.data_files import DataFiles
 from lakelog.storage.live_file import LiveFile
 from lakelog.storage.row_groups import pick_row_groups
@@ -201,7 +200,7 @@ class _Section:
             rows = sum(each.row_count for each in picked)
             if key_bytes(self._files, self._schema, self._policy, rows) > memory_bytes:
                 return [*self._merge_by_steps(picked)]
-            tables = list(pool.map(self._read, picked))
+            tables = list(pool.map(lambda each: read_run(self._data_files, each.part), picked))
         found = self._find_in(tables)
         return [each.to_file_positions(positions) for each, positions in zip(picked, found, strict=True)]
 
@@ -210,49 +209,25 @@ class _Section:
         fields = [*self._fields, _KIND_FIELD] if file.delete_count and not self._policy.keeps_deletes else self._fields
         if self._predicate is None:
             # The whole file, which need not be opened for that.
-            return _PickedFile(file, fields, None, file.row_count, None)
+            return _PickedFile(RunPart(file, fields), file.row_count, None)
         with self._data_files.open(file) as reader:
             groups = pick_row_groups(reader, self._schema.arrow, self._predicate)
             starts = reader.row_group_starts
             rows = sum(int(starts[group + 1] - starts[group]) for group in groups)
-            return _PickedFile(file, fields, groups, rows, starts)
+            return _PickedFile(RunPart(file, fields, groups), rows, starts)
 
     def _find_deletes(self, file: LiveFile) -> Positions | None:
         if file.delete_count == 0 or self._policy.keeps_deletes:
             return None
-        kinds = self._read(_PickedFile(file, [_KIND_FIELD], None, file.row_count, None)).column(ROW_KIND_COLUMN)
+        kinds = read_run(self._data_files, RunPart(file, [_KIND_FIELD])).column(ROW_KIND_COLUMN)
         return np.flatnonzero(is_retract(kinds))
 
     def _merge_by_steps(self, picked: Sequence[_PickedFile]) -> list[Positions]:
-        cursors = [_Cursor(self._data_files, each) for each in picked]
-        found: list[list[Positions]] = [[np.empty(0, np.int64)] for _ in cursors]
-        while True:
-            for cursor in cursors:
-                cursor.fill()
-            if all(cursor.held.num_rows == 0 for cursor in cursors):
-                return [np.concatenate(positions) for positions in found]
-            starts = [cursor.start for cursor in cursors]
-            tables = [cursor.take(count) for cursor, count in zip(cursors, self._complete(cursors), strict=True)]
-            for place, positions in enumerate(self._find_in(tables)):
-                found[place].append(positions + starts[place])
-
-    def _complete(self, cursors: Sequence[_Cursor]) -> list[int]:
-        """How many of each cursor's held rows have keys that no row still to be read can have."""
-        names = self._policy.key
-        keys = comparable_keys([pa.concat_tables([c.held.select(names) for c in cursors]).column(n) for n in names])
-        ends = np.cumsum([cursor.held.num_rows for cursor in cursors])
-        held = np.split(keys, ends[:-1])
-        for cursor, own in zip(cursors, held, strict=True):
-            if (own[1:] < own[:-1]).any():
-                raise DataCorrupted(
-                    f"Data file {self._data_files.store.location}{cursor.file.path} is damaged: its rows are not "
-                    f"sorted by {', '.join(names)}. Restore it from a backup, or overwrite its partition.",
-                    metadata={"path": cursor.file.path},
-                )
-        open_ends = [own[-1] for cursor, own in zip(cursors, held, strict=True) if cursor.has_more and len(own)]
-        if not open_ends:
-            return [len(own) for own in held]
-        return [int(np.searchsorted(own, min(open_ends), side="right")) for own in held]
+        found: list[list[Positions]] = [[np.empty(0, np.int64)] for _ in picked]
+        for step in read_aligned(self._data_files, [each.part for each in picked], self._policy.key):
+            for place, positions in enumerate(self._find_in([each.rows for each in step])):
+                found[place].append(positions + step[place].start)
+        return [np.concatenate(positions) for positions in found]
 
     def _find_in(self, tables: Sequence[pa.Table]) -> list[Positions]:
         runs = [
@@ -266,64 +241,23 @@ class _Section:
             delete_retention_ms=self._policy.delete_retention_ms,
         )
 
-    def _read(self, picked: _PickedFile) -> pa.Table:
-        with self._data_files.open(picked.file) as reader:
-            mapping = reader.map_columns(picked.fields)
-            groups = range(reader.metadata.num_row_groups) if picked.groups is None else picked.groups
-            return pa.Table.from_batches(list(reader.read_batches(groups, mapping)), mapping.schema)
-
 
 @dataclass(frozen=True)
 class _PickedFile:
-    """What of a file takes part in a merge: columns, row groups (None: all), how many rows these have."""
+    """What of a file takes part in a merge, how many rows that are, and where its row groups start."""
 
-    file: LiveFile
-    fields: Sequence[pa.Field]
-    groups: Sequence[int] | None
+    part: RunPart
     row_count: int
     starts: Positions | None
 
     def to_file_positions(self, positions: Positions) -> Positions:
         """Turns positions among the rows picked into positions in the file."""
-        if self.groups is None or self.starts is None or len(positions) == 0:
+        if self.part.groups is None or self.starts is None or len(positions) == 0:
             return positions
-        lengths = np.diff(self.starts)[self.groups]
+        lengths = np.diff(self.starts)[self.part.groups]
         firsts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
         place = np.searchsorted(firsts, positions, side="right") - 1
-        return positions - firsts[place] + self.starts[self.groups][place]
-
-
-class _Cursor:
-    """A file's key columns, read row group by row group; the file is open only meanwhile."""
-
-    def __init__(self, data_files: DataFiles, picked: _PickedFile) -> None:
-        self.file = picked.file
-        self.held = pa.schema(picked.fields).empty_table()
-        self.start = 0
-        self.has_more = picked.row_count > 0
-        self._data_files = data_files
-        self._fields = picked.fields
-        self._groups = picked.groups
-        self._next = 0
-
-    def fill(self) -> None:
-        """Reads the next row group if nothing is held."""
-        while self.held.num_rows == 0 and self.has_more:
-            with self._data_files.open(self.file) as reader:
-                groups = range(reader.metadata.num_row_groups) if self._groups is None else self._groups
-                group = groups[self._next]
-                mapping = reader.map_columns(self._fields)
-                self.held = pa.Table.from_batches(list(reader.read_batches([group], mapping)), mapping.schema)
-                self.start = int(reader.row_group_starts[group])
-                self._next += 1
-                self.has_more = self._next < len(groups)
-
-    def take(self, count: int) -> pa.Table:
-        """Takes so many rows from the front."""
-        taken = self.held.slice(0, count)
-        self.held = self.held.slice(count)
-        self.start += count
-        return taken
+        return positions - firsts[place] + self.starts[self.part.groups][place]
 
 
 _KIND_FIELD: Final = pa.field(ROW_KIND_COLUMN, pa.int8())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 from collections.abc import Callable, Sequence
 from random import Random
@@ -11,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 
 from lakelog.catalog import Catalog
-from lakelog.changes import NormalizedChanges
 from lakelog.results import WriteResult
 from tests.property.tables.columns import ALL_TYPES, KEY_TYPES, ColumnType, TableColumn, convert, to_arrow
 from tests.property.tables.conditions import EVERYTHING, Condition, Row, draw_condition
@@ -141,8 +139,8 @@ class History:
         limit = self.random.randrange(found.num_rows + 2)
         some = self.table.scan(names, condition, limit, snapshot_id=snapshot_id).to_arrow()
         assert some.num_rows == min(limit, found.num_rows)
-        left = _sorted(found.to_pylist())
-        for row in _sorted(some.to_pylist()):
+        left = sorted_rows(found.to_pylist())
+        for row in sorted_rows(some.to_pylist()):
             left.remove(row)
         return found
 
@@ -335,7 +333,7 @@ class History:
             wanted = max(other["id"] for other in listed if other["committed_at"] <= each["committed_at"])
             scan = self.table.scan(timestamp=each["committed_at"])
             assert scan.snapshot_id == wanted
-            assert _sorted(scan.to_arrow().to_pylist()) == _sorted(self.model.snapshots[wanted - 1].rows)
+            assert sorted_rows(scan.to_arrow().to_pylist()) == sorted_rows(self.model.snapshots[wanted - 1].rows)
 
     def check_listing(self) -> None:
         """Snapshots tell what was said of them, files what is in them."""
@@ -357,52 +355,7 @@ class History:
         for number, model in enumerate(self.model.snapshots, 1):
             found = self.table.changes(number - 1, number, raw=True).to_arrow().to_pylist()
             wanted = [record.row | {"_row_kind": record.kind, "_snapshot_id": number} for record in model.delta]
-            assert _sorted(found) == _sorted(wanted), f"{self!r}: changes of snapshot {number}"
-
-    def check_keyed_changes(self, count: int) -> None:
-        """What changed between two snapshots is the difference of each two states that follow each other."""
-        if not self.key or not self.model.snapshots:
-            return
-        for _ in range(count):
-            until = self.random.randrange(len(self.model.snapshots)) + 1
-            after = self.random.randrange(until)
-            names = self.random.sample([*self.by_name], self.random.randrange(len(self.by_name) + 1))
-            condition = draw_condition(self.random, self.columns, self.model.snapshots[until - 1].rows)
-            told = f"{self!r}: changes of {after + 1} to {until}, columns {names}, filter {condition.sql}"
-            scan = self.table.changes(
-                after, until, columns=[*names, "_row_kind", "_snapshot_id"], filter=condition.sql or None
-            )
-            rows = scan._rows
-            assert isinstance(rows, NormalizedChanges)
-            # Commits told together, one by one, and a large one by key ranges.
-            rows = dataclasses.replace(rows, told_rows=self.random.choice((1, 10, 100, 10**6)))
-            found = pa.Table.from_batches(list(rows.read_batches()), scan.schema).to_pylist()
-            wanted = [
-                row for number in range(after + 1, until + 1) for row in self._difference(number, names, condition)
-            ]
-            assert _sorted(found) == _sorted(wanted), told
-            assert [row["_snapshot_id"] for row in found] == sorted(row["_snapshot_id"] for row in found), told
-
-    def _difference(self, number: int, names: list[str], condition: Condition) -> list[Row]:
-        model = self.model.snapshots[number - 1]
-        if model.kind != "APPEND":
-            return []
-        before = self.model.snapshots[number - 2].rows if number > 1 else []
-        old, new = ({repr([row[name] for name in self.key]): row for row in rows} for rows in (before, model.rows))
-        read = {*names, *condition.columns}
-        found: list[Row] = []
-        for key in old.keys() | new.keys():
-            rows = (old.get(key), new.get(key))
-            if all(row is not None for row in rows):
-                if len({repr([row[name] for name in sorted(read)]) for row in rows if row}) == 1:
-                    continue
-                kinds = ("-U", "+U")
-            else:
-                kinds = ("-D", "+I")
-            for row, kind in zip(rows, kinds, strict=True):
-                if row is not None and condition.says(row) is True:
-                    found.append({name: row[name] for name in names} | {"_row_kind": kind, "_snapshot_id": number})
-        return found
+            assert sorted_rows(found) == sorted_rows(wanted), f"{self!r}: changes of snapshot {number}"
 
     def check_order(self) -> None:
         """Rows of a bucket of an append table come in the order in which they were written."""
@@ -421,16 +374,16 @@ class History:
         rows = self.model.rows() if snapshot_id is None else self.model.snapshots[snapshot_id - 1].rows
         wanted = [row for row in rows if condition.says(row) is True]
         shown = names if names is not None else [column.name for column in self.columns]
-        projected = _sorted([{name: row[name] for name in shown} for row in wanted])
+        projected = sorted_rows([{name: row[name] for name in shown} for row in wanted])
         told = f"{self!r} at {snapshot_id}, columns {names}, filter {condition.sql}"
         found = self.read(names, condition.sql, snapshot_id)
         assert found.num_rows == len(wanted), told
         if shown:
-            assert _sorted(found.to_pylist()) == projected, told
+            assert sorted_rows(found.to_pylist()) == projected, told
 
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-def _sorted(rows: Sequence[Row]) -> list[str]:
+def sorted_rows(rows: Sequence[Row]) -> list[str]:
     return sorted(repr(sorted(row.items())) for row in rows)

@@ -22,6 +22,7 @@ from metastore.memory import MemoryStore
 from metastore.service import MetastoreService
 from metastore.store import Store
 from tests.property.tables.history import History
+from tests.property.tables.keyed_changes import check_keyed_changes
 
 TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "12"))
 FIRST_SEED = int(os.environ.get("LAKELOG_RANDOM_SEED", "1"))
@@ -80,4 +81,4 @@ def _run(catalog: Catalog, seed: int) -> None:
     history.check_listing()
     history.check_order()
     history.check_changes()
-    history.check_keyed_changes(6)
+    check_keyed_changes(history, 6)

@@ -1,0 +1,157 @@
+"""Writes to a table, each a commit of its own."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lakelog.commit_note import CommitIdentity, make_note
+from lakelog.options.table_options import ROWKIND_FIELD
+from lakelog.results import TransactionResult, WriteResult
+from lakelog.table_handle import TableHandle
+from lakelog.transaction import Transaction, TransactionTable
+
+
+class TableWrites(TableHandle):
+    """What is written; see `lakelog.table.Table` for what all writes have in common."""
+
+    def append(
+        self,
+        data: Any,
+        *,
+        writer: str | None = None,
+        identifier: int | None = None,
+        previous_identifier: int | None = None,
+        watermark: int | dt.datetime | None = None,
+        properties: Mapping[str, str] | None = None,
+        allow_empty: bool = False,
+    ) -> WriteResult:
+        """Adds rows; in a table with a primary key they take the place of those of the same key, as by `upsert`.
+
+        Args:
+            data: Anything with the Arrow C stream interface (pyarrow, polars, pandas, duckdb), or an iterator of
+                such things, which is read piece by piece in bounded memory.
+            writer: See the class, as for the following ones.
+            identifier: See the class.
+            previous_identifier: See the class.
+            watermark: See the class.
+            properties: See the class.
+            allow_empty: See the class.
+        """
+        identity = CommitIdentity(writer, identifier, previous_identifier)
+        return self._write(lambda part: part.append(data), identity, watermark, properties, allow_empty, adds=True)
+
+    def upsert(
+        self,
+        data: Any,
+        *,
+        writer: str | None = None,
+        identifier: int | None = None,
+        previous_identifier: int | None = None,
+        watermark: int | dt.datetime | None = None,
+        properties: Mapping[str, str] | None = None,
+        allow_empty: bool = False,
+    ) -> WriteResult:
+        """Adds rows to a table with a primary key, or replaces those of the same key; arguments as of `append`.
+
+        Of several rows of one key the last one stays, or the one with the highest `sequence.field`.
+        """
+        identity = CommitIdentity(writer, identifier, previous_identifier)
+        return self._write(lambda part: part.upsert(data), identity, watermark, properties, allow_empty, adds=True)
+
+    def delete(
+        self,
+        keys: Any,
+        *,
+        writer: str | None = None,
+        identifier: int | None = None,
+        previous_identifier: int | None = None,
+        watermark: int | dt.datetime | None = None,
+        properties: Mapping[str, str] | None = None,
+        allow_empty: bool = False,
+    ) -> WriteResult:
+        """Deletes rows by their key; keys without a row are no error. Arguments as of `append`.
+
+        Args:
+            keys: As `data` of `append`; only the columns of the primary key (and those of `sequence.field`, which
+                decide also here) need to be there.
+            writer: See the class, as for the following ones.
+            identifier: See the class.
+            previous_identifier: See the class.
+            watermark: See the class.
+            properties: See the class.
+            allow_empty: See the class.
+        """
+        identity = CommitIdentity(writer, identifier, previous_identifier)
+        return self._write(lambda part: part.delete(keys), identity, watermark, properties, allow_empty)
+
+    def write(
+        self,
+        data: Any,
+        *,
+        writer: str | None = None,
+        identifier: int | None = None,
+        previous_identifier: int | None = None,
+        watermark: int | dt.datetime | None = None,
+        properties: Mapping[str, str] | None = None,
+        allow_empty: bool = False,
+    ) -> WriteResult:
+        """Writes rows of all kinds, as a column `_row_kind` of `+I -U +U -D` says, or the table's `rowkind.field`.
+
+        Arguments as of `append`. `-U` and `-D` remove the row of their key and need no more than the key.
+        """
+        identity = CommitIdentity(writer, identifier, previous_identifier)
+        return self._write(lambda part: part.write(data), identity, watermark, properties, allow_empty)
+
+    def overwrite(
+        self,
+        data: Any,
+        partition: Mapping[str, Any] | str | None = None,
+        *,
+        writer: str | None = None,
+        identifier: int | None = None,
+        previous_identifier: int | None = None,
+        watermark: int | dt.datetime | None = None,
+        properties: Mapping[str, str] | None = None,
+        allow_empty: bool = False,
+    ) -> WriteResult:
+        """Replaces what is in the table, or in partitions of it, when the commit takes effect (SEMANTICS.md 7.2).
+
+        Args:
+            data: As of `append`; no rows empty what is named.
+            partition: None: the whole table. A dict of values by partition column, some columns are enough: these
+                partitions; the rows may leave the columns out. "dynamic": the partitions that the rows lie in.
+            writer: See the class, as for the following ones.
+            identifier: See the class.
+            previous_identifier: See the class.
+            watermark: See the class.
+            properties: See the class.
+            allow_empty: See the class.
+        """
+        identity = CommitIdentity(writer, identifier, previous_identifier)
+        return self._write(lambda part: part.overwrite(data, partition), identity, watermark, properties, allow_empty)
+
+    def _write(
+        self,
+        write: Callable[[TransactionTable], None],
+        identity: CommitIdentity,
+        watermark: int | dt.datetime | None,
+        properties: Mapping[str, str] | None,
+        allow_empty: bool,
+        adds: bool = False,
+    ) -> WriteResult:
+        transaction = Transaction(self._catalog, identity, make_note(watermark, properties, allow_empty))
+
+        def write_all() -> TransactionResult | None:
+            with transaction:
+                # A field of row kinds makes any write one that may take rows away.
+                only_adds = adds and ROWKIND_FIELD.key not in self._info.options
+                table = transaction.write_to(self.uuid, only_adds=only_adds)
+                self._info = table.info
+                write(table)
+            return transaction.result
+
+        result = self._ask(write_all)
+        (snapshot_id,) = result.snapshot_ids.values()
+        return WriteResult(snapshot_id, result.already_applied)

@@ -1,0 +1,58 @@
+"""What changed in a random table, against the difference of each two states that follow each other."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pyarrow as pa
+
+from lakelog.changes import NormalizedChanges
+from tests.property.tables.conditions import Condition, Row, draw_condition
+from tests.property.tables.history import History, sorted_rows
+
+
+def check_keyed_changes(history: History, count: int) -> None:
+    """What changed between two snapshots is the difference of each two states that follow each other."""
+    if not history.key or not history.model.snapshots:
+        return
+    for _ in range(count):
+        until = history.random.randrange(len(history.model.snapshots)) + 1
+        after = history.random.randrange(until)
+        names = history.random.sample([*history.by_name], history.random.randrange(len(history.by_name) + 1))
+        condition = draw_condition(history.random, history.columns, history.model.snapshots[until - 1].rows)
+        told = f"{history!r}: changes of {after + 1} to {until}, columns {names}, filter {condition.sql}"
+        scan = history.table.changes(
+            after, until, columns=[*names, "_row_kind", "_snapshot_id"], filter=condition.sql or None
+        )
+        rows = scan._rows
+        assert isinstance(rows, NormalizedChanges)
+        # Commits told together, one by one, and a large one by key ranges.
+        rows = dataclasses.replace(rows, told_rows=history.random.choice((1, 10, 100, 10**6)))
+        found = pa.Table.from_batches(list(rows.read_batches()), scan.schema).to_pylist()
+        wanted = [
+            row for number in range(after + 1, until + 1) for row in _difference(history, number, names, condition)
+        ]
+        assert sorted_rows(found) == sorted_rows(wanted), told
+        assert [row["_snapshot_id"] for row in found] == sorted(row["_snapshot_id"] for row in found), told
+
+
+def _difference(history: History, number: int, names: list[str], condition: Condition) -> list[Row]:
+    model = history.model.snapshots[number - 1]
+    if model.kind != "APPEND":
+        return []
+    before = history.model.snapshots[number - 2].rows if number > 1 else []
+    old, new = ({repr([row[name] for name in history.key]): row for row in rows} for rows in (before, model.rows))
+    read = {*names, *condition.columns}
+    found: list[Row] = []
+    for key in old.keys() | new.keys():
+        rows = (old.get(key), new.get(key))
+        if all(row is not None for row in rows):
+            if len({repr([row[name] for name in sorted(read)]) for row in rows if row}) == 1:
+                continue
+            kinds = ("-U", "+U")
+        else:
+            kinds = ("-D", "+I")
+        for row, kind in zip(rows, kinds, strict=True):
+            if row is not None and condition.says(row) is True:
+                found.append({name: row[name] for name in names} | {"_row_kind": kind, "_snapshot_id": number})
+    return found
