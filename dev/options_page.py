@@ -41,7 +41,14 @@ _SECTIONS: Final[tuple[tuple[Scope, str, str], ...]] = (
     (
         Scope.STREAM,
         "Options of subscriptions",
-        "Given with one subscription: `table.subscribe(options={...})`.",
+        "Given with one subscription: `table.subscribe(options={...})`, in Spark `readStream.option(key, value)`, "
+        "which does not take `consumer-id`.",
+    ),
+    (
+        Scope.SPARK_STREAM,
+        "Options of streams in Spark",
+        "Given with one stream beside those of subscriptions: `readStream.option(key, value)`. Upper and lower case do "
+        "not count here.",
     ),
     (
         Scope.WRITE,

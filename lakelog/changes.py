@@ -13,7 +13,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -49,12 +49,50 @@ _KIND_FIELD: Final = pa.field(ROW_KIND_COLUMN, pa.int8())
 Bucket: TypeAlias = tuple[bytes, int]
 
 
+class States(Protocol):
+    """Who tells which files the states of a table consist of. Picklable where the changes that ask it are."""
+
+    def list_files(self, request: PlanRequest) -> Sequence[LiveFile]:
+        """The live files of a state in a plan's order: those asked for, and perhaps others of the same buckets."""
+        ...
+
+
+@dataclass(frozen=True)
+class MetastoreStates:
+    """Implements `States` by asking the metastore each time."""
+
+    metastore: Metastore
+
+    def list_files(self, request: PlanRequest) -> Sequence[LiveFile]:
+        """The live files of a state; blocks."""
+        return to_live_files(self.metastore.plan(request).files)
+
+
+def plan_state_before(table_uuid: str, files: Sequence[LiveFile]) -> PlanRequest:
+    """What to ask for to know the old rows of what some files brought: the state before the first of them. Pure.
+
+    Args:
+        table_uuid: The table.
+        files: At least one, the one that was committed first at the front.
+    """
+    partitions = {file.partition for file in files}
+    firsts, lasts = ([getattr(file, name) for file in files] for name in ("min_key", "max_key"))
+    return PlanRequest(
+        table_uuid,
+        AtSnapshot(files[0].added_snapshot - 1),
+        buckets=tuple(sorted({file.bucket for file in files})),
+        partitions=tuple(sorted(partitions)) if len(partitions) <= _NAMED_PARTITIONS else (),
+        first_key=None if None in firsts else min(firsts),
+        last_key=None if None in lasts else max(lasts),
+    )
+
+
 @dataclass(frozen=True)
 class NormalizedChanges:
     """The keyed changes that some commits made. Immutable but for the caches; may be iterated several times.
 
     Args:
-        metastore: Who plans the states before.
+        states: Who tells of the states before.
         store: Where the files are.
         table: The table; its schema is what is read with.
         files: What the commits added, by commit, then in the order of their buckets.
@@ -66,7 +104,7 @@ class NormalizedChanges:
         told_rows: Rows of commits that are told together.
     """
 
-    metastore: Metastore
+    states: States
     store: ObjectStore
     table: TableInfo
     files: Sequence[LiveFile]
@@ -162,24 +200,12 @@ class NormalizedChanges:
 
     def _plan_before(self, window: Sequence[LiveFile]) -> Mapping[Bucket, list[LiveFile]]:
         """The files that were live before the first commit of a window, of the buckets it touches."""
-        before = window[0].added_snapshot - 1
-        if before == 0:
+        if window[0].added_snapshot == 1:
             return {}
-        partitions = {file.partition for file in window}
-        firsts, lasts = ([getattr(file, name) for file in window] for name in ("min_key", "max_key"))
-        return self._by_bucket_at(
-            PlanRequest(
-                self.table.table_uuid,
-                AtSnapshot(before),
-                buckets=tuple(sorted({file.bucket for file in window})),
-                partitions=tuple(sorted(partitions)) if len(partitions) <= _NAMED_PARTITIONS else (),
-                first_key=None if None in firsts else min(firsts),
-                last_key=None if None in lasts else max(lasts),
-            )
-        )
+        return self._by_bucket_at(plan_state_before(self.table.table_uuid, window))
 
     def _by_bucket_at(self, request: PlanRequest) -> dict[Bucket, list[LiveFile]]:
-        return _by_bucket(to_live_files(self.metastore.plan(request).files))
+        return _by_bucket(self.states.list_files(request))
 
     def _tell(self, piece: _Piece) -> list[pa.RecordBatch]:
         if piece.sides is not None:

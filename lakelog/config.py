@@ -91,8 +91,8 @@ def read_connect_settings(
     if not use_tls:
         ca = cert = key = None
     token = token or environment.get("LAKELOG_TOKEN") or None
-    cache_folder = environment.get(CACHE_VARIABLE) or None
-    return ConnectSettings(target, ca, cert, key, use_tls, token, read_s3_settings(environment), cache_folder)
+    s3 = read_s3_settings(environment)
+    return ConnectSettings(target, ca, cert, key, use_tls, token, s3, read_cache_folder(environment))
 
 
 def read_s3_settings(environment: Mapping[str, str]) -> S3Settings:
@@ -109,3 +109,8 @@ def read_s3_settings(environment: Mapping[str, str]) -> S3Settings:
         secret_access_key=read("SECRET_ACCESS_KEY", "AWS_SECRET_ACCESS_KEY"),
         session_token=read("SESSION_TOKEN", "AWS_SESSION_TOKEN"),
     )
+
+
+def read_cache_folder(environment: Mapping[str, str]) -> str | None:
+    """Where local copies of data files are kept; None: in a folder for temporary files."""
+    return environment.get(CACHE_VARIABLE) or None

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.arguments import to_option_texts
-from lakelog.changes import NormalizedChanges
+from lakelog.changes import MetastoreStates, NormalizedChanges
 from lakelog.errors import InvalidArgument
 from lakelog.format.files import FILE_SCHEMA
 from lakelog.format.filter import Filter, parse_filter
@@ -106,7 +106,7 @@ class Scan:
         """Ids of the snapshots that overwrote rows, of which the changes show nothing; rising (SEMANTICS.md 5.2)."""
         if self._with_overwrites:
             return ()
-        return tuple([each.snapshot_id for each in self._plan.range_snapshots if each.kind is SnapshotKind.OVERWRITE])
+        return tuple(find_overwrites(self._plan))
 
     @property
     def schema(self) -> pa.Schema:
@@ -250,12 +250,7 @@ def plan_changes(
         plan = Plan(info, info.schema, {}, None, FILE_SCHEMA.empty_table())
     else:
         plan, parsed = plan_files(catalog.metastore, info, InRange(after, until), _parser(filter))
-    kinds = {SnapshotKind.APPEND}
-    if overwrites and (raw or not plan.schema.primary_key):
-        kinds.add(SnapshotKind.OVERWRITE)
-    shown = {each.snapshot_id for each in plan.range_snapshots if each.kind in kinds}
-    files = [file for file in to_live_files(plan.files) if file.added_snapshot in shown]
-    files.sort(key=lambda file: (file.added_snapshot, file.partition, file.bucket, file.order_ordinal))
+    files = pick_change_files(plan, raw=raw, overwrites=overwrites)
     own = (ROW_KIND_COLUMN, SNAPSHOT_ID_COLUMN)
     names = check_columns(columns, plan.schema, str(info.name), own)
     if columns is None:
@@ -264,22 +259,63 @@ def plan_changes(
     store = catalog.open_store(plan.table)
     rows: RowSource
     if policy is not None and not raw:
-        breaks = [each.snapshot_id for each in plan.range_snapshots if each.kind is SnapshotKind.OVERWRITE]
+        breaks = find_overwrites(plan)
         table = dataclasses.replace(plan.table, schema=plan.schema)
         columns_read = to_scan_columns(names, plan.schema, parsed)
         rows = NormalizedChanges(
-            catalog.metastore, store, table, files, breaks, columns_read, policy, catalog.caches, overwrites
+            MetastoreStates(catalog.metastore),
+            store,
+            table,
+            files,
+            breaks,
+            columns_read,
+            policy,
+            catalog.caches,
+            overwrites,
         )
     else:
         rows = FileScan(
             store,
             files,
             plan.schema,
-            _to_change_columns(names, plan.schema, parsed, without_deletes),
+            to_change_columns(names, plan.schema, parsed, without_deletes),
             None if policy is None else dataclasses.replace(policy, keeps_deletes=True),
             catalog.caches.positions,
         )
     return Scan(catalog, plan, rows, limit, with_overwrites=overwrites)
+
+
+def pick_change_files(plan: Plan, *, raw: bool, overwrites: bool) -> list[LiveFile]:
+    """The files of a range that hold what its snapshots show, by commit, then in the order of their buckets. Pure."""
+    kinds = {SnapshotKind.APPEND}
+    if overwrites and (raw or not plan.schema.primary_key):
+        kinds.add(SnapshotKind.OVERWRITE)
+    shown = {each.snapshot_id for each in plan.range_snapshots if each.kind in kinds}
+    files = [file for file in to_live_files(plan.files) if file.added_snapshot in shown]
+    files.sort(key=lambda file: (file.added_snapshot, file.partition, file.bucket, file.order_ordinal))
+    return files
+
+
+def find_overwrites(plan: Plan) -> list[int]:
+    """Ids of the snapshots of a range that replaced rows, rising. Pure."""
+    return [each.snapshot_id for each in plan.range_snapshots if each.kind is SnapshotKind.OVERWRITE]
+
+
+def to_change_columns(
+    names: tuple[str, ...], schema: TableSchema, parsed: Filter | None, without_deletes: bool = False
+) -> ScanColumns:
+    """What a read of rows as they were written reads from files and returns; see `lakelog.reading.to_scan_columns`."""
+    # What was written may be deletes, which know no more than their key.
+    columns = to_scan_columns(names, schema, parsed, plan_file_schema(schema, with_row_kind=False))
+    if without_deletes or ROW_KIND_COLUMN in names:
+        columns = dataclasses.replace(columns, read=(*columns.read, pa.field(ROW_KIND_COLUMN, pa.int8())))
+    if not without_deletes:
+        return columns
+    return dataclasses.replace(
+        columns,
+        filter=_is_addition() if columns.filter is None else columns.filter & _is_addition(),
+        filter_columns=(*columns.filter_columns, ROW_KIND_COLUMN),
+    )
 
 
 def check_limit(limit: int | None) -> None:
@@ -311,22 +347,6 @@ def _parser(condition: str | None) -> Callable[[TableSchema], Filter | None]:
 
 def _to_policy(plan: Plan) -> MergePolicy | None:
     return to_merge_policy(plan.schema, TableOptions(plan.table.options)) if plan.schema.primary_key else None
-
-
-def _to_change_columns(
-    names: tuple[str, ...], schema: TableSchema, parsed: Filter | None, without_deletes: bool
-) -> ScanColumns:
-    # What was written may be deletes, which know no more than their key.
-    columns = to_scan_columns(names, schema, parsed, plan_file_schema(schema, with_row_kind=False))
-    if without_deletes or ROW_KIND_COLUMN in names:
-        columns = dataclasses.replace(columns, read=(*columns.read, pa.field(ROW_KIND_COLUMN, pa.int8())))
-    if not without_deletes:
-        return columns
-    return dataclasses.replace(
-        columns,
-        filter=_is_addition() if columns.filter is None else columns.filter & _is_addition(),
-        filter_columns=(*columns.filter_columns, ROW_KIND_COLUMN),
-    )
 
 
 def _is_addition() -> pc.Expression:

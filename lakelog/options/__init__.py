@@ -11,6 +11,12 @@ from lakelog.options.call_options import (
 from lakelog.options.option import Option, Scope
 from lakelog.options.refused import REFUSED_OPTIONS, find_refusal
 from lakelog.options.registry import ALL_OPTIONS, check_options, list_options
+from lakelog.options.spark_options import (
+    MAX_BYTES_PER_TRIGGER,
+    MAX_FILES_PER_TRIGGER,
+    MAX_ROWS_PER_TRIGGER,
+    METADATA_COLUMNS,
+)
 from lakelog.options.table_options import (
     BUCKET,
     BUCKET_KEY,
@@ -45,7 +51,11 @@ __all__ = [
     "INCREMENTAL_BETWEEN_SCAN_MODE",
     "LOG_SYSTEM",
     "MAX_BUCKETS",
+    "MAX_BYTES_PER_TRIGGER",
+    "MAX_FILES_PER_TRIGGER",
+    "MAX_ROWS_PER_TRIGGER",
     "MERGE_ENGINE",
+    "METADATA_COLUMNS",
     "REFUSED_OPTIONS",
     "RESERVED_COLUMNS",
     "ROWKIND_FIELD",

@@ -24,7 +24,9 @@ class Scope(enum.Enum):
     SCAN = "scan"
     """With one read: `scan(options=...)`, or Spark's `.option(...)` of a read."""
     STREAM = "stream"
-    """With one subscription: `subscribe(options=...)`."""
+    """With one subscription: `subscribe(options=...)`, or Spark's `.option(...)` of `readStream`."""
+    SPARK_STREAM = "spark stream"
+    """With one stream out of a table in Spark: `.option(...)` of `readStream`."""
     WRITE = "write"
     """With one write: Spark's `.option(...)` of a write."""
 

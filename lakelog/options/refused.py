@@ -85,7 +85,6 @@ REFUSED_OPTIONS: Final[dict[str, str]] = {
     "maxfilespertrigger": _NO_STREAM_READS,
     "maxbytespertrigger": _NO_STREAM_READS,
     "maxrowspertrigger": _NO_STREAM_READS,
-    "metadata-columns": _NO_STREAM_READS,
     "log.*": _NO_LOG,
     "kafka.*": _NO_LOG,
     "file.format*": _PARQUET_ONLY,

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from lakelog.errors import InvalidArgument
-from lakelog.options import call_options, stream_options, table_options
+from lakelog.options import call_options, spark_options, stream_options, table_options
 from lakelog.options.option import MAX_SHOWN_LENGTH, Option, Scope
 from lakelog.options.refused import find_refusal
 
 ALL_OPTIONS: Final[tuple[Option[Any], ...]] = tuple(
     value
-    for module in (table_options, call_options, stream_options)
+    for module in (table_options, call_options, stream_options, spark_options)
     for value in vars(module).values()
     if isinstance(value, Option)
 )
@@ -27,6 +27,7 @@ _WHERE: Final[dict[Scope, str]] = {
     Scope.TABLE: "an option of tables: give it when the table is made, or with ALTER TABLE",
     Scope.SCAN: "an option of reads: give it with the read",
     Scope.STREAM: "an option of subscriptions: give it to subscribe()",
+    Scope.SPARK_STREAM: "an option of Spark's streams: give it to readStream",
     Scope.WRITE: "an option of writes: give it with the write",
 }
 

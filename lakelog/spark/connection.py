@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lakelog.client.metastore import Metastore
-from lakelog.config import ConnectSettings, read_connect_settings, read_s3_settings
+from lakelog.config import ConnectSettings, read_cache_folder, read_connect_settings, read_s3_settings
 from lakelog.errors import InvalidArgument
+from lakelog.storage.caches import Caches
 from lakelog.storage.store import ObjectStore, open_store
 
 
@@ -89,6 +90,12 @@ def open_metastore(connection: SparkConnection) -> Metastore:
 def open_table_store(location: str) -> ObjectStore:
     """The store of a table, one a process; runs on executors, where the environment says how to reach S3."""
     return open_store(location, read_s3_settings(os.environ))
+
+
+@functools.cache
+def open_caches() -> Caches:
+    """What this process keeps of tables it reads; runs on executors, whose environment says where."""
+    return Caches(read_cache_folder(os.environ))
 
 
 def _read_settings(connection: SparkConnection) -> ConnectSettings:

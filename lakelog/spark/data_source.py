@@ -1,4 +1,4 @@
-"""`format("lakelog")`: tables as a Python data source of Spark, for reading, writing and as a streaming sink.
+"""`format("lakelog")`: tables as a Python data source of Spark, for reading, writing and streams out of and into them.
 
 Spark makes objects of these classes in short-lived processes on the driver's machine: one to find the schema, one to
 plan, one to commit; tasks get what planning pickled. Such a source can ask for no columns or conditions of a query, so
@@ -8,19 +8,22 @@ they are options here; rows are written as they lie, each task a run for each bu
 
 from __future__ import annotations
 
-from typing import ClassVar, NoReturn
+from typing import ClassVar
 
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from lakelog.arguments import parse_table_name
 from lakelog.errors import InvalidArgument
 from lakelog.options.call_options import COMMIT_USER
 from lakelog.spark.commit import open_attempt
-from lakelog.spark.connection import SparkConnection
+from lakelog.spark.connection import SparkConnection, open_metastore
 from lakelog.spark.source_options import SourceOptions
 from lakelog.spark.source_reader import LakelogReader, pick_columns, plan_source
 from lakelog.spark.source_writer import LakelogStreamWriter, LakelogWriter, StreamIdentity, WriteTarget
+from lakelog.spark.stream.reader import LakelogStreamReader
+from lakelog.spark.stream.terms import StreamTerms, to_change_schema
 from lakelog.spark.task_errors import told_briefly
 from lakelog.spark.types import to_spark_schema
 
@@ -36,35 +39,12 @@ def register_data_source(spark: SparkSession, connection: SparkConnection) -> No
     spark.dataSource.register(Installed)
 
 
-class RefusedStreamReader(DataSourceStreamReader):
-    """Refuses to read a stream.
-
-    SUBTLE: not made until Spark asks where the stream begins, because PySpark stops a reader that could not be made,
-    which fails with a message of its own instead of ours.
-    """
-
-    @told_briefly
-    def initialOffset(self) -> NoReturn:  # noqa: N802
-        """Raises InvalidArgument."""
-        raise InvalidArgument(
-            "Spark cannot read a lakelog table as a stream in this version. Read snapshots with read_table, or use the "
-            "SDK's table.changes(...)."
-        )
-
-    def latestOffset(self, start: object = None, limit: object = None) -> NoReturn:  # noqa: N802
-        """Raises InvalidArgument; asked first by a stream that goes on from a checkpoint."""
-        self.initialOffset()
-
-    def read(self, partition: InputPartition) -> NoReturn:
-        """Raises InvalidArgument."""
-        self.initialOffset()
-
-
 class LakelogSource(DataSource):
     """A table, as Spark's data source API sees it.
 
     Options: `table` (`database.table`), for reads `columns` (names with commas, or a JSON list), `filter` (an SQL
-    condition) and every scan option; for writes `partition` (a JSON object, or `dynamic`) and every write option.
+    condition) and every scan option, for streams those of subscriptions and of Spark's streams; for writes `partition`
+    (a JSON object, or `dynamic`) and every write option.
     """
 
     connection: ClassVar[SparkConnection]
@@ -78,6 +58,8 @@ class LakelogSource(DataSource):
     def schema(self) -> StructType:
         """The columns of a read."""
         options = SourceOptions.of(self.options)
+        if options.is_stream:
+            return self._stream_schema(options)
         _, plan, names, _ = plan_source(self.connection, options)
         # Nullable as in every file source: Arrow hands on no NULL below a NULL struct as a field that cannot be NULL.
         return to_spark_schema(pick_columns(plan.schema, names), nullable=True)
@@ -87,9 +69,9 @@ class LakelogSource(DataSource):
         """Plans a read."""
         return LakelogReader(self.connection, SourceOptions.of(self.options), schema)
 
-    def streamReader(self, schema: StructType) -> RefusedStreamReader:  # noqa: N802
-        """There are no streaming reads in this version, which the reader says when the stream starts."""
-        return RefusedStreamReader()
+    def streamReader(self, schema: StructType) -> LakelogStreamReader:  # noqa: N802
+        """Reads the table as a stream; asks nobody yet."""
+        return LakelogStreamReader(self.connection, SourceOptions.of(self.options), schema)
 
     @told_briefly
     def writer(self, schema: StructType, overwrite: bool) -> LakelogWriter:
@@ -111,3 +93,10 @@ class LakelogSource(DataSource):
         return LakelogStreamWriter(
             WriteTarget.of(self.connection, options, schema, overwrite), StreamIdentity.of(options)
         )
+
+    def _stream_schema(self, options: SourceOptions) -> StructType:
+        """The columns of a stream, all options of which are checked on the way."""
+        terms = StreamTerms.of(options)
+        table = open_metastore(self.connection).get_table(parse_table_name(terms.table))
+        terms.check_filter(table)
+        return to_change_schema(table, terms.names(table))

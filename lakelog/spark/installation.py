@@ -19,6 +19,7 @@ from lakelog.spark.connection import SparkConnection, make_connection, open_meta
 from lakelog.spark.data_source import register_data_source
 from lakelog.spark.frames import FrameCache
 from lakelog.spark.positions import PositionsCache
+from lakelog.spark.stream.marking import mark_streams
 
 _OLDEST_SPARK: Final = (4, 2)
 _INSTALLATION_CONF: Final = "spark.lakelog.installation"
@@ -90,6 +91,7 @@ def install(
     spark.conf.set(_INSTALLATION_CONF, name)
     spark.conf.set(_FIELD_IDS_CONF, "true")
     register_data_source(spark, connection)
+    mark_streams()
 
 
 def installation_of(spark: SparkSession) -> Installation:

@@ -14,6 +14,9 @@ _OWN_OPTIONS: Final = frozenset(
     {"table", "columns", "filter", "partition", "mode", "checkpointlocation", "path", "queryname"}
 )
 
+STREAM_MARK: Final = "lakelog-stream"
+"""The option by which a read of a stream is told from others, which Spark does not do when it asks for the columns."""
+
 
 @dataclass(frozen=True)
 class SourceOptions:
@@ -24,6 +27,7 @@ class SourceOptions:
     filter: str | None
     partition: str | None
     checkpoint: str | None
+    is_stream: bool
     others: Mapping[str, str]
 
     @staticmethod
@@ -43,7 +47,8 @@ class SourceOptions:
             options.get("filter"),
             options.get("partition"),
             options.get("checkpointlocation"),
-            {key: value for key, value in options.items() if key not in _OWN_OPTIONS},
+            STREAM_MARK in options,
+            {key: value for key, value in options.items() if key not in {*_OWN_OPTIONS, STREAM_MARK}},
         )
 
     @property

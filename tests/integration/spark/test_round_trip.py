@@ -5,11 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import math
 from decimal import Decimal
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import lakelog.spark
@@ -229,11 +228,3 @@ def test_a_schema_that_is_given_is_the_tables(spark: SparkSession, make_table: M
     for other in ("k int", "v string, k int", "k bigint, v string", "k int, w string"):
         with pytest.raises(AnalysisException, match=rf"The schema given for the read .* not that of {table.name}"):
             read(other)
-
-
-def test_streams_are_refused(spark: SparkSession, make_table: MakeTable, tmp_path: Path) -> None:
-    table = make_table(pa.schema([("v", pa.string())]))
-    rows = spark.readStream.format("lakelog").option("table", table.name).load()
-    query = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
-    with pytest.raises(StreamingQueryException, match="cannot read a lakelog table as a stream in this version"):
-        query.awaitTermination(60)

@@ -1,0 +1,39 @@
+"""The options of Spark's streams out of a table that no other reader has; the limits are named as in Spark."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakelog.options.option import Option, Scope
+from lakelog.options.value_types import ColumnNames, MemorySize, Whole
+
+METADATA_COLUMNS: Final = Option[tuple[str, ...]](
+    "metadata-columns",
+    ColumnNames(),
+    (),
+    "Further columns: `_snapshot_id`, the snapshot that a row comes of; `_commit_timestamp`, when it was committed; "
+    "`_row_kind`, which is the last column of a table with a primary key anyway.",
+    Scope.SPARK_STREAM,
+)
+MAX_FILES_PER_TRIGGER: Final = Option[int | None](
+    "maxFilesPerTrigger",
+    Whole(1, 10**12),
+    None,
+    "Take no further snapshot into a batch that would hold more data files than this. A snapshot is never torn: one "
+    "of more files is a batch by itself, and so are the rows that a stream begins with.",
+    Scope.SPARK_STREAM,
+)
+MAX_BYTES_PER_TRIGGER: Final = Option[int | None](
+    "maxBytesPerTrigger",
+    MemorySize(),
+    None,
+    "As `maxFilesPerTrigger`, for the size of the data files.",
+    Scope.SPARK_STREAM,
+)
+MAX_ROWS_PER_TRIGGER: Final = Option[int | None](
+    "maxRowsPerTrigger",
+    Whole(1, 10**18 - 1),
+    None,
+    "As `maxFilesPerTrigger`, for the rows that were written, before they are filtered.",
+    Scope.SPARK_STREAM,
+)

@@ -1,0 +1,115 @@
+"""Where a stream out of a table is: the JSON that Spark keeps in its checkpoint.
+
+An offset holds nothing but what the metastore said when it was made, so that whoever plans a batch again, in whatever
+process and however late, plans the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakelog.client.metastore import SnapshotPage
+from lakelog.errors import HistoryDiverged, InvalidArgument
+from lakelog.format.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class StreamOffset:
+    """All up to and with a snapshot is done.
+
+    Args:
+        table_uuid: Of this table.
+        snapshot_id: 0: nothing is done.
+        snapshot_uuid: Its uuid; empty where it is not known.
+        has_rows_before: The rows at the snapshot are still to be shown before what comes after it.
+        rows_since_ms: Of these only the rows of files committed at or after this time; None: all.
+        first_snapshot: Changes of snapshots before this one are passed over.
+        first_time_ms: So are those of snapshots committed before this time; None: none.
+        is_jump: What lies before was not shown, since it is no longer kept.
+    """
+
+    table_uuid: str
+    snapshot_id: int
+    snapshot_uuid: str
+    has_rows_before: bool = False
+    rows_since_ms: int | None = None
+    first_snapshot: int = 0
+    first_time_ms: int | None = None
+    is_jump: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """What Spark writes down; always the same for the same offset."""
+        optional = {
+            "rows": self.has_rows_before or None,
+            "rows-since-ms": self.rows_since_ms,
+            "first-snapshot": self.first_snapshot or None,
+            "first-ms": self.first_time_ms,
+            "jump": self.is_jump or None,
+        }
+        return {"table": self.table_uuid, "snapshot": self.snapshot_id, "uuid": self.snapshot_uuid} | {
+            key: value for key, value in optional.items() if value is not None
+        }
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> StreamOffset:
+        """Reads an offset of a checkpoint; InvalidArgument for one of another source."""
+        try:
+            return StreamOffset(
+                str(value["table"]),
+                int(value["snapshot"]),
+                str(value["uuid"]),
+                bool(value.get("rows", False)),
+                value.get("rows-since-ms"),
+                int(value.get("first-snapshot", 0)),
+                value.get("first-ms"),
+                bool(value.get("jump", False)),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InvalidArgument(
+                f"The checkpoint is not one of a lakelog table: its offset is {value!s:.200}. Give the query a "
+                "checkpoint of its own.",
+                reason="CHECKPOINT_INVALID",
+                metadata={"field": "checkpointLocation"},
+            ) from error
+
+    def passes_over(self, snapshot: Snapshot) -> bool:
+        """Whether a snapshot lies before what the stream was to begin with."""
+        early = self.first_time_ms is not None and snapshot.committed_at_ms < self.first_time_ms
+        return early or snapshot.snapshot_id < self.first_snapshot
+
+
+def check_table(offset: StreamOffset, table_uuid: str, table_name: str) -> None:
+    """Raises HistoryDiverged where a checkpoint is of another table. Pure."""
+    if offset.table_uuid != table_uuid:
+        raise HistoryDiverged(
+            f"The checkpoint is of the table {offset.table_uuid}, but {table_name} is {table_uuid}: another table, or "
+            "one that was made after the old one had been dropped. Give the query a new checkpoint to read it from the "
+            "beginning, or the table that the checkpoint is of.",
+            metadata={"table": table_name, "table_uuid": table_uuid, "checkpoint_uuid": offset.table_uuid},
+        )
+
+
+def check_history(offset: StreamOffset, page: SnapshotPage, table_name: str) -> None:
+    """Raises HistoryDiverged where a table's history is not the one that an offset is of. Pure.
+
+    Args:
+        offset: Of this table.
+        page: The snapshots from that of the offset on, at least two where there are; those that are kept.
+        table_name: For messages.
+    """
+    at = offset.snapshot_id
+    if at > page.latest_snapshot_id:
+        found = f"the newest one is {page.latest_snapshot_id}"
+    else:
+        known = next((each.snapshot_uuid for each in page.snapshots if each.snapshot_id == at), "")
+        known = known or next((each.parent_uuid for each in page.snapshots if each.snapshot_id == at + 1), "")
+        if not known or not offset.snapshot_uuid or known == offset.snapshot_uuid:
+            return
+        found = f"here it is {known}"
+    raise HistoryDiverged(
+        f"The checkpoint knows snapshot {at} of {table_name} as {offset.snapshot_uuid}, but {found}: the metastore was "
+        "restored to an earlier state. Stop, compare what was read with the table, and begin with a new checkpoint.",
+        metadata={"table": table_name, "snapshot_id": str(at), "snapshot_uuid": offset.snapshot_uuid},
+    )

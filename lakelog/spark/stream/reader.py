@@ -1,0 +1,284 @@
+"""Reading a table as a stream for `readStream.format("lakelog")`.
+
+Spark asks a process on the driver's machine how far the table is and which tasks make a batch; tasks read. Batches
+begin with the rows there are, where the stream begins with them, and go on with whole snapshots.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, cast
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from lakelog.arguments import parse_table_name
+from lakelog.client.metastore import Metastore, SnapshotPage
+from lakelog.errors import InvalidArgument, NotFound, SnapshotExpired
+from lakelog.format.plan import Plan
+from lakelog.format.rowkind import ROW_KIND_COLUMN
+from lakelog.format.snapshot import Snapshot
+from lakelog.format.table import TableInfo
+from lakelog.options.stream_options import EXPIRED_POSITION, SCAN_BOUNDED_WATERMARK, SCAN_REMOVE_NORMALIZE
+from lakelog.spark.connection import SparkConnection, open_metastore
+from lakelog.spark.source_options import SourceOptions
+from lakelog.spark.stream.limits import TriggerLimits, pick_last
+from lakelog.spark.stream.offsets import StreamOffset, check_history, check_table
+from lakelog.spark.stream.splits import plan_change_splits, plan_row_splits
+from lakelog.spark.stream.tasks import ChangeSplit, read_split
+from lakelog.spark.stream.terms import StreamTerms
+from lakelog.spark.task_errors import told_briefly
+from lakelog.stream_start import find_start, start_over
+
+_PAGE: Final = 1000
+_MAX_SNAPSHOTS: Final = 50_000
+"""Of one batch, whatever its limits: the metastore plans ranges of twice as many."""
+
+
+class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A table's changes, batch by batch.
+
+    SUBTLE: Making one asks nobody and raises nothing, because PySpark stops a reader that could not be made, which
+    fails with a message of its own instead of ours.
+
+    Args:
+        connection: To the metastore.
+        source: The options of the query; they were checked when it was loaded.
+        schema: The columns to return, as Spark wants them.
+    """
+
+    def __init__(self, connection: SparkConnection, source: SourceOptions, schema: StructType) -> None:
+        self._connection = connection
+        self._source = source
+        self._schema = schema
+        self._table: TableInfo | None = None
+        self._last: int | None = None
+        self._newest: StreamOffset | None = None
+
+    @told_briefly
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Where a new stream begins."""
+        table = self._find_table()
+        start = find_start(self._metastore, table, self._terms.options)
+        offset = StreamOffset(
+            table.table_uuid,
+            start.after,
+            start.after_uuid or self._find_uuid(table, start.after),
+            start.full_at is not None,
+            start.files_since_ms,
+            start.first_snapshot,
+            start.first_time_ms,
+        )
+        return offset.to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Tells Spark that there is a limit; all of them are applied together, for which Spark has no name."""
+        limits = self._terms.limits
+        if limits.files is not None:
+            return ReadMaxFiles(limits.files)
+        if limits.size_bytes is not None:
+            return ReadMaxBytes(limits.size_bytes)
+        return ReadAllAvailable() if limits.rows is None else ReadMaxRows(limits.rows)
+
+    @told_briefly
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Remembers how far the table is; what comes later is left to the next run."""
+        page = self._metastore.list_snapshots(self._find_table().table_uuid, limit=1)
+        self._last = page.latest_snapshot_id
+
+    @told_briefly
+    def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """How far the batch behind `start` goes; `start` itself where there is nothing to show."""
+        offset = StreamOffset.from_json(start)
+        table = self._find_table(offset)
+        page = self._load_page(table, offset.snapshot_id)
+        check_history(offset, page, str(table.name))
+        first_needed = offset.snapshot_id if offset.has_rows_before else offset.snapshot_id + 1
+        if first_needed < page.earliest_snapshot_id:
+            return self._start_over(table, offset, page).to_json()
+        if offset.has_rows_before:
+            return dataclasses.replace(offset, has_rows_before=False, rows_since_ms=None, is_jump=False).to_json()
+        limits = TriggerLimits() if isinstance(limit, ReadAllAvailable) else self._terms.limits
+        until = page.latest_snapshot_id if self._last is None else min(page.latest_snapshot_id, self._last)
+        until = min(until, offset.snapshot_id + _MAX_SNAPSHOTS)
+        last = self._pick_last(table, offset, page, until, limits)
+        if last is None:
+            return dict(start)
+        return dataclasses.replace(
+            offset, snapshot_id=last.snapshot_id, snapshot_uuid=last.snapshot_uuid, is_jump=False
+        ).to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """Where the table was when it was looked at last, for the progress of the query."""
+        return None if self._newest is None else self._newest.to_json()
+
+    @told_briefly
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
+        """The tasks of a batch: the same ones for the same offsets."""
+        first, last = StreamOffset.from_json(start), StreamOffset.from_json(end)
+        table = self._find_table(first)
+        check_table(last, table.table_uuid, str(table.name))
+        if first == last or last.is_jump or last.has_rows_before:
+            return []
+        if first.has_rows_before:
+            plan, splits = plan_row_splits(
+                self._metastore, table, first.snapshot_id, first.rows_since_ms, self._terms.filter
+            )
+        else:
+            plan, splits = self._plan_changes(table, first, last)
+        _check_plan(plan, last)
+        return list(splits)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Reads the rows of a task. Runs on executors."""
+        target = to_arrow_schema(self._schema, timezone="UTC")
+        return read_split(cast(ChangeSplit, partition), target, self._source.filter)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Tasks need to know what to return, and nothing of where the stream is.
+        return self.__dict__ | {"_table": None, "_newest": None}
+
+    @property
+    def _metastore(self) -> Metastore:
+        return open_metastore(self._connection)
+
+    @property
+    def _terms(self) -> StreamTerms:
+        return StreamTerms.of(self._source)
+
+    def _find_table(self, offset: StreamOffset | None = None) -> TableInfo:
+        """The table as it was when the query was started, once it is sure that the offset is of it."""
+        if self._table is None:
+            found = self._metastore.get_table(parse_table_name(self._source.table))
+            _check_columns(found, self._schema)
+            self._table = found
+        if offset is not None:
+            check_table(offset, self._table.table_uuid, self._source.table)
+        return self._table
+
+    def _load_page(self, table: TableInfo, after: int) -> SnapshotPage:
+        """The snapshots from one on."""
+        try:
+            page = self._metastore.list_snapshots(table.table_uuid, after=max(after - 1, 0), limit=_PAGE)
+        except NotFound as error:
+            raise NotFound(
+                f"Table {table.name} was dropped, so no change will come any more. If a table of that name exists "
+                "again, it is another one: read it with a new checkpoint.",
+                reason=error.reason,
+                metadata=error.metadata,
+            ) from error
+        if page.latest_snapshot_id:
+            newest = page.snapshots[-1] if page.snapshots else None
+            at = newest is not None and newest.snapshot_id == page.latest_snapshot_id
+            uuid = newest.snapshot_uuid if newest is not None and at else ""
+            self._newest = StreamOffset(table.table_uuid, page.latest_snapshot_id, uuid)
+        return page
+
+    def _find_uuid(self, table: TableInfo, snapshot_id: int) -> str:
+        """The uuid of a snapshot; empty for none and for one that is no longer kept."""
+        if snapshot_id == 0:
+            return ""
+        found = self._load_page(table, snapshot_id).snapshots
+        return next((each.snapshot_uuid for each in found if each.snapshot_id == snapshot_id), "")
+
+    def _pick_last(
+        self, table: TableInfo, offset: StreamOffset, page: SnapshotPage, until: int, limits: TriggerLimits
+    ) -> Snapshot | None:
+        bound = self._terms.options.get(SCAN_BOUNDED_WATERMARK)
+        if until <= offset.snapshot_id:
+            return None
+        if limits.are_none and bound is None and until > offset.snapshot_id + _PAGE - 1:
+            return self._load_page(table, until).snapshots[0]
+        shows_overwrites = self._terms.shows_overwrites(table)
+        return pick_last(self._iterate(table, page, until, bound), offset, limits, shows_overwrites=shows_overwrites)
+
+    def _iterate(self, table: TableInfo, page: SnapshotPage, until: int, bound: int | None) -> Iterator[Snapshot]:
+        """Snapshots from a page on, up to one, or to the first whose watermark lies behind the bound."""
+        while True:
+            for each in page.snapshots:
+                if each.snapshot_id > until or (
+                    bound is not None and each.watermark_ms is not None and each.watermark_ms > bound
+                ):
+                    return
+                yield each
+            if not page.snapshots or page.snapshots[-1].snapshot_id >= until:
+                return
+            page = self._load_page(table, page.snapshots[-1].snapshot_id + 1)
+
+    def _start_over(self, table: TableInfo, offset: StreamOffset, page: SnapshotPage) -> StreamOffset:
+        """Where a stream goes on whose next change is no longer kept."""
+        policy = self._terms.options.get(EXPIRED_POSITION)
+        if policy == "fail":
+            raise _expired(table, offset, page.earliest_snapshot_id, page.latest_snapshot_id)
+        start = start_over(self._metastore, table, policy)
+        return StreamOffset(
+            table.table_uuid,
+            start.after,
+            self._find_uuid(table, start.after),
+            has_rows_before=start.full_at is not None,
+            is_jump=True,
+        )
+
+    def _plan_changes(
+        self, table: TableInfo, first: StreamOffset, last: StreamOffset
+    ) -> tuple[Plan, list[ChangeSplit]]:
+        after = first.snapshot_id
+        try:
+            return plan_change_splits(
+                self._metastore,
+                table,
+                after,
+                last.snapshot_id,
+                self._terms.filter,
+                raw=self._terms.options.get(SCAN_REMOVE_NORMALIZE),
+                overwrites=self._terms.shows_overwrites(table),
+                offset=first,
+            )
+        except SnapshotExpired as error:
+            page = self._metastore.list_snapshots(table.table_uuid, limit=1)
+            raise _expired(table, first, page.earliest_snapshot_id, page.latest_snapshot_id) from error
+        except NotFound as error:
+            if error.reason != "SNAPSHOT_NOT_FOUND":
+                raise
+            page = self._load_page(table, last.snapshot_id)
+            check_history(last, page, str(table.name))
+            raise
+
+
+def _check_plan(plan: Plan, last: StreamOffset) -> None:
+    """Raises HistoryDiverged where what was planned is not what the checkpoint knows. Pure."""
+    found = plan.snapshot
+    assert found is not None, "it was asked for by its number"
+    page = SnapshotPage((found,), found.snapshot_id, found.snapshot_id)
+    check_history(last, page, str(plan.table.name))
+
+
+def _check_columns(table: TableInfo, schema: StructType) -> None:
+    """Raises InvalidArgument where nobody would tell rows that came from rows that went."""
+    if table.schema.primary_key and ROW_KIND_COLUMN not in schema.names:
+        raise InvalidArgument(
+            f"The stream of {table.name} would have no column {ROW_KIND_COLUMN}, by which rows that came are told from "
+            "rows that went: lakelog.spark.install was not called in this process. Call it, or give the option "
+            f"'metadata-columns' = '{ROW_KIND_COLUMN}'.",
+            metadata={"column": ROW_KIND_COLUMN},
+        )
+
+
+def _expired(table: TableInfo, offset: StreamOffset, earliest: int, latest: int) -> SnapshotExpired:
+    return SnapshotExpired(
+        f"The checkpoint is at snapshot {offset.snapshot_id} of {table.name}, but snapshots {earliest} to {latest} are "
+        f"all that is kept. Begin with a new checkpoint, or give the option '{EXPIRED_POSITION.key}' = 'earliest' or "
+        "'full'.",
+        metadata={"table": str(table.name), "earliest": str(earliest), "latest": str(latest)},
+    )

@@ -1,0 +1,143 @@
+"""What runs in Spark's Python workers when changes are read: telling those of some buckets, or reading some files.
+
+Tasks touch files only, never the metastore: which files the states before hold was planned with the batch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from lakelog.changes import NormalizedChanges
+from lakelog.format.filter import parse_filter
+from lakelog.format.plan import AtSnapshot, PlanRequest
+from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind
+from lakelog.format.table import TableInfo
+from lakelog.options.values import TableOptions
+from lakelog.reading import to_scan_columns
+from lakelog.scan import to_change_columns
+from lakelog.spark.connection import open_caches, open_table_store
+from lakelog.spark.stream.terms import COMMIT_TIMESTAMP_COLUMN, METADATA_TYPES
+from lakelog.spark.task_errors import told_to_driver
+from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN, FileScan
+from lakelog.storage.live_file import LiveFile
+from lakelog.storage.superseded import to_merge_policy
+
+
+@dataclass(frozen=True)
+class PlannedStates:
+    """Implements `lakelog.changes.States` from what was planned.
+
+    Args:
+        planned: The live files of some buckets at some snapshots, in a plan's order.
+        added: What commits between them added, oldest first.
+    """
+
+    planned: Mapping[int, tuple[LiveFile, ...]]
+    added: tuple[LiveFile, ...]
+
+    def list_files(self, request: PlanRequest) -> Sequence[LiveFile]:
+        """The live files of a state: of the newest one that was planned, and what was added to it since."""
+        assert isinstance(request.at, AtSnapshot), "changes ask for states by their number"
+        at = request.at.snapshot_id
+        base = max(each for each in self.planned if each <= at)
+        return [*self.planned[base], *(file for file in self.added if base < file.added_snapshot <= at)]
+
+
+@dataclass
+class ChangeSplit(InputPartition):
+    """What one task reads.
+
+    Args:
+        table: The table, with the schema to read with.
+        files: Those to read: all that there are of some buckets, or some of a table without buckets.
+        times_ms: When the snapshots that brought them were committed.
+        rows_at: The files are the rows at this snapshot; None: they are what snapshots added.
+        states: The states before, to look old rows up in; None: rows are shown as they were written.
+        overwrites: Ids of the snapshots that replaced rows, rising.
+        shows_overwrites: What these changed is shown, too.
+    """
+
+    table: TableInfo
+    files: tuple[LiveFile, ...]
+    times_ms: Mapping[int, int]
+    rows_at: int | None = None
+    states: PlannedStates | None = None
+    overwrites: tuple[int, ...] = ()
+    shows_overwrites: bool = False
+
+
+def read_split(split: ChangeSplit, target: pa.Schema, condition: str | None) -> Iterator[pa.RecordBatch]:
+    """Reads the rows of a task, per bucket in the order of the snapshots. Runs on executors.
+
+    Args:
+        split: What to read.
+        target: The columns to return, as Spark wants them.
+        condition: Of the rows to return, as lakelog means it; None: all.
+    """
+    own = tuple(name for name in target.names if name not in METADATA_TYPES)
+    with told_to_driver():
+        if split.rows_at is not None:
+            batches = _read_rows(split, own, condition)
+        else:
+            kind = (ROW_KIND_COLUMN,) if ROW_KIND_COLUMN in target.names else ()
+            batches = _read_changes(split, (*own, *kind, SNAPSHOT_ID_COLUMN), condition)
+        for batch in batches:
+            columns = _with_metadata(split, batch, target.names)
+            yield pa.RecordBatch.from_arrays(
+                [column.cast(field.type) for column, field in zip(columns, target, strict=True)], schema=target
+            )
+
+
+def _read_rows(split: ChangeSplit, names: tuple[str, ...], condition: str | None) -> Iterator[pa.RecordBatch]:
+    schema = split.table.schema
+    parsed = None if condition is None else parse_filter(condition, schema.arrow)
+    policy = to_merge_policy(schema, TableOptions(split.table.options)) if schema.primary_key else None
+    store = open_table_store(split.table.location)
+    scan = FileScan(store, split.files, schema, to_scan_columns(names, schema, parsed), policy, threads=1)
+    return scan.read_batches()
+
+
+def _read_changes(split: ChangeSplit, names: tuple[str, ...], condition: str | None) -> Iterator[pa.RecordBatch]:
+    schema = split.table.schema
+    parsed = None if condition is None else parse_filter(condition, schema.arrow)
+    store = open_table_store(split.table.location)
+    policy = to_merge_policy(schema, TableOptions(split.table.options)) if schema.primary_key else None
+    if split.states is None or policy is None:
+        columns = to_change_columns(names, schema, parsed)
+        policy = None if policy is None else dataclasses.replace(policy, keeps_deletes=True)
+        return FileScan(store, split.files, schema, columns, policy, threads=1).read_batches()
+    return NormalizedChanges(
+        split.states,
+        store,
+        split.table,
+        split.files,
+        split.overwrites,
+        to_scan_columns(names, schema, parsed),
+        policy,
+        open_caches(),
+        split.shows_overwrites,
+    ).read_batches()
+
+
+def _with_metadata(split: ChangeSplit, batch: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:
+    made: dict[str, pa.Array] = {}
+    if split.rows_at is not None:
+        made[ROW_KIND_COLUMN] = pa.repeat(pa.scalar(RowKind.INSERT.text), batch.num_rows)
+        made[SNAPSHOT_ID_COLUMN] = pa.repeat(pa.scalar(split.rows_at, pa.int64()), batch.num_rows)
+    if COMMIT_TIMESTAMP_COLUMN in names:
+        ids = made.get(SNAPSHOT_ID_COLUMN)
+        ids = batch.column(SNAPSHOT_ID_COLUMN) if ids is None else ids
+        made[COMMIT_TIMESTAMP_COLUMN] = _to_times(ids, split.times_ms)
+    return [made[name] if name in made else batch.column(name) for name in names]
+
+
+def _to_times(ids: pa.Array, times_ms: Mapping[int, int]) -> pa.Array:
+    """When snapshots were committed, row by row."""
+    found = ids.dictionary_encode()
+    times = pa.array([times_ms[each] * 1000 for each in found.dictionary.to_pylist()], pa.timestamp("us", tz="UTC"))
+    return times.take(found.indices)

@@ -1,0 +1,125 @@
+"""What a stream out of a table was asked for: its options, sorted and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from lakelog.errors import InvalidArgument
+from lakelog.format.filter import parse_filter
+from lakelog.format.rowkind import ROW_KIND_COLUMN
+from lakelog.format.table import TableInfo
+from lakelog.options.option import Option
+from lakelog.options.spark_options import (
+    MAX_BYTES_PER_TRIGGER,
+    MAX_FILES_PER_TRIGGER,
+    MAX_ROWS_PER_TRIGGER,
+    METADATA_COLUMNS,
+)
+from lakelog.options.stream_options import CONSUMER_ID, STREAM_READ_OVERWRITE
+from lakelog.options.table_options import STREAMING_READ_OVERWRITE
+from lakelog.options.values import StreamOptions, TableOptions
+from lakelog.spark.planning import check_spark_columns
+from lakelog.spark.source_options import SourceOptions
+from lakelog.spark.stream.limits import TriggerLimits
+from lakelog.spark.types import to_spark_schema
+from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN
+
+COMMIT_TIMESTAMP_COLUMN: Final = "_commit_timestamp"
+
+METADATA_TYPES: Final = {
+    ROW_KIND_COLUMN: pa.string(),
+    SNAPSHOT_ID_COLUMN: pa.int64(),
+    COMMIT_TIMESTAMP_COLUMN: pa.timestamp("us", tz="UTC"),
+}
+"""The columns that no table has itself."""
+
+
+@dataclass(frozen=True)
+class StreamTerms:
+    """What is read.
+
+    Args:
+        table: `database.table`.
+        columns: Names of columns; None: all.
+        filter: An SQL condition; None: none.
+        metadata: Further columns, in order.
+        limits: How much a batch takes.
+        options: Where it begins and what it shows.
+    """
+
+    table: str
+    columns: tuple[str, ...] | None
+    filter: str | None
+    metadata: tuple[str, ...]
+    limits: TriggerLimits
+    options: StreamOptions
+
+    @staticmethod
+    def of(source: SourceOptions) -> StreamTerms:
+        """Sorts the options of a query; asks nobody.
+
+        Raises:
+            InvalidArgument: An unknown option, a wrong value, two that contradict each other.
+        """
+        left = dict(source.others)
+        metadata = _take(left, METADATA_COLUMNS)
+        for name in metadata:
+            if name not in METADATA_TYPES:
+                raise InvalidArgument(
+                    f"Option '{METADATA_COLUMNS.key}' names '{name[:100]}', which is none of the metadata columns: "
+                    f"give some of {', '.join(METADATA_TYPES)}, and the table's own by 'columns'.",
+                    metadata={"option": METADATA_COLUMNS.key, "column": name},
+                )
+        limits = TriggerLimits(
+            _take(left, MAX_FILES_PER_TRIGGER), _take(left, MAX_BYTES_PER_TRIGGER), _take(left, MAX_ROWS_PER_TRIGGER)
+        )
+        if CONSUMER_ID.key in left:
+            raise InvalidArgument(
+                f"Option '{CONSUMER_ID.key}' cannot be given to a stream of Spark, whose checkpoint keeps its "
+                "position: two places could disagree. Leave it out.",
+                reason="MISPLACED_OPTION",
+                metadata={"option": CONSUMER_ID.key},
+            )
+        return StreamTerms(source.table, source.columns, source.filter, metadata, limits, StreamOptions(left))
+
+    def names(self, table: TableInfo) -> tuple[str, ...]:
+        """The columns that the stream has; InvalidArgument for one that the table has not. Pure."""
+        return name_columns(table, self.columns, self.metadata)
+
+    def shows_overwrites(self, table: TableInfo) -> bool:
+        """Whether what overwrites changed is shown. Pure."""
+        wanted = self.options.get(STREAM_READ_OVERWRITE)
+        return TableOptions(table.options).get(STREAMING_READ_OVERWRITE) if wanted is None else wanted
+
+    def check_filter(self, table: TableInfo) -> None:
+        """Raises InvalidArgument for a condition that the table's columns do not allow. Pure."""
+        if self.filter is not None:
+            parse_filter(self.filter, table.schema.arrow)
+
+
+def name_columns(table: TableInfo, columns: Sequence[str] | None, metadata: Sequence[str]) -> tuple[str, ...]:
+    """The columns of changes: those asked for, metadata, and, where there is a primary key, last the kind. Pure."""
+    names = check_spark_columns(columns, table.schema, str(table.name))
+    if not table.schema.primary_key:
+        return (*names, *metadata)
+    return (*names, *(name for name in metadata if name != ROW_KIND_COLUMN), ROW_KIND_COLUMN)
+
+
+def to_change_schema(table: TableInfo, names: Sequence[str]) -> StructType:
+    """The columns of changes as Spark knows them. Pure."""
+    arrow = table.schema.arrow
+    fields = [
+        pa.field(name, METADATA_TYPES[name]) if name in METADATA_TYPES else arrow.field(name).remove_metadata()
+        for name in names
+    ]
+    return to_spark_schema(pa.schema(fields), nullable=True)
+
+
+def _take(left: dict[str, str], option: Option[Any]) -> Any:
+    text = left.pop(option.key.lower(), None)
+    return option.default if text is None else option.parse(text)
