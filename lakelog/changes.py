@@ -68,6 +68,29 @@ class MetastoreStates:
         return to_live_files(self.metastore.plan(request).files)
 
 
+@dataclass(frozen=True)
+class ComparedStates:
+    """Implements `States` so that one snapshot seems to lead from one state to another, however many there were.
+
+    Args:
+        states: Who knows them.
+        before: The older state; 0: no rows.
+        until: The newer one.
+    """
+
+    states: States
+    before: int
+    until: int
+
+    def list_files(self, request: PlanRequest) -> Sequence[LiveFile]:
+        """The live files of the state `until`; for the one before it those of `before`."""
+        if request.at != AtSnapshot(self.until):
+            request = dataclasses.replace(request, at=AtSnapshot(self.before))
+            if self.before == 0:
+                return ()
+        return self.states.list_files(request)
+
+
 def plan_state_before(table_uuid: str, files: Sequence[LiveFile]) -> PlanRequest:
     """What to ask for to know the old rows of what some files brought: the state before the first of them. Pure.
 

@@ -8,24 +8,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakelog.arguments import to_option_texts
-from lakelog.changes import MetastoreStates, NormalizedChanges
+from lakelog.change_plan import find_overwrites, pick_change_files, settle_range_mode, to_change_columns
+from lakelog.changes import ComparedStates, MetastoreStates, NormalizedChanges
 from lakelog.errors import InvalidArgument
 from lakelog.format.files import FILE_SCHEMA
 from lakelog.format.filter import Filter, parse_filter
-from lakelog.format.plan import InRange, Plan
+from lakelog.format.plan import AtSnapshot, InRange, Plan, PlanRequest
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.schema import TableSchema
-from lakelog.format.snapshot import SnapshotKind
 from lakelog.options.call_options import INCREMENTAL_BETWEEN
+from lakelog.options.table_options import STREAMING_READ_OVERWRITE
 from lakelog.options.values import ScanOptions, TableOptions
 from lakelog.reading import check_columns, plan_files, settle_state, to_names, to_scan_columns
 from lakelog.storage.caches import Caches
-from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN, FileScan, ScanColumns
+from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN, FileScan
 from lakelog.storage.live_file import LiveFile, to_live_files
-from lakelog.storage.parquet_writer import plan_file_schema
 from lakelog.storage.superseded import MergePolicy, to_merge_policy
 
 if TYPE_CHECKING:
@@ -195,16 +194,7 @@ def plan_scan(
                 "with it. Leave one out.",
                 reason="CONTRADICTING_OPTIONS",
             )
-        return plan_changes(
-            catalog,
-            info,
-            after=between[0],
-            until=between[1],
-            columns=to_names(columns) if columns is not None else info.schema.arrow.names,
-            filter=filter,
-            limit=limit,
-            without_deletes=True,
-        )
+        return _plan_between(catalog, info, between, given, columns, filter, limit)
     plan, parsed = plan_files(catalog.metastore, info, at, _parser(filter))
     schema = plan.schema
     policy = _to_policy(plan)
@@ -222,6 +212,63 @@ def plan_scan(
         catalog.caches.positions,
     )
     return Scan(catalog, plan, files, limit)
+
+
+def _plan_between(
+    catalog: Catalog,
+    info: TableInfo,
+    between: tuple[int, int],
+    options: ScanOptions,
+    columns: Sequence[str] | None,
+    condition: str | None,
+    limit: int | None,
+) -> Scan:
+    mode = settle_range_mode(options, info)
+    after, until = between
+    names = to_names(columns) if columns is not None else info.schema.arrow.names
+    if mode == "delta":
+        return plan_changes(
+            catalog,
+            info,
+            after=after,
+            until=until,
+            columns=names,
+            filter=condition,
+            limit=limit,
+            without_deletes=True,
+        )
+    names = [*(name for name in names if name != ROW_KIND_COLUMN), ROW_KIND_COLUMN]
+    if mode == "changelog" or after == until:
+        overwrites = TableOptions(info.options).get(STREAMING_READ_OVERWRITE)
+        return plan_changes(
+            catalog,
+            info,
+            after=after,
+            until=until,
+            columns=names,
+            filter=condition,
+            limit=limit,
+            raw=False,
+            overwrites=overwrites,
+        )
+    plan, parsed = plan_files(catalog.metastore, info, AtSnapshot(until), _parser(condition))
+    if after:
+        # A state that is not kept any more is told of now, not with the first row.
+        catalog.metastore.plan(PlanRequest(info.table_uuid, AtSnapshot(after), buckets=(0,)))
+    policy = _to_policy(plan)
+    assert policy is not None, "the table has a key"
+    rows = NormalizedChanges(
+        ComparedStates(MetastoreStates(catalog.metastore), after, until),
+        catalog.open_store(plan.table),
+        dataclasses.replace(plan.table, schema=plan.schema),
+        (),
+        (until,),
+        to_scan_columns(check_columns(names, plan.schema, str(info.name), (ROW_KIND_COLUMN,)), plan.schema, parsed),
+        policy,
+        catalog.caches,
+        overwrites=True,
+    )
+    return Scan(catalog, plan, rows, limit, with_overwrites=True)
 
 
 def plan_changes(
@@ -285,39 +332,6 @@ def plan_changes(
     return Scan(catalog, plan, rows, limit, with_overwrites=overwrites)
 
 
-def pick_change_files(plan: Plan, *, raw: bool, overwrites: bool) -> list[LiveFile]:
-    """The files of a range that hold what its snapshots show, by commit, then in the order of their buckets. Pure."""
-    kinds = {SnapshotKind.APPEND}
-    if overwrites and (raw or not plan.schema.primary_key):
-        kinds.add(SnapshotKind.OVERWRITE)
-    shown = {each.snapshot_id for each in plan.range_snapshots if each.kind in kinds}
-    files = [file for file in to_live_files(plan.files) if file.added_snapshot in shown]
-    files.sort(key=lambda file: (file.added_snapshot, file.partition, file.bucket, file.order_ordinal))
-    return files
-
-
-def find_overwrites(plan: Plan) -> list[int]:
-    """Ids of the snapshots of a range that replaced rows, rising. Pure."""
-    return [each.snapshot_id for each in plan.range_snapshots if each.kind is SnapshotKind.OVERWRITE]
-
-
-def to_change_columns(
-    names: tuple[str, ...], schema: TableSchema, parsed: Filter | None, without_deletes: bool = False
-) -> ScanColumns:
-    """What a read of rows as they were written reads from files and returns; see `lakelog.reading.to_scan_columns`."""
-    # What was written may be deletes, which know no more than their key.
-    columns = to_scan_columns(names, schema, parsed, plan_file_schema(schema, with_row_kind=False))
-    if without_deletes or ROW_KIND_COLUMN in names:
-        columns = dataclasses.replace(columns, read=(*columns.read, pa.field(ROW_KIND_COLUMN, pa.int8())))
-    if not without_deletes:
-        return columns
-    return dataclasses.replace(
-        columns,
-        filter=_is_addition() if columns.filter is None else columns.filter & _is_addition(),
-        filter_columns=(*columns.filter_columns, ROW_KIND_COLUMN),
-    )
-
-
 def check_limit(limit: int | None) -> None:
     """Raises InvalidArgument for what is no number of rows."""
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
@@ -347,8 +361,3 @@ def _parser(condition: str | None) -> Callable[[TableSchema], Filter | None]:
 
 def _to_policy(plan: Plan) -> MergePolicy | None:
     return to_merge_policy(plan.schema, TableOptions(plan.table.options)) if plan.schema.primary_key else None
-
-
-def _is_addition() -> pc.Expression:
-    kind = pc.field(ROW_KIND_COLUMN)
-    return kind.is_null() | (kind == 0) | (kind == 2)

@@ -33,11 +33,12 @@ INCREMENTAL_BETWEEN: Final = Option[tuple[int, int] | None](
 INCREMENTAL_BETWEEN_SCAN_MODE: Final = Option[str](
     "incremental-between-scan-mode",
     Choice(
-        ("delta",),
-        refused=dict.fromkeys(("auto", "changelog", "diff"), "only the rows as they were written can be read"),
+        ("delta", "changelog", "diff", "auto"),
     ),
     "delta",
-    "What `incremental-between` returns; `delta`: the rows as they were written, deletes left out.",
+    "What `incremental-between` returns. `delta`: the rows as they were written, deletes left out. `changelog`: what "
+    "each snapshot changed, and `diff`: what the two states differ in; both need a primary key and have a last column "
+    "`_row_kind`. `auto`: as `delta` for a table without a changelog producer.",
     Scope.SCAN,
 )
 

@@ -1,4 +1,4 @@
-"""lakelog in Spark: `install` once in a session, then `read_table`, `write`, `write_stream` and `format("lakelog")`.
+"""lakelog in Spark: `install` once, then `read_table`, `changes`, `write`, `write_stream` and `format("lakelog")`.
 
 What is used first is imported first: tasks on executors import this package too, and need little of it.
 """
@@ -15,13 +15,15 @@ if TYPE_CHECKING:
     from lakelog.spark.installation import install
     from lakelog.spark.session import build_session
     from lakelog.spark.streaming import write_stream
+    from lakelog.spark.table_changes import changes
     from lakelog.spark.table_read import read_table
     from lakelog.spark.table_write import write
 
-__all__ = ["build_session", "install", "read_table", "write", "write_stream"]
+__all__ = ["build_session", "changes", "install", "read_table", "write", "write_stream"]
 
 _HOMES: Final = {
     "build_session": "lakelog.spark.session",
+    "changes": "lakelog.spark.table_changes",
     "install": "lakelog.spark.installation",
     "read_table": "lakelog.spark.table_read",
     "write": "lakelog.spark.table_write",

@@ -22,6 +22,7 @@ from lakelog.spark.connection import SparkConnection, open_metastore
 from lakelog.spark.source_options import SourceOptions
 from lakelog.spark.source_reader import LakelogReader, pick_columns, plan_source
 from lakelog.spark.source_writer import LakelogStreamWriter, LakelogWriter, StreamIdentity, WriteTarget
+from lakelog.spark.stream.batch import RangeReader, RangeTerms
 from lakelog.spark.stream.reader import LakelogStreamReader
 from lakelog.spark.stream.terms import StreamTerms, to_change_schema
 from lakelog.spark.task_errors import told_briefly
@@ -60,14 +61,21 @@ class LakelogSource(DataSource):
         options = SourceOptions.of(self.options)
         if options.is_stream:
             return self._stream_schema(options)
+        changes = RangeTerms.of(open_metastore(self.connection), options)
+        if changes is not None:
+            return changes.schema
         _, plan, names, _ = plan_source(self.connection, options)
         # Nullable as in every file source: Arrow hands on no NULL below a NULL struct as a field that cannot be NULL.
         return to_spark_schema(pick_columns(plan.schema, names), nullable=True)
 
     @told_briefly
-    def reader(self, schema: StructType) -> LakelogReader:
-        """Plans a read."""
-        return LakelogReader(self.connection, SourceOptions.of(self.options), schema)
+    def reader(self, schema: StructType) -> LakelogReader | RangeReader:
+        """Plans a read of a state, or of what changed."""
+        options = SourceOptions.of(self.options)
+        changes = RangeTerms.of(open_metastore(self.connection), options)
+        if changes is not None:
+            return RangeReader(self.connection, changes, schema)
+        return LakelogReader(self.connection, options, schema)
 
     def streamReader(self, schema: StructType) -> LakelogStreamReader:  # noqa: N802
         """Reads the table as a stream; asks nobody yet."""

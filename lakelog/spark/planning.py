@@ -22,10 +22,11 @@ _UTC_NAMES: Final = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00", "UTC+00:0
 
 
 def settle_spark_state(snapshot_id: int | None, timestamp: int | dt.datetime | None, options: ScanOptions) -> State:
-    """As `lakelog.reading.settle_state`; InvalidArgument also for ranges of snapshots, which Spark does not read."""
+    """As `lakelog.reading.settle_state`; InvalidArgument also for ranges of snapshots."""
     if options.get(INCREMENTAL_BETWEEN) is not None:
         raise InvalidArgument(
-            f"Spark does not read '{INCREMENTAL_BETWEEN.key}' in this version. Use the SDK: table.changes(...).",
+            f"read_table reads a state, not what changed, which '{INCREMENTAL_BETWEEN.key}' asks for. Use "
+            "lakelog.spark.changes(spark, table, after, until), or give the option to format('lakelog').",
             metadata={"option": INCREMENTAL_BETWEEN.key},
         )
     return settle_state(snapshot_id, timestamp, options)

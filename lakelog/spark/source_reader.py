@@ -54,7 +54,11 @@ def pick_columns(schema: TableSchema, names: Sequence[str]) -> pa.Schema:
 
 def check_given_schema(given: StructType, schema: TableSchema, names: Sequence[str], table_name: str) -> None:
     """Raises InvalidArgument where a schema that the user gave is not that of the columns that are read. Pure."""
-    wanted = to_spark_schema(pick_columns(schema, names), nullable=True)
+    check_same_schema(given, to_spark_schema(pick_columns(schema, names), nullable=True), table_name)
+
+
+def check_same_schema(given: StructType, wanted: StructType, table_name: str) -> None:
+    """As `check_given_schema`, for columns as Spark knows them. Pure."""
     if not same_values(given, wanted):
         raise InvalidArgument(
             f"The schema given for the read ({given.simpleString():.300}) is not that of {table_name} "

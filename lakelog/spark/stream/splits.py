@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias, TypeVar
 
+from lakelog.change_plan import find_overwrites, pick_change_files
 from lakelog.changes import plan_state_before
 from lakelog.client.metastore import Metastore
 from lakelog.format.filter import parse_filter
@@ -19,7 +20,6 @@ from lakelog.format.plan import AtSnapshot, InRange, Plan, PlanRequest
 from lakelog.format.table import TableInfo
 from lakelog.options.values import TableOptions
 from lakelog.reading import State, plan_files
-from lakelog.scan import find_overwrites, pick_change_files
 from lakelog.spark.stream.offsets import StreamOffset
 from lakelog.spark.stream.tasks import ChangeSplit, PlannedStates
 from lakelog.storage.live_file import LiveFile, to_live_files
@@ -84,7 +84,22 @@ def plan_change_splits(
     if raw or not plan.schema.primary_key:
         return plan, [_to_split(whole, group, times) for group in _group(_to_units(plan, files), _READ_BYTES)]
     broken = find_overwrites(plan)
-    return plan, _to_keyed_splits(metastore, whole, files, after, broken, overwrites, times)
+    states = {each: _by_bucket(held) for each, held in _plan_states(metastore, whole, files, after, broken, overwrites)}
+    return plan, _to_keyed_splits(whole, files, states, broken, overwrites, times)
+
+
+def plan_difference_splits(
+    metastore: Metastore, table: TableInfo, before: int, until: int, condition: str | None
+) -> list[ChangeSplit]:
+    """What the states at two snapshots differ in, as if one had led to the other; blocks."""
+    plan = _plan(metastore, table, AtSnapshot(until), None)
+    if condition is not None:
+        parse_filter(condition, plan.schema.arrow)
+    assert plan.snapshot is not None, "it was asked for by its number"
+    whole = dataclasses.replace(plan.table, schema=plan.schema)
+    old = _ask(metastore, PlanRequest(table.table_uuid, AtSnapshot(before))) if before else []
+    states = {until - 1: _by_bucket(old), until: _by_bucket(to_live_files(plan.files))}
+    return _to_keyed_splits(whole, [], states, [until], True, {until: plan.snapshot.committed_at_ms})
 
 
 def _plan(metastore: Metastore, table: TableInfo, at: State | InRange, condition: str | None) -> Plan:
@@ -105,16 +120,13 @@ def _times_of(files: Sequence[LiveFile], times: Mapping[int, int]) -> dict[int, 
 
 
 def _to_keyed_splits(
-    metastore: Metastore,
     table: TableInfo,
     files: Sequence[LiveFile],
-    after: int,
+    by_state: Mapping[int, Mapping[Bucket, Sequence[LiveFile]]],
     broken: Sequence[int],
     overwrites: bool,
     times: Mapping[int, int],
 ) -> list[ChangeSplit]:
-    states = dict(_plan_states(metastore, table, files, after, broken, overwrites))
-    by_state = {each: _by_bucket(found) for each, found in states.items()}
     new = _by_bucket(files)
     buckets = set(new)
     for each in broken if overwrites else ():

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from lakelog.change_plan import to_change_columns
 from lakelog.changes import NormalizedChanges
 from lakelog.format.filter import parse_filter
 from lakelog.format.plan import AtSnapshot, PlanRequest
@@ -19,7 +20,6 @@ from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind
 from lakelog.format.table import TableInfo
 from lakelog.options.values import TableOptions
 from lakelog.reading import to_scan_columns
-from lakelog.scan import to_change_columns
 from lakelog.spark.connection import open_caches, open_table_store
 from lakelog.spark.stream.terms import COMMIT_TIMESTAMP_COLUMN, METADATA_TYPES
 from lakelog.spark.task_errors import told_to_driver
@@ -59,6 +59,7 @@ class ChangeSplit(InputPartition):
         rows_at: The files are the rows at this snapshot; None: they are what snapshots added.
         states: The states before, to look old rows up in; None: rows are shown as they were written.
         overwrites: Ids of the snapshots that replaced rows, rising.
+        without_deletes: Deletes are left out of rows as they were written.
         shows_overwrites: What these changed is shown, too.
     """
 
@@ -68,6 +69,7 @@ class ChangeSplit(InputPartition):
     rows_at: int | None = None
     states: PlannedStates | None = None
     overwrites: tuple[int, ...] = ()
+    without_deletes: bool = False
     shows_overwrites: bool = False
 
 
@@ -108,7 +110,7 @@ def _read_changes(split: ChangeSplit, names: tuple[str, ...], condition: str | N
     store = open_table_store(split.table.location)
     policy = to_merge_policy(schema, TableOptions(split.table.options)) if schema.primary_key else None
     if split.states is None or policy is None:
-        columns = to_change_columns(names, schema, parsed)
+        columns = to_change_columns(names, schema, parsed, split.without_deletes)
         policy = None if policy is None else dataclasses.replace(policy, keeps_deletes=True)
         return FileScan(store, split.files, schema, columns, policy, threads=1).read_batches()
     return NormalizedChanges(

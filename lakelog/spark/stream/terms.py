@@ -67,14 +67,7 @@ class StreamTerms:
             InvalidArgument: An unknown option, a wrong value, two that contradict each other.
         """
         left = dict(source.others)
-        metadata = _take(left, METADATA_COLUMNS)
-        for name in metadata:
-            if name not in METADATA_TYPES:
-                raise InvalidArgument(
-                    f"Option '{METADATA_COLUMNS.key}' names '{name[:100]}', which is none of the metadata columns: "
-                    f"give some of {', '.join(METADATA_TYPES)}, and the table's own by 'columns'.",
-                    metadata={"option": METADATA_COLUMNS.key, "column": name},
-                )
+        metadata = take_metadata(left)
         limits = TriggerLimits(
             _take(left, MAX_FILES_PER_TRIGGER), _take(left, MAX_BYTES_PER_TRIGGER), _take(left, MAX_ROWS_PER_TRIGGER)
         )
@@ -100,6 +93,19 @@ class StreamTerms:
         """Raises InvalidArgument for a condition that the table's columns do not allow. Pure."""
         if self.filter is not None:
             parse_filter(self.filter, table.schema.arrow)
+
+
+def take_metadata(left: dict[str, str]) -> tuple[str, ...]:
+    """Takes the names of metadata columns out of options; InvalidArgument for one that is none."""
+    metadata: tuple[str, ...] = _take(left, METADATA_COLUMNS)
+    for name in metadata:
+        if name not in METADATA_TYPES:
+            raise InvalidArgument(
+                f"Option '{METADATA_COLUMNS.key}' names '{name[:100]}', which is none of the metadata columns: "
+                f"give some of {', '.join(METADATA_TYPES)}, and the table's own by 'columns'.",
+                metadata={"option": METADATA_COLUMNS.key, "column": name},
+            )
+    return metadata
 
 
 def name_columns(table: TableInfo, columns: Sequence[str] | None, metadata: Sequence[str]) -> tuple[str, ...]:

@@ -1,0 +1,125 @@
+"""What changed between two snapshots, as a batch read: `incremental-between` of `format("lakelog")`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from lakelog.arguments import parse_table_name
+from lakelog.change_plan import settle_range_mode
+from lakelog.client.metastore import Metastore
+from lakelog.format.filter import parse_filter
+from lakelog.format.table import TableInfo
+from lakelog.options.call_options import INCREMENTAL_BETWEEN
+from lakelog.options.table_options import STREAMING_READ_OVERWRITE
+from lakelog.options.values import ScanOptions, TableOptions
+from lakelog.spark.connection import SparkConnection, open_metastore
+from lakelog.spark.planning import check_spark_columns
+from lakelog.spark.source_options import SourceOptions
+from lakelog.spark.source_reader import check_same_schema
+from lakelog.spark.stream.splits import plan_change_splits, plan_difference_splits
+from lakelog.spark.stream.tasks import ChangeSplit, read_split
+from lakelog.spark.stream.terms import name_columns, take_metadata, to_change_schema
+
+RAW_MARK: Final = "lakelog-raw"
+"""The option by which `lakelog.spark.changes` asks for rows as they were written, deletes among them."""
+
+
+@dataclass(frozen=True)
+class RangeTerms:
+    """What is read.
+
+    Args:
+        table: As it is now.
+        filter: An SQL condition; None: none.
+        names: The columns of the result.
+        after: Excluded.
+        until: Included.
+        mode: `delta`, `changelog`, `diff`, or `raw`: as `delta`, with deletes.
+    """
+
+    table: TableInfo
+    filter: str | None
+    names: tuple[str, ...]
+    after: int
+    until: int
+    mode: str
+
+    @staticmethod
+    def of(metastore: Metastore, source: SourceOptions) -> RangeTerms | None:
+        """Sorts the options of a read; None: it is not one of changes.
+
+        Raises:
+            InvalidArgument: An unknown option, column or condition, or a mode that the table does not take.
+        """
+        if INCREMENTAL_BETWEEN.key not in source.others:
+            return None
+        left = dict(source.others)
+        is_raw = left.pop(RAW_MARK, None) is not None
+        metadata = take_metadata(left)
+        options = ScanOptions(left)
+        between = options.get(INCREMENTAL_BETWEEN)
+        assert between is not None, "it was looked for"
+        table = metastore.get_table(parse_table_name(source.table))
+        mode = "raw" if is_raw else settle_range_mode(options, table)
+        if mode == "delta":
+            names = (*check_spark_columns(source.columns, table.schema, source.table), *metadata)
+        else:
+            names = name_columns(table, source.columns, metadata)
+        if source.filter is not None:
+            parse_filter(source.filter, table.schema.arrow)
+        return RangeTerms(table, source.filter, names, between[0], between[1], mode)
+
+    @property
+    def schema(self) -> StructType:
+        """The columns as Spark knows them."""
+        return to_change_schema(self.table, self.names)
+
+    def plan(self, metastore: Metastore) -> list[ChangeSplit]:
+        """What each task reads; blocks.
+
+        Raises:
+            NotFound: There is no such snapshot yet.
+            SnapshotExpired: One is no longer kept.
+        """
+        if self.after == self.until:
+            return []
+        if self.mode == "diff":
+            return plan_difference_splits(metastore, self.table, self.after, self.until, self.filter)
+        raw = self.mode != "changelog"
+        overwrites = not raw and TableOptions(self.table.options).get(STREAMING_READ_OVERWRITE)
+        _, splits = plan_change_splits(
+            metastore, self.table, self.after, self.until, self.filter, raw=raw, overwrites=overwrites
+        )
+        return [dataclasses.replace(each, without_deletes=self.mode == "delta") for each in splits]
+
+
+class RangeReader(DataSourceReader):
+    """Reads what some snapshots changed; settled when it is made."""
+
+    def __init__(self, connection: SparkConnection, terms: RangeTerms, schema: StructType) -> None:
+        check_same_schema(schema, terms.schema, str(terms.table.name))
+        self._target = to_arrow_schema(schema, timezone="UTC")
+        self._filter = terms.filter
+        self._splits = terms.plan(open_metastore(connection))
+
+    def partitions(self) -> list[InputPartition]:
+        """The tasks."""
+        return list(self._splits)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Partitions say what to read; the whole list would travel with each task.
+        return self.__dict__ | {"_splits": []}
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Reads the rows of a task. Runs on executors."""
+        # Spark makes a partition of its own where there is nothing to read.
+        if isinstance(partition, ChangeSplit):
+            yield from read_split(partition, self._target, self._filter)

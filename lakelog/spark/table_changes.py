@@ -1,0 +1,79 @@
+"""What changed in a table, as a DataFrame."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakelog.arguments import parse_table_name
+from lakelog.errors import NotFound
+from lakelog.format.rowkind import ROW_KIND_COLUMN
+from lakelog.reading import to_names
+from lakelog.scan import check_range
+from lakelog.spark.installation import installation_of
+from lakelog.spark.source_options import SourceOptions
+from lakelog.spark.stream.batch import RAW_MARK, RangeTerms
+from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN
+
+
+def changes(
+    spark: SparkSession,
+    name: str,
+    after: int = 0,
+    until: int | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    filter: str | None = None,  # noqa: A002
+    raw: bool = False,
+) -> DataFrame:
+    """Returns what the snapshots behind `after`, up to and with `until`, changed.
+
+    The rows are those of `lakelog.table.Table.changes`, told by tasks of some buckets each; a bucket's rows come in the
+    order of the snapshots.
+
+    Args:
+        spark: A session in which lakelog is installed.
+        name: `database.table`.
+        after: Excluded; 0: from the first snapshot that is kept.
+        until: Included; None: the newest one now.
+        columns: Names of the table's columns to return; None: all. `_row_kind` and `_snapshot_id` follow them.
+        filter: An SQL condition as lakelog means it, in UTC; it tests each row of a change alone.
+        raw: Rows as they were written instead: the last row a key of each commit, deletes with whatever values they
+            carried.
+
+    Raises:
+        InvalidArgument: An argument is not possible; named, with the remedy.
+        NotFound: There is no such table or snapshot.
+        SnapshotExpired: A snapshot of the range is no longer kept.
+    """
+    check_range(after, until)
+    metastore = installation_of(spark).metastore
+    table = metastore.get_table(parse_table_name(name))
+    last = table.latest_snapshot_id if until is None else until
+    if after > last:
+        raise NotFound(
+            f"Snapshot {after} of {name} does not exist: its newest snapshot is {last}.",
+            reason="SNAPSHOT_NOT_FOUND",
+            metadata={"snapshot_id": str(after), "latest": str(last)},
+        )
+    own = (ROW_KIND_COLUMN, SNAPSHOT_ID_COLUMN)
+    names = table.schema.arrow.names if columns is None else to_names(columns)
+    options = {
+        "table": name,
+        "columns": json.dumps(names),
+        "incremental-between": f"{after},{last}",
+        "metadata-columns": ",".join(own),
+    }
+    options |= {} if filter is None else {"filter": filter}
+    if raw:
+        options[RAW_MARK] = "true"
+    elif table.schema.primary_key:
+        options["incremental-between-scan-mode"] = "changelog"
+    # Asked here first, since what a data source raises comes out as an error of Spark.
+    terms = RangeTerms.of(metastore, SourceOptions.of(options))
+    assert terms is not None, "it is a read of changes"
+    terms.plan(metastore)
+    rows = spark.read.format("lakelog").options(**options).load()
+    return rows.select(*["`" + each.replace("`", "``") + "`" for each in (*names, *own)])
