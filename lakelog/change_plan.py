@@ -75,3 +75,16 @@ def settle_range_mode(options: ScanOptions, table: TableInfo) -> str:
 def _is_addition() -> pc.Expression:
     kind = pc.field(ROW_KIND_COLUMN)
     return kind.is_null() | (kind == 0) | (kind == 2)
+
+
+def check_range(after: int, until: int | None) -> None:
+    """Raises InvalidArgument for what are no snapshot ids, and for ids in the wrong order."""
+    for name, value in (("after", after), ("until", until)):
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+            raise InvalidArgument(f"{name}={value!r:.80} is no snapshot id: give 0 or more.", metadata={"field": name})
+    if until is not None and until < after:
+        raise InvalidArgument(
+            f"until={until} lies before after={after}, so there is nothing between them: after is excluded and until "
+            "included. Swap them, or leave until out for the newest snapshot.",
+            metadata={"field": "until", "value": str(until)},
+        )

@@ -338,19 +338,6 @@ def check_limit(limit: int | None) -> None:
         raise InvalidArgument(f"limit={limit!r:.80} is no number of rows: give 0 or more.", metadata={"field": "limit"})
 
 
-def check_range(after: int, until: int | None) -> None:
-    """Raises InvalidArgument for what are no snapshot ids, and for ids in the wrong order."""
-    for name, value in (("after", after), ("until", until)):
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-            raise InvalidArgument(f"{name}={value!r:.80} is no snapshot id: give 0 or more.", metadata={"field": name})
-    if until is not None and until < after:
-        raise InvalidArgument(
-            f"until={until} lies before after={after}, so there is nothing between them: after is excluded and until "
-            "included. Swap them, or leave until out for the newest snapshot.",
-            metadata={"field": "until", "value": str(until)},
-        )
-
-
 def _rebuild_scan(catalog: Catalog, plan: Plan, rows: RowSource, limit: int | None, with_overwrites: bool) -> Scan:
     return Scan(catalog, plan, rows.with_caches(catalog.caches), limit, with_overwrites=with_overwrites)
 

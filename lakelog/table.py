@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakelog.arguments import to_option_texts
+from lakelog.change_plan import check_range
 from lakelog.consumers import Consumers
 from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.plan import PlanRequest
@@ -16,7 +17,7 @@ from lakelog.listings import list_snapshots, to_files_table, to_snapshots_table
 from lakelog.options.table_options import STREAMING_READ_OVERWRITE
 from lakelog.options.values import TableOptions
 from lakelog.reading import settle_state
-from lakelog.scan import Scan, check_limit, check_range, plan_changes, plan_scan
+from lakelog.scan import Scan, check_limit, plan_changes, plan_scan
 from lakelog.subscribe import subscribe
 from lakelog.subscription import Subscription
 from lakelog.table_writes import TableWrites

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.arguments import parse_table_name
+from lakelog.change_plan import check_range
 from lakelog.errors import NotFound
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.reading import to_names
-from lakelog.scan import check_range
 from lakelog.spark.installation import installation_of
 from lakelog.spark.source_options import SourceOptions
 from lakelog.spark.stream.batch import RAW_MARK, RangeTerms

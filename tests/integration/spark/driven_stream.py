@@ -6,13 +6,20 @@ import json
 import pickle
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadLimit
 
+from lakelog.embedded.stack import EmbeddedStack
 from lakelog.spark.connection import SparkConnection
 from lakelog.spark.data_source import LakelogSource
 from lakelog.spark.stream.reader import LakelogStreamReader
+from lakelog.table import Table
+
+STREAMED = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
+"""The columns of most tables that are streamed."""
 
 Row = dict[str, Any]
+Told = tuple[Any, ...]
 Offset = dict[str, Any]
 
 
@@ -95,3 +102,24 @@ def read_driven(target: str, table: str, options: dict[str, str]) -> list[Row]:
     rows = [row for split in splits for batch in reader.read(split) for row in batch.to_pylist()]
     assert all(list(row) == schema.names for row in rows)
     return rows
+
+
+def put(*rows: tuple[int, str | None]) -> pa.Table:
+    """Rows to write."""
+    return pa.table({"k": [k for k, _ in rows], "v": [v for _, v in rows]}, schema=STREAMED)
+
+
+def told(rows: list[Row]) -> list[Told]:
+    """The rows by snapshot and key, `-U` before `+U`."""
+    order = ["-D", "-U", "+U", "+I"]
+    rows = sorted(rows, key=lambda row: (row["_snapshot_id"], row["k"], order.index(row.get("_row_kind", "+I"))))
+    return [tuple(row[name] for name in ("_snapshot_id", "_row_kind", "k", "v") if name in row) for row in rows]
+
+
+def stream_of(stack: EmbeddedStack, table: Table, **options: str) -> DrivenStream:
+    named = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
+    return DrivenStream(stack.target, table.name, {"metadata-columns": "_snapshot_id"} | named)
+
+
+def flat(batches: list[list[Row]]) -> list[Told]:
+    return told([row for batch in batches for row in batch])

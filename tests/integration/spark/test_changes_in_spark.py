@@ -47,10 +47,8 @@ def test_changes(spark: SparkSession, keyed: Table, make_table: MakeTable) -> No
         (appended, (1,), {}),
     ]
     for table, between, more in cases:
-        wanted = table.changes(
-            *between,
-            **more | ({"columns": [*more["columns"], "_row_kind", "_snapshot_id"]} if "columns" in more else {}),
-        )
+        own = {"columns": [*more["columns"], "_row_kind", "_snapshot_id"]} if "columns" in more else {}
+        wanted = table.changes(*between, **more | own)
         found = lakelog.spark.changes(spark, table.name, *between, **more)
         assert found.columns == wanted.schema.names
         assert sorted_rows(found.toArrow().to_pylist()) == sorted_rows(wanted.to_arrow().to_pylist())

@@ -54,7 +54,7 @@ def test_read_options() -> None:
         ({"scan.snapshot-id": "3", "scan.timestamp-millis": "3"}, ["'scan.snapshot-id' and 'scan.timestamp-millis'"]),
         ({"scan.snapshot-id": "3", "incremental-between": "1,2"}, ["'scan.snapshot-id' and 'incremental-between'"]),
         ({"incremental-between-scan-mode": "delta"}, ["no effect without 'incremental-between'"]),
-        ({"incremental-between": "1,2", "incremental-between-scan-mode": "difff"}, ["'diff'"]),
+        ({"incremental-between": "1,2", "incremental-between-scan-mode": "difff"}, ["'difff' is not possible"]),
         ({"scan.snapshot-id": "0"}, ["from 1 to"]),
         ({"scan.mode": "latest"}, ["no streaming reads yet"]),
         ({"consumer-id": "me"}, ["no streaming reads yet"]),
