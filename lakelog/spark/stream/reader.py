@@ -24,7 +24,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from lakelog.arguments import parse_table_name
-from lakelog.client.metastore import Metastore, SnapshotPage
+from lakelog.client.metastore import Metastore, SnapshotPage, WatchPosition
 from lakelog.errors import InvalidArgument, NotFound, SnapshotExpired
 from lakelog.format.plan import Plan
 from lakelog.format.rowkind import ROW_KIND_COLUMN
@@ -38,10 +38,14 @@ from lakelog.spark.stream.offsets import StreamOffset, check_history, check_tabl
 from lakelog.spark.stream.splits import plan_change_splits, plan_row_splits
 from lakelog.spark.stream.tasks import ChangeSplit, read_split
 from lakelog.spark.stream.terms import StreamTerms
+from lakelog.spark.stream.waiting import SnapshotWaiter
 from lakelog.spark.task_errors import told_briefly
 from lakelog.stream_start import find_start, start_over
 
 _PAGE: Final = 1000
+_WAIT_S: Final = 1.0
+"""That an idle stream waits before it answers that nothing is new; so long may its end be put off."""
+
 _MAX_SNAPSHOTS: Final = 50_000
 """Of one batch, whatever its limits: the metastore plans ranges of twice as many."""
 
@@ -65,6 +69,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._table: TableInfo | None = None
         self._last: int | None = None
         self._newest: StreamOffset | None = None
+        self._waiter: SnapshotWaiter | None = None
 
     @told_briefly
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -114,10 +119,17 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         until = min(until, offset.snapshot_id + _MAX_SNAPSHOTS)
         last = self._pick_last(table, offset, page, until, limits)
         if last is None:
+            if self._last is None:
+                self._wait(offset, page.latest_snapshot_id)
             return dict(start)
         return dataclasses.replace(
             offset, snapshot_id=last.snapshot_id, snapshot_uuid=last.snapshot_uuid, is_jump=False
         ).to_json()
+
+    def stop(self) -> None:
+        """Ends the wait for snapshots."""
+        if self._waiter is not None:
+            self._waiter.close()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Where the table was when it was looked at last, for the progress of the query."""
@@ -147,7 +159,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         # Tasks need to know what to return, and nothing of where the stream is.
-        return self.__dict__ | {"_table": None, "_newest": None}
+        return self.__dict__ | {"_table": None, "_newest": None, "_waiter": None}
 
     @property
     def _metastore(self) -> Metastore:
@@ -215,6 +227,13 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if not page.snapshots or page.snapshots[-1].snapshot_id >= until:
                 return
             page = self._load_page(table, page.snapshots[-1].snapshot_id + 1)
+
+    def _wait(self, offset: StreamOffset, latest: int) -> None:
+        """Waits for a snapshot behind `latest`, for a while: Spark asks again at once, and may want to stop in between."""
+        if self._waiter is None or self._waiter.is_over:
+            position = WatchPosition(offset.table_uuid, offset.snapshot_id, offset.snapshot_uuid)
+            self._waiter = SnapshotWaiter(self._metastore, position)
+        self._waiter.wait(latest, _WAIT_S)
 
     def _start_over(self, table: TableInfo, offset: StreamOffset, page: SnapshotPage) -> StreamOffset:
         """Where a stream goes on whose next change is no longer kept."""

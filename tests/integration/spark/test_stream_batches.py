@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from typing import Any
 
 import pyarrow as pa
@@ -163,6 +165,29 @@ def test_what_comes_while_it_runs_is_left_to_the_next_run(stack: EmbeddedStack, 
     assert [stream.advance(limit) for _ in range(3)] == [True, True, False]
     assert stream.offsets[-1]["snapshot"] == 5
     assert flat(stream.run()) == [(6, 9, "late")]
+
+
+def test_an_idle_stream_is_told_of_the_next_snapshot(stack: EmbeddedStack, appended: Table) -> None:
+    stream = stream_of(stack, appended, scan__mode="latest")
+    stream.start()
+    assert stream.reader is not None
+    stream.offsets.append(stream.reader.initialOffset())
+    for number in range(2):
+        began_s = time.monotonic()
+        assert not stream.advance(ReadAllAvailable())
+        assert time.monotonic() - began_s > 0.5, "it waits before it says that there is nothing"
+        writing = threading.Timer(0.2, appended.append, [put((number, "told"))])
+        writing.start()
+        began_s = time.monotonic()
+        while not stream.advance(ReadAllAvailable()):
+            assert time.monotonic() - began_s < 20
+        writing.join()
+        assert flat([stream.show(number)]) == [(6 + number, number, "told")]
+    waiter = stream.reader._waiter
+    assert waiter is not None
+    assert not waiter.is_over
+    stream.reader.stop()
+    assert waiter.is_over
 
 
 def test_all_available_means_all(stack: EmbeddedStack, appended: Table) -> None:

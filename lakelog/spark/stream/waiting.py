@@ -1,0 +1,66 @@
+"""Waiting for a table's next snapshot, of which the metastore tells; Spark itself would ask every 10 ms."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+
+from lakelog.client.metastore import Metastore, Watch, WatchPosition
+from lakelog.errors import LakelogError
+
+
+class SnapshotWaiter:
+    """Knows how far a table is; a thread watches it. One thread waits, any may close it.
+
+    It only saves questions: what it does not hear of is found when the metastore is asked the next time.
+
+    Args:
+        metastore: Who tells.
+        position: From where on.
+    """
+
+    def __init__(self, metastore: Metastore, position: WatchPosition) -> None:
+        self._metastore = metastore
+        self._position = position
+        self._changed = threading.Condition()
+        self._latest = position.after
+        self._is_over = False
+        self._watch: Watch | None = None
+        threading.Thread(target=self._run, name="lakelog-wait", daemon=True).start()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it hears of nothing any more: closed, or the connection broke."""
+        return self._is_over
+
+    def wait(self, after: int, timeout_s: float) -> None:
+        """Returns when there is a snapshot behind `after`, when it is over, or in time."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._latest > after or self._is_over, timeout_s)
+
+    def close(self) -> None:
+        """Ends it; idempotent."""
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+        if self._watch is not None:
+            self._watch.close()
+
+    def _run(self) -> None:
+        try:
+            with closing(self._metastore.watch([self._position])) as watch:
+                self._watch = watch
+                for event in watch:
+                    with self._changed:
+                        if self._is_over or event.dropped:
+                            return
+                        if event.snapshots:
+                            self._latest = event.snapshots[-1].snapshot_id
+                        self._changed.notify_all()
+        except LakelogError:
+            # Whatever it is, the next question to the metastore raises it where a user sees it.
+            return
+        finally:
+            with self._changed:
+                self._is_over = True
+                self._changed.notify_all()
