@@ -229,7 +229,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             page = self._load_page(table, page.snapshots[-1].snapshot_id + 1)
 
     def _wait(self, offset: StreamOffset, latest: int) -> None:
-        """Waits for a snapshot behind `latest`, for a while: Spark asks again at once, and may want to stop in between."""
+        """Waits for a snapshot behind `latest`, for a while: Spark asks again, and may want to stop in between."""
         if self._waiter is None or self._waiter.is_over:
             position = WatchPosition(offset.table_uuid, offset.snapshot_id, offset.snapshot_uuid)
             self._waiter = SnapshotWaiter(self._metastore, position)

@@ -89,7 +89,7 @@ def test_append_tables_may_have(options: dict[str, str]) -> None:
         ({"file.format": "orc"}, ["not in this version", "always Parquet"]),
         ({"manifest.target-file-size": "1 mb"}, ["not in this version", "no manifest files"]),
         ({"fields.a.aggregate-function": "sum"}, ["not in this version"]),
-        ({"maxFilesPerTrigger": "1"}, ["not in this version", "no streaming reads"]),
+        ({"maxFilesPerTrigger": "1"}, ["cannot be given here", "Spark's streams"]),
     ],
 )
 def test_tables_with_a_key_may_not_have(options: dict[str, str], parts: list[str]) -> None:
