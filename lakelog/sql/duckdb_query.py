@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from lakelog.errors import InvalidArgument, LakelogError
+from lakelog.options.call_options import INCREMENTAL_BETWEEN_SCAN_MODE
 from lakelog.sql.query import SelectPlan, TableUse, needed_columns, plan_select, pushed_filter
 from lakelog.sql.statements import Name
 from lakelog.sql.system_tables import read_system_table
@@ -153,8 +154,10 @@ def _scan(
     is_newest = snapshot_id is None and timestamp_ms is None and not use.options
     if is_newest:
         snapshot_id = pinned.get(table.uuid)
+    # Which updates there are depends on the columns that are read, which must not depend on how a query is written.
+    shows_updates = INCREMENTAL_BETWEEN_SCAN_MODE.key in (use.options or {})
     scan = table.scan(
-        needed_columns(plan, schema),
+        None if shows_updates else needed_columns(plan, schema),
         pushed_filter(plan, use, schema),
         snapshot_id=snapshot_id,
         timestamp=timestamp_ms,

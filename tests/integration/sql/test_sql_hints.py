@@ -49,6 +49,16 @@ def test_options_of_one_read(filled: SqlSession, sql: str, expected: list[tuple[
     assert rows(filled, sql) == expected
 
 
+def test_changes_are_the_same_whatever_a_query_names(session: SqlSession) -> None:
+    session.execute("CREATE TABLE u (id INT, v STRING, PRIMARY KEY (id) NOT ENFORCED)")
+    session.execute("INSERT INTO u VALUES (1, 'a')")
+    session.execute("INSERT INTO u VALUES (1, 'b')")
+    changed = "u /*+ OPTIONS('incremental-between' = '0,2', 'incremental-between-scan-mode' = 'changelog') */"
+    assert rows(session, f"SELECT * FROM {changed}") == [(1, "a", "+I"), (1, "a", "-U"), (1, "b", "+U")]
+    assert rows(session, f"SELECT count(*) FROM {changed}") == [(3,)]
+    assert rows(session, f"SELECT _row_kind FROM {changed} WHERE id = 1 AND v = 'b'") == [("+U",)]
+
+
 def test_an_insert_reads_with_options(filled: SqlSession) -> None:
     filled.execute(f"INSERT INTO t SELECT id + 10 FROM t {FIRST}")
     assert rows(filled, "SELECT id FROM t WHERE id > 3") == [(11,)]
