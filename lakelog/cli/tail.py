@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Final
 
 import click
-import pyarrow as pa
 
 from lakelog.arguments import parse_table_name
 from lakelog.cli.arguments import Whole, split_names
+from lakelog.cli.change_output import ChangePrinter, tell_skipped
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
-from lakelog.cli.row_output import MAX_PRINTED_ROWS, note_hidden, print_json
-from lakelog.cli.row_table import ROW_KIND_STYLES, RowTable
-from lakelog.cli.text import plural
 from lakelog.client.metastore import WatchPosition
 from lakelog.errors import InvalidArgument, NotFound, Unavailable
-from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.table import TableInfo
 
 TABLE_LIMIT: Final = 100
@@ -76,13 +72,13 @@ def tail(
     begin = max(latest - 1, 0) if after is None else after
     if limit is None:
         limit = 0 if follow or invocation.printer.is_json else TABLE_LIMIT
-    output = _ChangePrinter(invocation, limit)
+    output = ChangePrinter(invocation, limit)
     ends = _follow(invocation, info, begin, until) if follow else iter([min(latest, until or latest)])
     table = invocation.catalog.table(name)
     for end in ends:
         if end > begin:
             changes = table.changes(after=begin, until=end, columns=split_names(columns), filter=condition, raw=raw)
-            _tell_skipped(invocation, changes.skipped_snapshots)
+            tell_skipped(invocation, changes.skipped_snapshots)
             if not output.print(changes.to_batches()):
                 break
             begin = end
@@ -119,58 +115,3 @@ def _follow(invocation: Invocation, info: TableInfo, after: int, until: int | No
                 invocation.printer.note("The metastore is away; waiting for it.")
                 away = True
             time.sleep(_RETRY_S)
-
-
-def _tell_skipped(invocation: Invocation, snapshot_ids: Sequence[int]) -> None:
-    if snapshot_ids:
-        which = f"Snapshot {snapshot_ids[0]}" if len(snapshot_ids) == 1 else plural(len(snapshot_ids), "snapshot")
-        invocation.printer.note(f"{which} overwrote rows; what was replaced, and by what, is not shown.")
-
-
-class _ChangePrinter:
-    """Prints changed rows up to a limit.
-
-    Args:
-        invocation: Whose printer is used.
-        limit: At most so many rows; 0: no end.
-    """
-
-    def __init__(self, invocation: Invocation, limit: int) -> None:
-        self._invocation = invocation
-        self._limit = limit
-        self._table = RowTable(invocation.printer, {ROW_KIND_COLUMN: lambda kind: ROW_KIND_STYLES.get(kind, "")})
-        self._cut = False
-        self.row_count = 0
-
-    def print(self, batches: Iterator[pa.RecordBatch]) -> bool:
-        """Prints rows; False when the limit is reached."""
-        for batch in batches:
-            room = self._limit - self.row_count if self._limit else batch.num_rows
-            shown = _kind_first(batch.slice(0, room))
-            self._print(shown)
-            self.row_count += shown.num_rows
-            if batch.num_rows > room:
-                self._cut = True
-                break
-        self._table.flush()
-        return not self._cut
-
-    def _print(self, batch: pa.RecordBatch) -> None:
-        if self._invocation.printer.is_json:
-            print_json(self._invocation, batch)
-            return
-        for start in range(0, batch.num_rows, MAX_PRINTED_ROWS):
-            self._table.add(batch.slice(start, MAX_PRINTED_ROWS))
-
-    def finish(self, *, follow: bool) -> None:
-        """Says what was left out."""
-        if self._cut and not follow:
-            rows = plural(self.row_count, "row")
-            self._invocation.printer.note(f"The first {rows}; there are more: --limit N, or --limit 0 for all.")
-        note_hidden(self._invocation, self._table)
-
-
-def _kind_first(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The row kind and the snapshot in front, where people look first and where no terminal is too narrow."""
-    front = [name for name in ("_snapshot_id", ROW_KIND_COLUMN) if name in batch.schema.names]
-    return batch.select([*front, *(name for name in batch.schema.names if name not in front)])
