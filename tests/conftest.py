@@ -42,7 +42,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _wants_spark(item: pytest.Item) -> bool:
-    return "spark" in getattr(item, "fixturenames", ())
+    """Whether a test uses the session of its process; those of e2e have processes with sessions of their own."""
+    named = "spark" in getattr(item, "fixturenames", ())
+    return named or (item.get_closest_marker("spark") is not None and item.get_closest_marker("e2e") is None)
 
 
 def pytest_unconfigure() -> None:
