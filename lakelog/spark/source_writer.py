@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import pyarrow as pa
@@ -60,7 +60,8 @@ class WriteTarget:
         replaced = settle_overwrite("overwrite" if overwrite else "append", partition, info, given)
         source = kind_source("append", info, schema.names)
         _check_columns(schema, info, source, replaced)
-        return WriteTarget(connection, info, replaced, source)
+        # It has answered just now; the commit comes from a process of its own, perhaps hours later.
+        return WriteTarget(replace(connection, is_known=True), info, replaced, source)
 
     def to_task(self, attempt: Attempt) -> WriteTask:
         """What a task needs to know. Pure."""
