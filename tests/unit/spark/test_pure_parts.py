@@ -27,7 +27,7 @@ from lakelog.spark.table_read import _translate
 from lakelog.spark.table_write import _BATCH_CONF, _large_batches
 from lakelog.spark.task_errors import find_lakelog_error, told_to_driver
 from lakelog.spark.tasks import pack_positions
-from lakelog.spark.types import is_widening, same_values, to_spark_schema
+from lakelog.spark.types import forbids_null, is_widening, same_values, to_spark_schema
 from lakelog.storage.live_file import LiveFile
 
 
@@ -47,6 +47,19 @@ def test_types_keep_ids_and_nullability() -> None:
     assert isinstance(inner, st.StructType)
     assert (inner["x"].dataType, inner["x"].metadata) == (st.TimestampNTZType(), {"parquet.field.id": 3})
     assert to_spark_schema(schema, nullable=True)["k"].nullable
+
+
+def test_a_schema_may_not_hide_nulls_anywhere() -> None:
+    nested = [
+        lambda may: st.ArrayType(st.IntegerType(), may),
+        lambda may: st.MapType(st.StringType(), st.IntegerType(), may),
+        lambda may: st.StructType([st.StructField("x", st.ArrayType(st.IntegerType(), may))]),
+        lambda may: st.StructType([st.StructField("x", st.IntegerType(), may)]),
+    ]
+    for make in nested:
+        assert forbids_null(make(False), make(True))
+        assert not forbids_null(make(True), make(False))
+        assert not forbids_null(make(True), make(True))
 
 
 @pytest.mark.parametrize(
