@@ -240,8 +240,7 @@ class Connection:
                 "Is the metastore running there, is the port right, does it speak TLS, and do the certificates fit?"
             )
         return Unavailable(
-            f"No metastore answers at {self.target} within {waited_s:.3g} s ({reason}). {question} "
-            "Nothing was sent.",
+            f"No metastore answers at {self.target} within {waited_s:.3g} s ({reason}). {question} Nothing was sent.",
             reason=NOT_CONNECTED,
             metadata=metadata,
         )

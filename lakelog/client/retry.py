@@ -101,7 +101,9 @@ def call_repeatedly(
     """Calls until there is a definite answer or the time is up. Blocks.
 
     `Unavailable` is certain to have had no effect, so it is always repeated, but for a server that did not answer at
-    all: a try waits for that as long as it may (`connection.Connection.session`). `OutcomeUnknown` is repeated only when the caller says that the
+    all: a try waits for that as long as it may (`connection.Connection.session`).
+
+    `OutcomeUnknown` is repeated only when the caller says that the
     request is idempotent. Once a try has ended unknown, errors that a *repetition* got before the server looked at the
     earlier one (a refused token, a limit, a defect, a table dropped or the client closed meanwhile) prove nothing about
     it, so they become `OutcomeUnknown` too; what the gate decides under its lock (conflict, fenced) settles both.

@@ -56,7 +56,9 @@ def pick_columns(schema: TableSchema, names: Sequence[str]) -> pa.Schema:
     return pa.schema([schema.arrow.field(name).remove_metadata() for name in names])
 
 
-def pick_given_columns(given: StructType, names: Sequence[str], schema: TableSchema, table_name: str) -> tuple[str, ...]:
+def pick_given_columns(
+    given: StructType, names: Sequence[str], schema: TableSchema, table_name: str
+) -> tuple[str, ...]:
     """The columns of a read whose schema the user gave: some of those that the options name, in an order of their own.
 
     Pure. Columns go by name and must have the table's types, since Spark takes what it is handed for what it was told.

@@ -50,12 +50,17 @@ class WriteTarget:
         return open_metastore(self.connection)
 
     @staticmethod
-    def of(connection: SparkConnection, options: SourceOptions, schema: StructType, overwrite: bool) -> WriteTarget:
+    def of(
+        connection: SparkConnection, options: SourceOptions, schema: StructType, overwrite: bool, *, is_stream: bool
+    ) -> WriteTarget:
         """Looks the table up and checks that the rows' columns fit it."""
         info = open_metastore(connection).get_table(parse_table_name(options.table))
         given = options.write
         partition = _read_partition(options.partition, info)
-        if overwrite and partition is None and info.schema.partition_by and given.get(DYNAMIC_PARTITION_OVERWRITE):
+        # A stream overwrites in the output mode complete: each batch is the whole result, so that a partition in which
+        # nothing lies any more must go, too.
+        by_rows = bool(info.schema.partition_by) and not is_stream and given.get(DYNAMIC_PARTITION_OVERWRITE)
+        if overwrite and partition is None and by_rows:
             partition = "dynamic"
         replaced = settle_overwrite("overwrite" if overwrite else "append", partition, info, given)
         source = kind_source("append", info, schema.names)

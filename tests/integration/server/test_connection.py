@@ -91,9 +91,7 @@ def test_a_server_that_hangs_after_it_has_answered_is_told_from_one_that_is_not_
 ) -> None:
     server = start_server()
     with TcpProxy(server.port) as proxy:
-        client = connect(
-            proxy.target, deadlines=Deadlines(connect_s=0.5, call_s=0.5), retries=RetryPolicy(total_s=1.5)
-        )
+        client = connect(proxy.target, deadlines=Deadlines(connect_s=0.5, call_s=0.5), retries=RetryPolicy(total_s=1.5))
         client.list_databases()
         proxy.lose_answers()
         said = (

@@ -111,6 +111,19 @@ def test_chunks_hold_bounded_words_and_all_files(monkeypatch: pytest.MonkeyPatch
     assert [file for chunk in chunks for file in chunk] == files
 
 
+def test_a_failed_task_ends_with_the_sentence() -> None:
+    with pytest.raises(Exception, match="damaged") as raised, told_to_driver():
+        raise DataCorrupted("The file x is damaged.", reason="FILE_SIZE", metadata={"path": "[ż] {x}]\n"})
+    marker, sentence = str(raised.value).split("\n")
+    assert sentence == "The file x is damaged."
+    assert marker == '[lakelog DataCorrupted, FILE_SIZE, 22 characters, {"path": "[\\u017c] {x}]\\n"}]'
+    found = find_lakelog_error(RuntimeError(f'raise TaskFailed(f"[lakelog {{kind}}, ...")\n{raised.value} and more'))
+    assert found is not None
+    assert (found.message, found.metadata) == (sentence, {"path": "[ż] {x}]\n"})
+    cut = RuntimeError(str(raised.value)[:60])
+    assert find_lakelog_error(cut) is None
+
+
 def test_an_error_survives_as_text() -> None:
     with pytest.raises(Exception, match="file x is damaged") as raised, told_to_driver():
         raise DataCorrupted("The file x is damaged: {}\n[odd].", reason="FILE_SIZE", metadata={"path": "x"})
