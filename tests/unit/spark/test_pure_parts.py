@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -50,7 +51,7 @@ def test_types_keep_ids_and_nullability() -> None:
 
 
 def test_a_schema_may_not_hide_nulls_anywhere() -> None:
-    nested = [
+    nested: list[Callable[[bool], st.DataType]] = [
         lambda may: st.ArrayType(st.IntegerType(), may),
         lambda may: st.MapType(st.StringType(), st.IntegerType(), may),
         lambda may: st.StructType([st.StructField("x", st.ArrayType(st.IntegerType(), may))]),
