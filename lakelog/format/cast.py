@@ -7,9 +7,11 @@ parsed into numbers or dates: what a text means is the user's to say.
 
 from __future__ import annotations
 
+import datetime as dt
 import difflib
 from collections import Counter
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Final
 
 import pyarrow as pa
@@ -105,9 +107,12 @@ def check_schema(given: pa.Schema, expected: pa.Schema) -> None:
 
 
 def show_value(value: pa.Scalar) -> str:
-    """A value for messages: as Python writes it, cut where it is long. Pure."""
+    """A value for messages: as Python writes it, but times and decimals as people do; cut where it is long. Pure."""
     try:
-        return _shorten(repr(value.as_py()))
+        shown = value.as_py()
+        if isinstance(shown, dt.date):
+            return f"'{shown}'"
+        return str(shown) if isinstance(shown, Decimal) else _shorten(repr(shown))
     except (ValueError, OverflowError, pa.ArrowException):
         # Bytes that are not UTF-8, and times beyond Python's, have no Python value.
         return (

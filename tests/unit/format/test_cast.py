@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.cast import cast_batch, check_schema
+from lakelog.format.cast import cast_batch, check_schema, show_value
 
 INSTANT = pa.timestamp("us", "UTC")
 
@@ -300,3 +300,17 @@ def test_a_column_of_kinds_is_for_write() -> None:
 def test_a_column_in_other_case_is_recognized() -> None:
     with pytest.raises(InvalidArgument, match=r"ID: expected no such column, .* or is 'id' meant\?"):
         cast_batch(pa.table({"ID": [1]}), pa.schema([("id", pa.int64())]))
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (dt.date(2024, 5, 1), "'2024-05-01'"),
+        (dt.datetime(2024, 5, 1, 12, tzinfo=dt.UTC), "'2024-05-01 12:00:00+00:00'"),
+        (Decimal("1.50"), "1.50"),
+        ("a'b", '"a\'b"'),
+        (None, "None"),
+    ],
+)
+def test_values_are_shown_as_people_write_them(value: object, shown: str) -> None:
+    assert show_value(pa.scalar(value)) == shown
