@@ -145,7 +145,13 @@ class Scan:
 
     def to_pandas(self) -> pd.DataFrame:
         """Reads all rows into a pandas data frame; needs pandas."""
-        return self.to_arrow().to_pandas()
+        try:
+            import pandas
+        except ImportError as error:
+            raise InvalidArgument("to_pandas() needs pandas, which is not installed: pip install pandas.") from error
+        frame = self.to_arrow().to_pandas()
+        assert isinstance(frame, pandas.DataFrame)
+        return frame
 
     def to_polars(self) -> pl.DataFrame:
         """Reads all rows into a polars data frame; needs polars."""

@@ -15,11 +15,11 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from lakelog.client.retry import RetryPolicy, call_repeatedly
 from lakelog.clock import RandomIds
-from lakelog.commit_note import CommitIdentity, CommitNote
+from lakelog.commit_note import CommitIdentity, CommitNote, name_dropped_table
 from lakelog.errors import Effect, InvalidArgument, LakelogError
 from lakelog.format.commit import (
     Change,
@@ -140,6 +140,12 @@ class Transaction:
             stacklevel=2,
         )
 
+    def __reduce__(self) -> NoReturn:
+        raise InvalidArgument(
+            "A transaction cannot be pickled or copied: its rows and its commit belong to one process. Pickle the "
+            "catalog, and begin a transaction where it is unpickled."
+        )
+
     def __enter__(self) -> Transaction:
         return self
 
@@ -190,6 +196,10 @@ class Transaction:
         except LakelogError as error:
             if error.effect is Effect.NONE:
                 self._give_up()
+            names = {table_uuid: str(part.info.name) for table_uuid, part in self._parts.items()}
+            dropped = name_dropped_table(error, names)
+            if dropped is not None:
+                raise dropped from error
             raise
         self.result = self._read_answer(answer)
         return self.result

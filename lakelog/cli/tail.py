@@ -75,6 +75,9 @@ def tail(
     output = ChangePrinter(invocation, limit)
     ends = _follow(invocation, info, begin, until) if follow else iter([min(latest, until or latest)])
     table = invocation.catalog.table(name)
+    if begin > latest and not follow:
+        # Nothing is there to show yet, and nobody waits for it: the SDK says so.
+        table.changes(after=begin, raw=True)
     for end in ends:
         if end > begin:
             changes = table.changes(after=begin, until=end, columns=split_names(columns), filter=condition, raw=raw)

@@ -47,6 +47,7 @@ checkpoint: ./checkpoint
 bad_records: stop
 """
 _PIPELINE_TIMEOUT_S: Final = 300.0
+_TELL_EVERY_S: Final = 10.0
 
 
 class Story:
@@ -134,6 +135,7 @@ class Story:
         batches = -(-366 // FILES_PER_BATCH)
         deadline_s = time.monotonic() + _PIPELINE_TIMEOUT_S
         with self._console.status("starting Spark ...") as status:
+            told_s = time.monotonic()
             while True:
                 time.sleep(0.5)
                 found = {p.name: p for p in self._catalog.metastore.list_pipelines()}.get("flights")
@@ -144,6 +146,10 @@ class Story:
                         raise Unavailable(f"The pipeline failed: {found.last_error}")
                     if found.state == "stopped" and (found.last_batch_id or 0) >= batches - 1:
                         break
+                if not self._console.is_terminal and time.monotonic() - told_s >= _TELL_EVERY_S:
+                    # Where no line can be rewritten, as in a file, each is a sign of life.
+                    told_s = time.monotonic()
+                    self._say(f"{found.position}, {found.total_rows:,} rows" if found else "Spark is starting")
                 if time.monotonic() > deadline_s:
                     words = "\n".join(self._stack.last_log_lines("writer-flights"))
                     raise Unavailable(

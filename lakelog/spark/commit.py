@@ -20,7 +20,7 @@ from typing import Final
 from lakelog.client.metastore import Metastore
 from lakelog.client.retry import RetryPolicy, call_repeatedly
 from lakelog.clock import RandomIds, SystemClock
-from lakelog.commit_note import check_identity
+from lakelog.commit_note import check_identity, name_dropped_table
 from lakelog.errors import Effect, LakelogError
 from lakelog.format.commit import (
     Change,
@@ -147,6 +147,9 @@ def commit_attempt(
     except LakelogError as error:
         if error.effect is Effect.NONE:
             abandon_attempt(metastore, attempt)
+        dropped = name_dropped_table(error, {attempt.info.table_uuid: str(attempt.info.name)})
+        if dropped is not None:
+            raise dropped from error
         raise
     already_applied = answer.attempt_id != attempt.attempt_id
     # Applied before: that commit has doomed our attempt, so that nothing refers to any of its files. Else what is not

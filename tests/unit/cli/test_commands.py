@@ -207,6 +207,16 @@ def test_tail_begins_with_the_newest_snapshot(lake: Lake) -> None:
     assert "The first 2 rows" in cut.err
 
 
+def test_tail_refuses_to_begin_behind_the_newest_snapshot_unless_it_waits(lake: Lake) -> None:
+    lake.catalog.the_table.rows = CHANGES
+    lake.metastore.snapshots = [make_snapshot(1), make_snapshot(2)]
+    refused = lake.run("tail", "shop.orders", "--after", "7")
+    assert (refused.code, refused.out) == (3, "")
+    assert refused.err == "Error: Snapshot 7 of shop.orders does not exist.\n"
+    assert lake.run("tail", "shop.orders", "--after", "2").code == 0
+    assert "Snapshot 7" not in lake.run("tail", "shop.orders", "--after", "7", "--follow").err
+
+
 def test_tail_tells_of_snapshots_that_it_cannot_show(lake: Lake) -> None:
     lake.catalog.the_table.rows = CHANGES
     lake.catalog.the_table.overwrites = (2, 3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -27,7 +28,7 @@ from lakelog.spark.table_read import _translate
 from lakelog.spark.table_write import _BATCH_CONF, _large_batches
 from lakelog.spark.task_errors import find_lakelog_error, told_to_driver
 from lakelog.spark.tasks import pack_positions
-from lakelog.spark.types import is_widening, same_values, to_spark_schema
+from lakelog.spark.types import forbids_null, is_widening, same_values, to_spark_schema
 from lakelog.storage.live_file import LiveFile
 
 
@@ -47,6 +48,19 @@ def test_types_keep_ids_and_nullability() -> None:
     assert isinstance(inner, st.StructType)
     assert (inner["x"].dataType, inner["x"].metadata) == (st.TimestampNTZType(), {"parquet.field.id": 3})
     assert to_spark_schema(schema, nullable=True)["k"].nullable
+
+
+def test_a_schema_may_not_hide_nulls_anywhere() -> None:
+    nested: list[Callable[[bool], st.DataType]] = [
+        lambda may: st.ArrayType(st.IntegerType(), may),
+        lambda may: st.MapType(st.StringType(), st.IntegerType(), may),
+        lambda may: st.StructType([st.StructField("x", st.ArrayType(st.IntegerType(), may))]),
+        lambda may: st.StructType([st.StructField("x", st.IntegerType(), may)]),
+    ]
+    for make in nested:
+        assert forbids_null(make(False), make(True))
+        assert not forbids_null(make(True), make(False))
+        assert not forbids_null(make(True), make(True))
 
 
 @pytest.mark.parametrize(
@@ -96,6 +110,19 @@ def test_chunks_hold_bounded_words_and_all_files(monkeypatch: pytest.MonkeyPatch
     chunks = list(_chunks(files, words))
     assert [len(chunk) for chunk in chunks] == [2, 1, 1, 1]
     assert [file for chunk in chunks for file in chunk] == files
+
+
+def test_a_failed_task_ends_with_the_sentence() -> None:
+    with pytest.raises(Exception, match="damaged") as raised, told_to_driver():
+        raise DataCorrupted("The file x is damaged.", reason="FILE_SIZE", metadata={"path": "[ż] {x}]\n"})
+    marker, sentence = str(raised.value).split("\n")
+    assert sentence == "The file x is damaged."
+    assert marker == '[lakelog DataCorrupted, FILE_SIZE, 22 characters, {"path": "[\\u017c] {x}]\\n"}]'
+    found = find_lakelog_error(RuntimeError(f'raise TaskFailed(f"[lakelog {{kind}}, ...")\n{raised.value} and more'))
+    assert found is not None
+    assert (found.message, found.metadata) == (sentence, {"path": "[ż] {x}]\n"})
+    cut = RuntimeError(str(raised.value)[:60])
+    assert find_lakelog_error(cut) is None
 
 
 def test_an_error_survives_as_text() -> None:
