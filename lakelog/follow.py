@@ -74,6 +74,9 @@ class TableFollower:
                 if self._view.expired == "fail":
                     raise
                 start = start_over(self._catalog.metastore, self._table, self._view.expired)
+            except NotFound as error:
+                # Dropped before its watch was open, or while a plan was asked for.
+                raise (self._dropped() if error.reason == "TABLE_NOT_FOUND" else error) from error
             else:
                 return
 
@@ -101,11 +104,7 @@ class TableFollower:
                 if len(shown) < len(event.snapshots):
                     return
                 if event.dropped:
-                    raise NotFound(
-                        f"Table {self._table.name} was dropped, so no change will come any more.",
-                        reason="TABLE_NOT_FOUND",
-                        metadata={"table": str(self._table.name)},
-                    )
+                    raise self._dropped()
 
     def _show_rows(self, start: StreamStart) -> Iterator[Progress]:
         assert start.full_at is not None, "it begins with rows"
@@ -152,6 +151,13 @@ class TableFollower:
                 yield Progress(held, Position(held.snapshot_id, uuids[held.snapshot_id]) if done else None)
             held = StreamBatch(batch.drop_columns([SNAPSHOT_ID_COLUMN]), snapshot_id, str(self._table.name))
         yield Progress(held, last)
+
+    def _dropped(self) -> NotFound:
+        return NotFound(
+            f"Table {self._table.name} was dropped, so no change will come any more.",
+            reason="TABLE_NOT_FOUND",
+            metadata={"table": str(self._table.name)},
+        )
 
     def _columns(self) -> list[str]:
         names = self._table.schema.arrow.names if self._view.columns is None else list(self._view.columns)
