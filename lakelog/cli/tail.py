@@ -8,17 +8,23 @@ from contextlib import closing
 from typing import Final
 
 import click
+import pyarrow as pa
 
 from lakelog.arguments import parse_table_name
-from lakelog.cli.arguments import Whole, split_names
+from lakelog.cli.arguments import Whole, parse_options, split_names
 from lakelog.cli.change_output import ChangePrinter, tell_skipped
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.client.metastore import WatchPosition
 from lakelog.errors import InvalidArgument, NotFound, Unavailable
 from lakelog.format.table import TableInfo
+from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN
+from lakelog.subscription import Subscription
 
 TABLE_LIMIT: Final = 100
 """Rows that people see without `--follow` unless they ask for more."""
+
+_CAUGHT_UP_S: Final = 0.2
+"""How long nothing comes before it is looked whether all is shown."""
 
 _RETRY_S: Final = 1.0
 """Between two tries to watch again: a metastore that starts anew is back within seconds."""
@@ -46,6 +52,15 @@ _RETRY_S: Final = 1.0
     help=f"Stop after so many rows, 0 for none.  [default: {TABLE_LIMIT} in tables without --follow, else 0]",
 )
 @click.option("--raw", is_flag=True, help="Rows as they were written, without looking up what was there before.")
+@click.option(
+    "--mode",
+    metavar="MODE",
+    help="Where to begin, instead of --after: latest-full, latest, from-snapshot, ...; see options.",
+)
+@click.option(
+    "-O", "--option", "settings", multiple=True, metavar="KEY=VALUE", help="An option of subscriptions; repeatable."
+)
+@click.option("--consumer", metavar="ID", help="Keep the position under this name, and go on from it.")
 @click.option("-f", "--follow", is_flag=True, help="Wait for new snapshots, until Ctrl-C.")
 @pass_invocation
 def tail(
@@ -57,6 +72,9 @@ def tail(
     condition: str | None,
     limit: int | None,
     raw: bool,
+    mode: str | None,
+    settings: tuple[str, ...],
+    consumer: str | None,
     follow: bool,
 ) -> None:
     """Show a table's changes.
@@ -65,6 +83,12 @@ def tail(
     for one that went, -U and +U for the old and the new form of one that changed. Snapshots that overwrote rows show
     none; a line says which. With --output json each row is an object on a line of its own.
     """
+    options = parse_options(settings, "--option")
+    subscribes = mode is not None or bool(options) or consumer is not None
+    if subscribes and (after is not None or until is not None):
+        raise InvalidArgument(
+            "--after and --until cannot be given with --mode, --option or --consumer. Leave them out."
+        )
     if after is not None and until is not None and until <= after:
         raise InvalidArgument(f"--until {until} is not behind --after {after}; there is nothing between them.")
     info = invocation.metastore.get_table(parse_table_name(name))
@@ -73,6 +97,15 @@ def tail(
     if limit is None:
         limit = 0 if follow or invocation.printer.is_json else TABLE_LIMIT
     output = ChangePrinter(invocation, limit)
+    if subscribes:
+        if raw:
+            options.setdefault("scan.remove-normalize", "true")
+        with invocation.catalog.table(name).subscribe(
+            mode, consumer, columns=split_names(columns), filter=condition, options=options
+        ) as stream:
+            _print_stream(stream, output, None if follow else latest)
+        output.finish(follow=follow)
+        return
     ends = _follow(invocation, info, begin, until) if follow else iter([min(latest, until or latest)])
     table = invocation.catalog.table(name)
     if begin > latest and not follow:
@@ -88,6 +121,19 @@ def tail(
     if not follow and output.row_count == 0:
         invocation.printer.say(f"{info.name} has no changes here." if latest else f"{info.name} has no snapshots yet.")
     output.finish(follow=follow)
+
+
+def _print_stream(stream: Subscription, output: ChangePrinter, last: int | None) -> None:
+    """Prints a subscription, up to and with the snapshot `last`; None: until it ends or Ctrl-C."""
+    while True:
+        batch = stream.read(None if last is None else _CAUGHT_UP_S)
+        if batch is None:
+            if stream.ended or (last is not None and (stream.position or 0) >= last):
+                return
+            continue
+        ids = pa.repeat(pa.scalar(batch.snapshot_id, pa.int64()), batch.data.num_rows)
+        if not output.print(iter([batch.data.append_column(SNAPSHOT_ID_COLUMN, ids)])):
+            return
 
 
 def _follow(invocation: Invocation, info: TableInfo, after: int, until: int | None) -> Iterator[int]:

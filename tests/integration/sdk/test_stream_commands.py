@@ -105,3 +105,35 @@ def test_consumers_are_listed_reset_and_deleted(command: Command) -> None:
 def test_contradicting_flags_of_consumers(command: Command) -> None:
     for flags in (["--reset", "a"], ["--to", "1"], ["--reset", "a", "--to", "1", "--delete", "a"]):
         assert command("consumers", "shop.orders", *flags)[0] == 2
+
+
+def test_tail_begins_where_a_mode_says_and_goes_on_as_a_consumer(command: Command) -> None:
+    def rows(*arguments: str) -> list[tuple[int, str, int]]:
+        code, out, err = command("tail", "shop.orders", "-o", "json", *arguments)
+        assert code == 0, err
+        found = [json.loads(line) for line in out.splitlines()]
+        return [(row["_snapshot_id"], row["_row_kind"], row["id"]) for row in found]
+
+    first = [(1, "+I", 1), (1, "+I", 2), (2, "-U", 2), (2, "+U", 2), (4, "-D", 2)]
+    assert rows("--mode", "from-snapshot", "-O", "scan.snapshot-id=1") == first
+    assert rows("-O", "scan.snapshot-id=1", "--consumer", "etl") == first
+    assert rows("--consumer", "etl") == []
+    assert rows("--mode", "from-snapshot", "-O", "scan.snapshot-id=4", "--raw") == [(4, "-D", 2)]
+    command.catalog.table("shop.orders").upsert(orders((7, "x", None)))
+    assert rows("--consumer", "etl") == [(5, "+I", 7)]
+    assert rows("--mode", "latest-full", "--limit", "1") == [(5, "+I", 7)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--mode", "oldest"], "scan.mode"),
+        (["--mode", "latest", "--after", "1"], "--after and --until cannot be given"),
+        (["--mode", "from-snapshot"], "needs the option 'scan.snapshot-id'"),
+        (["-O", "scan.snapshot-id"], "not of the form KEY=VALUE"),
+    ],
+)
+def test_tails_that_cannot_be(command: Command, arguments: list[str], message: str) -> None:
+    code, _, err = command("tail", "shop.orders", *arguments)
+    assert code == 2
+    assert message in err
