@@ -31,6 +31,7 @@ settings.register_profile("lakelog", settings.get_profile(settings.get_current_p
 settings.load_profile("lakelog")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """For runs in several processes: tests of the Spark session are one group and begin first, else a file is one."""
     for item in items:
