@@ -16,7 +16,7 @@ from lakelog.errors import NotFound, SnapshotExpired
 from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import TableInfo
-from lakelog.scan import plan_changes, plan_scan
+from lakelog.scan_planning import plan_changes, plan_scan
 from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN
 from lakelog.stream_batch import Position, Progress, StreamBatch
 from lakelog.stream_start import StreamStart, start_over

@@ -16,7 +16,8 @@ from lakelog.listings import list_snapshots, to_files_table, to_snapshots_table
 from lakelog.options.table_options import STREAMING_READ_OVERWRITE
 from lakelog.options.values import TableOptions
 from lakelog.reading import settle_state
-from lakelog.scan import Scan, check_limit, check_range, plan_changes, plan_scan
+from lakelog.scan import Scan, check_limit, check_range
+from lakelog.scan_planning import plan_changes, plan_scan
 from lakelog.subscribe import subscribe
 from lakelog.subscription import Subscription
 from lakelog.table_writes import TableWrites
