@@ -119,6 +119,9 @@ class Table(TableWrites):
         snapshot, and none where no column that is read has changed (SEMANTICS.md 3.3). Applied to the state at `after`
         they give the state at `until`, but for what overwrites in between replaced (`skipped_snapshots`).
 
+        Snapshots that brought a changelog (`changelog-producer`) show it as it stands: by `lookup` the same, including
+        updates that left the columns read as they were; by `input` every record as it was written.
+
         Args:
             after: Excluded; 0: from the first snapshot that is kept.
             until: Included; None: the newest.
