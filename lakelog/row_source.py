@@ -40,26 +40,17 @@ class SuccessiveRows:
     """The rows of several sources, those of each behind those of the one before.
 
     Args:
-        sources: At least one; their columns may differ in what may be NULL.
+        sources: Their columns may differ from those that are returned in what may be NULL.
+        returned_schema: The columns that are returned.
     """
 
     sources: Sequence[RowSource]
+    returned_schema: pa.Schema
 
     @property
     def files(self) -> Sequence[LiveFile]:
         """The files of all."""
         return [file for source in self.sources for file in source.files]
-
-    @property
-    def returned_schema(self) -> pa.Schema:
-        """The columns that are returned; one may be NULL where it may be in any of the sources."""
-        schemas = [source.returned_schema for source in self.sources]
-        return pa.schema(
-            [
-                field.with_nullable(any(schema.field(place).nullable for schema in schemas))
-                for place, field in enumerate(schemas[0])
-            ]
-        )
 
     def read_batches(self) -> Iterator[pa.RecordBatch]:
         """Reads the sources one after the other."""

@@ -142,7 +142,12 @@ def plan_changes(
                     catalog.metastore, store, table, files, breaks, columns_read, policy, catalog.caches, overwrites
                 )
             )
-        rows = sources[0] if len(sources) == 1 else SuccessiveRows(sources)
+        if not told.expects and not told.changelog and len(sources) == 1:
+            rows = sources[0]
+        else:
+            # Whatever a range holds, its columns are those of changelog files, where deletes may know only their key.
+            schema = FileScan(store, [], plan.schema, as_written).returned_schema
+            rows = SuccessiveRows(sources, schema)
     else:
         rows = FileScan(
             store,

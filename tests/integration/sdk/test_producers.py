@@ -212,6 +212,28 @@ def test_a_subscription_shows_the_changelog(catalog: Catalog) -> None:
         assert batch.data.column("_row_kind").to_pylist() == ["+I", "+I", "+I", "-D"]
 
 
+@pytest.mark.parametrize("options", [{}, {"scan.remove-normalize": "true"}])
+@pytest.mark.parametrize("producer", ["none", "input", "lookup"])
+def test_all_batches_of_a_subscription_have_the_same_columns(
+    catalog: Catalog, producer: str, options: dict[str, str]
+) -> None:
+    """Also where a column is NOT NULL and a delete does not know it, and whether a snapshot has a changelog or not."""
+    strict = SCHEMA.set(2, pa.field("v", pa.int64(), nullable=False))
+    table = catalog.create_table("shop.t", strict, primary_key=["pt", "k"], options={"changelog-producer": producer})
+    table.write(rows("+I 1|1|1"))
+    with table.subscribe(options=options) as stream:
+        batches = iter(stream)
+        seen = [next(batches).data]
+        table.write(rows("+U 1|1|2"))
+        seen.append(next(batches).data)
+        table.delete(pa.table({"pt": [1], "k": [1]}))
+        seen.append(next(batches).data)
+    assert [each.schema for each in seen[1:]] == [seen[0].schema] * 2
+    is_raw = bool(options) or producer == "input"
+    assert seen[2].column("v").to_pylist() == ([None] if is_raw else [2])
+    assert seen[0].schema.field("v").nullable is (is_raw or producer == "lookup")
+
+
 def test_a_repeat_is_told_once(catalog: Catalog, warehouse: Path) -> None:
     table = make(catalog, "lookup")
     first = table.write(rows("+I 1|1|1"), writer="w", identifier=1)
