@@ -127,7 +127,9 @@ class LookupChangelog:
         plan = self._metastore.plan(to_plan_request(self._info.table_uuid, None, self._to_live(0, 0)))
         base, time_ms = 0, self._clock.now_ms()
         if plan.snapshot is not None:
-            # As the gate will have it: a commit is never older than the one before it.
+            # As the gate will have it: a commit is never older than the one before it. SUBTLE: its own time is not
+            # known yet, so that a late row decides otherwise than here where the `sequence.delete-retention` of a
+            # delete ends between this moment and the commit.
             base, time_ms = plan.snapshot.snapshot_id, max(time_ms, plan.snapshot.committed_at_ms)
         before = group_by_bucket(to_live_files(plan.files))
         changed: list[tuple[Bucket, Callable[[], tuple[DataFile, ...]]]] = []

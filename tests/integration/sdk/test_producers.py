@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog
-from lakelog.errors import CommitConflict, InvalidArgument, Unavailable
+from lakelog.errors import CommitConflict, InvalidArgument, OutcomeUnknown, Unavailable
 from lakelog.format.commit import CommitRequest, CommitResult
 from lakelog.format.plan import InRange, PlanRequest
 from lakelog.format.snapshot import ChangelogState
@@ -308,6 +308,39 @@ def test_without_the_check_the_changelog_is_wrong(raced: tuple[FaultyMetastore, 
     assert len(faulty.commits) == 1
     with pytest.raises(AssertionError, match="takes away what was not there"):
         replayed(table)
+
+
+def test_a_lost_answer_and_then_a_lost_race(raced: tuple[FaultyMetastore, Catalog, Catalog]) -> None:
+    """The repetition of the commit is refused, so that it is certain to have had no effect; then it looks up again."""
+    faulty, mine, others = raced
+    others.create_database("shop")
+    table = make(others, "lookup")
+    table.write(rows("+I 1|1|1"))
+
+    def lose(request: CommitRequest) -> CommitResult:
+        first_let(faulty, lambda: table.write(rows("+U 1|1|2")))
+        raise OutcomeUnknown("lost")
+
+    faulty.on_commit = lose
+    mine.table("shop.t").write(rows("+U 1|1|3"))
+    assert len(faulty.commits) == 3
+    assert told(table, 1) == ["-U 1|1|1", "+U 1|1|2", "-U 1|1|2", "+U 1|1|3"]
+
+
+def test_an_answer_lost_behind_the_commit(raced: tuple[FaultyMetastore, Catalog, Catalog]) -> None:
+    faulty, mine, others = raced
+    others.create_database("shop")
+    table = make(others, "lookup")
+
+    def lose(request: CommitRequest) -> CommitResult:
+        faulty.inner.commit(request)
+        faulty.on_commit = None
+        raise OutcomeUnknown("lost")
+
+    faulty.on_commit = lose
+    written = mine.table("shop.t").write(rows("+I 1|1|3"))
+    assert (written.snapshot_id, written.already_applied) == (1, False)
+    assert told(table, 0) == ["+I 1|1|3"]
 
 
 def test_a_race_that_never_ends_is_given_up(raced: tuple[FaultyMetastore, Catalog, Catalog], warehouse: Path) -> None:
