@@ -2,78 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
-import threading
-from collections.abc import Callable
 from pathlib import Path
-from random import Random
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog
-from lakelog.errors import CommitConflict, InvalidArgument, OutcomeUnknown, Unavailable
-from lakelog.format.commit import CommitRequest, CommitResult
-from lakelog.format.plan import InRange, PlanRequest
+from lakelog.errors import InvalidArgument, Unavailable
 from lakelog.format.snapshot import ChangelogState
-from lakelog.storage.stores import LocationStores
-from lakelog.table import Table
 from metastore.inprocess import InProcessMetastore
 from tests.integration.sdk.conftest import data_files
-from tests.integration.sdk.faulty import FaultyMetastore, FaultyStores
-
-SCHEMA = pa.schema(
-    [pa.field("pt", pa.int64(), nullable=False), pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())]
-)
-
-
-def make(catalog: Catalog, producer: str, **options: str) -> Table:
-    more = {key.replace("_", "-").replace("--", "."): value for key, value in options.items()}
-    return catalog.create_table(
-        "shop.t",
-        SCHEMA,
-        primary_key=["pt", "k"],
-        partition_by=["pt"],
-        options={"changelog-producer": producer, **more},
-    )
-
-
-def rows(*lines: str) -> pa.Table:
-    """Rows from `+I 1|10|100`."""
-    kinds = [line[:2] for line in lines]
-    values = [[None if part == "-" else int(part) for part in line[3:].split("|")] for line in lines]
-    columns = [pa.array([row[place] for row in values], pa.int64()) for place in range(3)]
-    return pa.table([*columns, kinds], names=["pt", "k", "v", "_row_kind"])
-
-
-def told(table: Table, after: int, until: int | None = None, **more: Any) -> list[str]:
-    found = table.changes(after, until, **more).to_arrow().to_pylist()
-    return [f"{row['_row_kind']} {row['pt']}|{row['k']}|{'-' if row['v'] is None else row['v']}" for row in found]
-
-
-def replayed(table: Table) -> dict[tuple[int, int], int]:
-    """The table as a consumer knows it who saw nothing but its changelog, and who notices what contradicts it."""
-    known: dict[tuple[int, int], int] = {}
-    for row in table.changes().to_arrow().to_pylist():
-        key = (row["pt"], row["k"])
-        if row["_row_kind"] in ("-U", "-D"):
-            assert known.pop(key, "nothing") == row["v"], f"{row} takes away what was not there"
-        else:
-            assert key not in known, f"{row} adds what is there already"
-            known[key] = row["v"]
-    return known
-
-
-def shown(table: Table) -> dict[tuple[int, int], int]:
-    return {(row["pt"], row["k"]): row["v"] for row in table.scan().to_arrow().to_pylist()}
-
-
-def changelog_paths(table: Table, metastore: Any) -> list[str]:
-    last = metastore.list_snapshots(table.uuid).latest_snapshot_id
-    plan = metastore.plan(PlanRequest(table.uuid, InRange(0, last), changelog=True))
-    return sorted(plan.files.column("path").to_pylist())
-
+from tests.integration.sdk.faulty import FaultyStores
+from tests.integration.sdk.keyed import SCHEMA, changelog_paths, make, replayed, rows, shown, told
 
 FIRST = ("+I 1|10|100", "+I 1|20|200", "+I 1|40|400")
 SECOND = ("+I 1|10|101", "+I 1|30|300", "+I 1|10|102", "-D 1|40|0")
@@ -242,144 +182,6 @@ def test_a_repeat_is_told_once(catalog: Catalog, warehouse: Path) -> None:
     assert (again.snapshot_id, again.already_applied) == (first.snapshot_id, True)
     assert told(table, 0) == ["+I 1|1|1"]
     assert data_files(warehouse) == before
-
-
-# Two writers at once
-
-
-@pytest.fixture
-def raced(metastore: InProcessMetastore) -> tuple[FaultyMetastore, Catalog, Catalog]:
-    """A metastore that a test may interrupt, a catalog that goes through it, and another one that does not."""
-    faulty = FaultyMetastore(metastore)
-    return faulty, Catalog(faulty, LocationStores(), draw=lambda: 0.0), Catalog(metastore, LocationStores())
-
-
-def first_let(
-    faulty: FaultyMetastore,
-    other: Callable[[], object],
-    times: int = 1,
-    change: Callable[[CommitRequest], CommitRequest] = lambda each: each,
-) -> None:
-    """Has another commit come first, so many times."""
-    left = [times]
-
-    def commit(request: CommitRequest) -> CommitResult:
-        if left[0]:
-            left[0] -= 1
-            other()
-        return faulty.inner.commit(change(request))
-
-    faulty.on_commit = commit
-
-
-def test_who_lost_the_race_looks_up_again_what_has_changed(
-    raced: tuple[FaultyMetastore, Catalog, Catalog], warehouse: Path
-) -> None:
-    faulty, mine, others = raced
-    others.create_database("shop")
-    table = make(others, "lookup")
-    table.write(rows("+I 1|1|1", "+I 2|1|1"))
-    first_let(faulty, lambda: table.write(rows("+U 1|1|2")))
-    mine.table("shop.t").write(rows("+U 1|1|3", "+U 2|1|3"))
-    assert told(table, 1) == ["-U 1|1|1", "+U 1|1|2", "-U 1|1|2", "+U 1|1|3", "-U 2|1|1", "+U 2|1|3"]
-    assert replayed(table) == shown(table)
-    tries = [request.changes[0] for request in faulty.commits]
-    assert [each.base_snapshot_id for each in tries] == [1, 2]
-    before, after = ({file.path for file in each.changelog_files} for each in tries)
-    assert (len(before), len(after), len(before & after)) == (2, 2, 1), "the other bucket's changes are as they were"
-    # What was looked up in vain is gone.
-    left = [path for path in data_files(warehouse) if "changelog" in path]
-    assert sorted(path.split("/", 1)[1] for path in left) == changelog_paths(table, others.metastore)
-
-
-def test_without_the_check_the_changelog_is_wrong(raced: tuple[FaultyMetastore, Catalog, Catalog]) -> None:
-    """The control of the test before."""
-    faulty, mine, others = raced
-    others.create_database("shop")
-    table = make(others, "lookup")
-    table.write(rows("+I 1|1|1"))
-
-    def unchecked(request: CommitRequest) -> CommitRequest:
-        changes = tuple(dataclasses.replace(each, unchanged_buckets=()) for each in request.changes)
-        return dataclasses.replace(request, changes=changes)
-
-    first_let(faulty, lambda: table.write(rows("+U 1|1|2")), change=unchecked)
-    mine.table("shop.t").write(rows("+U 1|1|3"))
-    assert len(faulty.commits) == 1
-    with pytest.raises(AssertionError, match="takes away what was not there"):
-        replayed(table)
-
-
-def test_a_lost_answer_and_then_a_lost_race(raced: tuple[FaultyMetastore, Catalog, Catalog]) -> None:
-    """The repetition of the commit is refused, so that it is certain to have had no effect; then it looks up again."""
-    faulty, mine, others = raced
-    others.create_database("shop")
-    table = make(others, "lookup")
-    table.write(rows("+I 1|1|1"))
-
-    def lose(request: CommitRequest) -> CommitResult:
-        first_let(faulty, lambda: table.write(rows("+U 1|1|2")))
-        raise OutcomeUnknown("lost")
-
-    faulty.on_commit = lose
-    mine.table("shop.t").write(rows("+U 1|1|3"))
-    assert len(faulty.commits) == 3
-    assert told(table, 1) == ["-U 1|1|1", "+U 1|1|2", "-U 1|1|2", "+U 1|1|3"]
-
-
-def test_an_answer_lost_behind_the_commit(raced: tuple[FaultyMetastore, Catalog, Catalog]) -> None:
-    faulty, mine, others = raced
-    others.create_database("shop")
-    table = make(others, "lookup")
-
-    def lose(request: CommitRequest) -> CommitResult:
-        faulty.inner.commit(request)
-        faulty.on_commit = None
-        raise OutcomeUnknown("lost")
-
-    faulty.on_commit = lose
-    written = mine.table("shop.t").write(rows("+I 1|1|3"))
-    assert (written.snapshot_id, written.already_applied) == (1, False)
-    assert told(table, 0) == ["+I 1|1|3"]
-
-
-def test_a_race_that_never_ends_is_given_up(raced: tuple[FaultyMetastore, Catalog, Catalog], warehouse: Path) -> None:
-    faulty, mine, others = raced
-    others.create_database("shop")
-    table = make(others, "lookup")
-    first_let(faulty, lambda: table.write(rows("+U 1|1|2")), times=1000)
-    with pytest.raises(CommitConflict) as error:
-        mine.table("shop.t").write(rows("+U 1|1|3"))
-    assert "was tried 20 times, and each time another commit came first" in error.value.message
-    assert "more buckets" in error.value.message
-    assert error.value.reason == "BUCKET_CHANGED"
-    assert replayed(table) == shown(table) == {(1, 1): 2}
-    attempt = faulty.commits[0].attempt_id
-    assert not [path for path in data_files(warehouse) if attempt in path]
-
-
-def test_many_writers_of_one_bucket(catalog: Catalog, metastore: InProcessMetastore) -> None:
-    table = make(catalog, "lookup")
-    failures: list[BaseException] = []
-
-    def write(seed: int) -> None:
-        random = Random(seed)
-        own = Catalog(metastore, LocationStores()).table("shop.t")
-        try:
-            for number in range(6):
-                kinds = [random.choice(("+I", "+U", "-D")) for _ in range(5)]
-                own.write(rows(*(f"{kind} 1|{random.randrange(8)}|{seed * 100 + number}" for kind in kinds)))
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=write, args=(seed,)) for seed in (1, 2, 3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
-    assert table.snapshots().num_rows == 18
-    assert replayed(table) == shown(table)
 
 
 def test_several_tables_in_one_commit(catalog: Catalog) -> None:
