@@ -16,8 +16,11 @@ from lakelog.errors import NotFound, SnapshotExpired
 from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import TableInfo
-from lakelog.scan import plan_changes, plan_scan
+from lakelog.options.table_options import CHANGELOG_PRODUCER
+from lakelog.options.values import TableOptions
+from lakelog.scan_planning import plan_changes, plan_scan
 from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN
+from lakelog.storage.parquet_writer import plan_file_schema
 from lakelog.stream_batch import Position, Progress, StreamBatch
 from lakelog.stream_start import StreamStart, start_over
 
@@ -167,6 +170,12 @@ class TableFollower:
     def _with_kind(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if not self._table.schema.primary_key:
             return batch
+        has_changelog = TableOptions(self._table.options).get(CHANGELOG_PRODUCER) != "none"
+        if batch.num_columns and (self._view.raw or has_changelog):
+            # As the changes behind them have it, where deletes may know only their key.
+            stored = plan_file_schema(self._table.schema, with_row_kind=False)
+            fields = [each.with_nullable(stored.field(each.name).nullable) for each in batch.schema]
+            batch = pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields))
         kinds = pa.repeat(pa.scalar(RowKind.INSERT.text), batch.num_rows)
         return batch.append_column(pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False), kinds)
 

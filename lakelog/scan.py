@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
-import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lakelog.arguments import to_option_texts
-from lakelog.changes import NormalizedChanges
 from lakelog.errors import InvalidArgument
-from lakelog.format.files import FILE_SCHEMA
 from lakelog.format.filter import Filter, parse_filter
-from lakelog.format.plan import InRange, Plan
-from lakelog.format.rowkind import ROW_KIND_COLUMN
+from lakelog.format.plan import Plan
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import SnapshotKind
-from lakelog.options.call_options import INCREMENTAL_BETWEEN
-from lakelog.options.values import ScanOptions, TableOptions
-from lakelog.reading import check_columns, plan_files, settle_state, to_names, to_scan_columns
-from lakelog.storage.caches import Caches
-from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN, FileScan, ScanColumns
-from lakelog.storage.live_file import LiveFile, to_live_files
-from lakelog.storage.parquet_writer import plan_file_schema
+from lakelog.options.values import TableOptions
+from lakelog.row_source import RowSource
 from lakelog.storage.superseded import MergePolicy, to_merge_policy
 
 if TYPE_CHECKING:
@@ -33,28 +21,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from lakelog.catalog import Catalog
-    from lakelog.format.table import TableInfo
-
-
-class RowSource(Protocol):
-    """Where the rows of a scan come from; picklable without its caches."""
-
-    @property
-    def files(self) -> Sequence[LiveFile]:
-        """The data files it is about."""
-
-    @property
-    def returned_schema(self) -> pa.Schema:
-        """The columns that are returned."""
-
-    def read_batches(self) -> Iterator[pa.RecordBatch]:
-        """Reads the rows; a generator, which ends the read when it is closed. None of the batches is empty."""
-
-    def count_rows(self) -> int:
-        """Counts the rows that `read_batches` gives."""
-
-    def with_caches(self, caches: Caches | None) -> RowSource:
-        """Itself with the caches of a process, or with none, to be taken to another one."""
 
 
 class Scan:
@@ -174,120 +140,6 @@ class Scan:
         return reader.__arrow_c_stream__(requested_schema)
 
 
-def plan_scan(
-    catalog: Catalog,
-    info: TableInfo,
-    *,
-    columns: Sequence[str] | None,
-    filter: str | None,  # noqa: A002
-    limit: int | None,
-    snapshot_id: int | None,
-    timestamp: int | dt.datetime | None,
-    options: Mapping[str, Any] | None,
-    files_since_ms: int | None = None,
-) -> Scan:
-    """Plans a read of a table's state; arguments as of `lakelog.table.Table.scan`.
-
-    With `files_since_ms` only of the files that were committed at or after this time, in milliseconds since the epoch.
-    """
-    given = ScanOptions(to_option_texts({} if options is None else options))
-    between = given.get(INCREMENTAL_BETWEEN)
-    at = settle_state(snapshot_id, timestamp, given)
-    check_limit(limit)
-    if between is not None:
-        if at is not None:
-            raise InvalidArgument(
-                f"Option '{INCREMENTAL_BETWEEN.key}' reads what snapshots added, so no snapshot or time may be given "
-                "with it. Leave one out.",
-                reason="CONTRADICTING_OPTIONS",
-            )
-        return plan_changes(
-            catalog,
-            info,
-            after=between[0],
-            until=between[1],
-            columns=to_names(columns) if columns is not None else info.schema.arrow.names,
-            filter=filter,
-            limit=limit,
-            without_deletes=True,
-        )
-    plan, parsed = plan_files(catalog.metastore, info, at, _parser(filter))
-    schema = plan.schema
-    policy = _to_policy(plan)
-    names = check_columns(columns, schema, str(info.name))
-    live = to_live_files(plan.files)
-    if files_since_ms is not None:
-        # What is left out is older than what stays, so that no row comes back that a newer one had replaced.
-        live = [file for file in live if file.order_time_ms >= files_since_ms]
-    files = FileScan(
-        catalog.open_store(plan.table),
-        live,
-        schema,
-        to_scan_columns(names, schema, parsed),
-        policy,
-        catalog.caches.positions,
-    )
-    return Scan(catalog, plan, files, limit)
-
-
-def plan_changes(
-    catalog: Catalog,
-    info: TableInfo,
-    *,
-    after: int,
-    until: int,
-    columns: Sequence[str] | None,
-    filter: str | None,  # noqa: A002
-    limit: int | None = None,
-    raw: bool = True,
-    overwrites: bool = False,
-    without_deletes: bool = False,
-) -> Scan:
-    """Plans a read of what the snapshots behind `after`, up to and with `until`, changed.
-
-    Of an append table that is what they added. Of a table with a primary key it is the keyed changes, each with its old
-    row; or, with `raw`, what was written: the last row a key of each commit, also where a commit had more rows than a
-    writer's buffer and so wrote several runs (SEMANTICS.md 3.3). Snapshots that compacted show nothing, and so do those
-    that overwrote, unless `overwrites` asks for their difference, or for their new rows where there is no key
-    (SEMANTICS.md 5.2).
-    """
-    if after == until:
-        parsed = _parser(filter)(info.schema)
-        plan = Plan(info, info.schema, {}, None, FILE_SCHEMA.empty_table())
-    else:
-        plan, parsed = plan_files(catalog.metastore, info, InRange(after, until), _parser(filter))
-    kinds = {SnapshotKind.APPEND}
-    if overwrites and (raw or not plan.schema.primary_key):
-        kinds.add(SnapshotKind.OVERWRITE)
-    shown = {each.snapshot_id for each in plan.range_snapshots if each.kind in kinds}
-    files = [file for file in to_live_files(plan.files) if file.added_snapshot in shown]
-    files.sort(key=lambda file: (file.added_snapshot, file.partition, file.bucket, file.order_ordinal))
-    own = (ROW_KIND_COLUMN, SNAPSHOT_ID_COLUMN)
-    names = check_columns(columns, plan.schema, str(info.name), own)
-    if columns is None:
-        names = (*names, *own)
-    policy = _to_policy(plan)
-    store = catalog.open_store(plan.table)
-    rows: RowSource
-    if policy is not None and not raw:
-        breaks = [each.snapshot_id for each in plan.range_snapshots if each.kind is SnapshotKind.OVERWRITE]
-        table = dataclasses.replace(plan.table, schema=plan.schema)
-        columns_read = to_scan_columns(names, plan.schema, parsed)
-        rows = NormalizedChanges(
-            catalog.metastore, store, table, files, breaks, columns_read, policy, catalog.caches, overwrites
-        )
-    else:
-        rows = FileScan(
-            store,
-            files,
-            plan.schema,
-            _to_change_columns(names, plan.schema, parsed, without_deletes),
-            None if policy is None else dataclasses.replace(policy, keeps_deletes=True),
-            catalog.caches.positions,
-        )
-    return Scan(catalog, plan, rows, limit, with_overwrites=overwrites)
-
-
 def check_limit(limit: int | None) -> None:
     """Raises InvalidArgument for what is no number of rows."""
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
@@ -311,30 +163,11 @@ def _rebuild_scan(catalog: Catalog, plan: Plan, rows: RowSource, limit: int | No
     return Scan(catalog, plan, rows.with_caches(catalog.caches), limit, with_overwrites=with_overwrites)
 
 
-def _parser(condition: str | None) -> Callable[[TableSchema], Filter | None]:
+def make_parser(condition: str | None) -> Callable[[TableSchema], Filter | None]:
+    """What resolves a condition on a schema."""
     return lambda schema: None if condition is None else parse_filter(condition, schema.arrow)
 
 
-def _to_policy(plan: Plan) -> MergePolicy | None:
+def find_policy(plan: Plan) -> MergePolicy | None:
+    """What decides between rows of one key; None: there is no key."""
     return to_merge_policy(plan.schema, TableOptions(plan.table.options)) if plan.schema.primary_key else None
-
-
-def _to_change_columns(
-    names: tuple[str, ...], schema: TableSchema, parsed: Filter | None, without_deletes: bool
-) -> ScanColumns:
-    # What was written may be deletes, which know no more than their key.
-    columns = to_scan_columns(names, schema, parsed, plan_file_schema(schema, with_row_kind=False))
-    if without_deletes or ROW_KIND_COLUMN in names:
-        columns = dataclasses.replace(columns, read=(*columns.read, pa.field(ROW_KIND_COLUMN, pa.int8())))
-    if not without_deletes:
-        return columns
-    return dataclasses.replace(
-        columns,
-        filter=_is_addition() if columns.filter is None else columns.filter & _is_addition(),
-        filter_columns=(*columns.filter_columns, ROW_KIND_COLUMN),
-    )
-
-
-def _is_addition() -> pc.Expression:
-    kind = pc.field(ROW_KIND_COLUMN)
-    return kind.is_null() | (kind == 0) | (kind == 2)
