@@ -5,14 +5,24 @@ Begin with `connect`. What needs gRPC, Spark or SQL is imported when it is first
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from lakelog import errors
     from lakelog.catalog import Catalog
 
 __version__: Final = "0.1.0"
 
-__all__ = ["__version__", "connect"]
+__all__ = ["__version__", "connect", "errors"]
+
+
+def __getattr__(name: str) -> Any:
+    # So that `except lakelog.errors.CommitConflict` needs no import of its own.
+    if name == "errors":
+        import importlib
+
+        return importlib.import_module("lakelog.errors")
+    raise AttributeError(f"module 'lakelog' has no attribute '{name}'", name=name)
 
 
 def connect(

@@ -251,7 +251,7 @@ class Catalog:
     # SQL
 
     def sql(self, statement: str, *, database: str | None = None) -> SqlResult:
-        """Runs one SQL statement; `lakelog.sql.SqlSession` runs several with a current database.
+        """Runs one SQL statement; `lakelog.sql.SqlSession` runs several, with a current database that USE changes.
 
         Args:
             statement: CREATE, DROP, SHOW, DESCRIBE, ALTER TABLE ... SET or RESET, INSERT, or a SELECT, which DuckDB
@@ -267,7 +267,7 @@ class Catalog:
         """
         from lakelog.sql import SqlSession
 
-        return SqlSession(self, database).execute(statement)
+        return SqlSession(self, database, is_kept=False).execute(statement)
 
     def open_store(self, info: TableInfo) -> ObjectStore:
         """Where a table's files are."""

@@ -3,39 +3,67 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.filter import Filter
-from lakelog.format.plan import Plan
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.schema import TableSchema
-from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.snapshot import ChangelogState, Snapshot, SnapshotKind
 from lakelog.format.table import TableInfo
 from lakelog.options.call_options import INCREMENTAL_BETWEEN_SCAN_MODE
-from lakelog.options.values import ScanOptions
+from lakelog.options.table_options import CHANGELOG_PRODUCER
+from lakelog.options.values import ScanOptions, TableOptions
 from lakelog.reading import to_scan_columns
 from lakelog.storage.file_scan import ScanColumns
-from lakelog.storage.live_file import LiveFile, to_live_files
+from lakelog.storage.live_file import LiveFile
 from lakelog.storage.parquet_writer import plan_file_schema
 
 
-def pick_change_files(plan: Plan, *, raw: bool, overwrites: bool) -> list[LiveFile]:
-    """The files of a range that hold what its snapshots show, by commit, then in the order of their buckets. Pure."""
-    kinds = {SnapshotKind.APPEND}
-    if overwrites and (raw or not plan.schema.primary_key):
-        kinds.add(SnapshotKind.OVERWRITE)
-    shown = {each.snapshot_id for each in plan.range_snapshots if each.kind in kinds}
-    files = [file for file in to_live_files(plan.files) if file.added_snapshot in shown]
-    files.sort(key=lambda file: (file.added_snapshot, file.partition, file.bucket, file.order_ordinal))
-    return files
+def pick_shown_files(
+    files: Sequence[LiveFile], snapshots: Sequence[Snapshot], *, overwrites: bool = False
+) -> list[LiveFile]:
+    """The files that some snapshots show, by commit, then in the order of their buckets. Pure.
+
+    Args:
+        files: Of these snapshots and perhaps others.
+        snapshots: Those that are shown, but for those that compacted.
+        overwrites: Those that replaced rows show theirs, too.
+    """
+    kinds = (SnapshotKind.APPEND, SnapshotKind.OVERWRITE) if overwrites else (SnapshotKind.APPEND,)
+    shown = {each.snapshot_id for each in snapshots if each.kind in kinds}
+    found = [file for file in files if file.added_snapshot in shown]
+    return sorted(found, key=lambda file: (file.added_snapshot, file.partition, file.bucket, file.order_ordinal))
 
 
-def find_overwrites(plan: Plan) -> list[int]:
-    """Ids of the snapshots of a range that replaced rows, rising. Pure."""
-    return [each.snapshot_id for each in plan.range_snapshots if each.kind is SnapshotKind.OVERWRITE]
+def find_overwrites(snapshots: Sequence[Snapshot]) -> list[int]:
+    """Ids of the snapshots that replaced rows, in the order given. Pure."""
+    return [each.snapshot_id for each in snapshots if each.kind is SnapshotKind.OVERWRITE]
+
+
+def split_by_changelog(snapshots: Sequence[Snapshot]) -> Iterator[tuple[bool, list[Snapshot]]]:
+    """Snapshots that follow each other and have a changelog, or have none; those that changed no row left out. Pure."""
+    changing = [each for each in snapshots if each.kind is not SnapshotKind.COMPACT]
+    for has_changelog, group in itertools.groupby(changing, _has_changelog):
+        yield has_changelog, list(group)
+
+
+def find_other_snapshots(snapshots: Sequence[Snapshot], expects: bool) -> list[int]:
+    """Ids of the snapshots that changed rows and, other than expected, have a changelog or have none. Pure."""
+    return [
+        each.snapshot_id
+        for each in snapshots
+        if each.kind is not SnapshotKind.COMPACT and _has_changelog(each) is not expects
+    ]
+
+
+def has_changelog_producer(table: TableInfo) -> bool:
+    """Whether commits to a table bring a changelog now; those before may have been others. Pure."""
+    return bool(table.schema.primary_key) and TableOptions(table.options).get(CHANGELOG_PRODUCER) != "none"
 
 
 def to_change_columns(
@@ -68,8 +96,13 @@ def settle_range_mode(options: ScanOptions, table: TableInfo) -> str:
             f"{table.name} has none. Give 'delta': rows of such a table are only ever added.",
             metadata={"option": INCREMENTAL_BETWEEN_SCAN_MODE.key, "table": str(table.name)},
         )
-    # No table has a changelog producer yet.
-    return "delta" if mode == "auto" else mode
+    if mode == "auto":
+        return "changelog" if has_changelog_producer(table) else "delta"
+    return mode
+
+
+def _has_changelog(snapshot: Snapshot) -> bool:
+    return snapshot.changelog is ChangelogState.ATTACHED
 
 
 def _is_addition() -> pc.Expression:

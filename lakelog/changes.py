@@ -9,28 +9,25 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from lakelog.client.metastore import Metastore
-from lakelog.format.changelog import ChangelogRules, find_difference, fold_commits
+from lakelog.format.changelog import ChangelogRules, find_difference
 from lakelog.format.merge import MergeRun, find_superseded
-from lakelog.format.ordering import comparable_keys
 from lakelog.format.plan import AtSnapshot, PlanRequest
 from lakelog.format.rowkind import ROW_KIND_COLUMN, decode_kinds
 from lakelog.format.table import TableInfo
 from lakelog.options.values import TableOptions
-from lakelog.storage.aligned_runs import RunPart, read_aligned, read_run
+from lakelog.storage.bucket_changes import Bucket, BucketChanges, group_by_bucket, to_plan_request, to_run
 from lakelog.storage.caches import Caches
-from lakelog.storage.data_files import DataFiles
 from lakelog.storage.file_scan import OWN_FIELDS, SNAPSHOT_ID_COLUMN, ScanColumns
-from lakelog.storage.key_lookup import KeyLookup
 from lakelog.storage.live_file import LiveFile, to_live_files
 from lakelog.storage.lookahead import look_ahead
 from lakelog.storage.parquet_writer import plan_file_schema
@@ -41,12 +38,6 @@ TOLD_ROWS: Final = 1 << 19
 """Rows of commits that are told together; they, their old rows and the changes are in memory, for two such pieces."""
 
 _AHEAD: Final = 2
-_NAMED_PARTITIONS: Final = 500
-"""A plan names at most so many partitions; beyond it, leaving out the others is not worth their names."""
-
-_KIND_FIELD: Final = pa.field(ROW_KIND_COLUMN, pa.int8())
-
-Bucket: TypeAlias = tuple[bytes, int]
 
 
 class States(Protocol):
@@ -89,25 +80,6 @@ class ComparedStates:
             if self.before == 0:
                 return ()
         return self.states.list_files(request)
-
-
-def plan_state_before(table_uuid: str, files: Sequence[LiveFile]) -> PlanRequest:
-    """What to ask for to know the old rows of what some files brought: the state before the first of them. Pure.
-
-    Args:
-        table_uuid: The table.
-        files: At least one, the one that was committed first at the front.
-    """
-    partitions = {file.partition for file in files}
-    firsts, lasts = ([getattr(file, name) for file in files] for name in ("min_key", "max_key"))
-    return PlanRequest(
-        table_uuid,
-        AtSnapshot(files[0].added_snapshot - 1),
-        buckets=tuple(sorted({file.bucket for file in files})),
-        partitions=tuple(sorted(partitions)) if len(partitions) <= _NAMED_PARTITIONS else (),
-        first_key=None if None in firsts else min(firsts),
-        last_key=None if None in lasts else max(lasts),
-    )
 
 
 @dataclass(frozen=True)
@@ -179,11 +151,11 @@ class NormalizedChanges:
             if sum(file.row_count for file in window) <= self.told_rows:
                 yield _Piece(base, [file.added_snapshot for file in window], window, None)
                 continue
-            for bucket, files in _by_bucket(window).items():
+            for bucket, files in group_by_bucket(window).items():
                 if sum(file.row_count for file in files) <= self.told_rows:
                     yield _Piece(base, [files[0].added_snapshot], files, None)
                     continue
-                for tables in self._read_by_key_ranges(files):
+                for tables in self._teller().read_by_key_ranges(files):
                     yield _Piece({bucket: base.get(bucket, [])}, [files[0].added_snapshot], files, tables)
 
     def _windows(self) -> Iterator[list[LiveFile] | int]:
@@ -218,30 +190,33 @@ class NormalizedChanges:
             files = list({file.file_id: file for file in (*old, *new)}.values())
             kept = {file.file_id for file in new}, {file.file_id for file in old}
             sides = [file.file_id in kept[1] for file in files], [file.file_id in kept[0] for file in files]
-            for tables in self._read_by_key_ranges(files):
+            for tables in self._teller().read_by_key_ranges(files):
                 yield _Piece({}, [snapshot_id], files, tables, sides)
 
     def _plan_before(self, window: Sequence[LiveFile]) -> Mapping[Bucket, list[LiveFile]]:
         """The files that were live before the first commit of a window, of the buckets it touches."""
         if window[0].added_snapshot == 1:
             return {}
-        return self._by_bucket_at(plan_state_before(self.table.table_uuid, window))
+        return self._by_bucket_at(
+            to_plan_request(self.table.table_uuid, AtSnapshot(window[0].added_snapshot - 1), window)
+        )
 
     def _by_bucket_at(self, request: PlanRequest) -> dict[Bucket, list[LiveFile]]:
-        return _by_bucket(self.states.list_files(request))
+        return group_by_bucket(self.states.list_files(request))
 
     def _tell(self, piece: _Piece) -> list[pa.RecordBatch]:
         if piece.sides is not None:
             changes = self._compare(piece, piece.sides)
             return [batch for batch in self._project(changes, piece.commits[0]).to_batches() if batch.num_rows]
+        teller = self._teller()
         commits = list(dict.fromkeys(piece.commits))
         told: dict[int, list[pa.Table]] = {commit: [] for commit in commits}
-        for bucket, files in _by_bucket(piece.files).items():
-            tables = piece.tables or [self._read(file) for file in files]
+        for bucket, files in group_by_bucket(piece.files).items():
             runs: dict[int, list[MergeRun]] = {commit: [] for commit in commits}
-            for file, table in zip(files, tables, strict=True):
-                runs[file.added_snapshot].append(MergeRun(_with_kinds(table, file), file.order_time_ms))
-            changes = self._fold(piece.base.get(bucket, []), [runs[commit] for commit in commits])
+            for number, file in enumerate(files):
+                read = teller.read(file) if piece.tables is None else to_run(piece.tables[number], file)
+                runs[file.added_snapshot].append(read)
+            changes = teller.fold(piece.base.get(bucket, []), [runs[commit] for commit in commits])
             for commit, table in zip(commits, changes, strict=True):
                 told[commit].append(table)
         return [
@@ -258,9 +233,7 @@ class NormalizedChanges:
         states = []
         for side in sides:
             runs = [
-                MergeRun(_with_kinds(table, file), file.order_time_ms)
-                for table, file, there in zip(piece.tables, piece.files, side, strict=True)
-                if there
+                to_run(table, file) for table, file, there in zip(piece.tables, piece.files, side, strict=True) if there
             ]
             found = find_superseded(
                 runs,
@@ -278,14 +251,10 @@ class NormalizedChanges:
             states.append(pa.concat_tables([empty, *left]))
         return find_difference(states[0], states[1], self._rules())
 
-    def _fold(self, base: Sequence[LiveFile], commits: Sequence[Sequence[MergeRun]]) -> list[pa.Table]:
-        old = None
-        if base:
-            assert self.caches is not None, "a detached read is not read"
-            copies = self.caches.find_copies(self.table.table_uuid, TableOptions(self.table.options))
-            lookup = KeyLookup(self.store, self.table.schema, self.policy, copies, self._fields())
-            old = lookup.find(base, _distinct_keys(commits, self.policy.key))
-        return fold_commits(old, commits, self._rules())
+    def _teller(self) -> BucketChanges:
+        assert self.caches is not None, "a detached read is not read"
+        copies = self.caches.find_copies(self.table.table_uuid, TableOptions(self.table.options))
+        return BucketChanges(self.store, self.table.schema, self.policy, self._fields(), self._rules(), copies)
 
     def _rules(self) -> ChangelogRules:
         return ChangelogRules(
@@ -301,15 +270,6 @@ class NormalizedChanges:
         """What to read, as files store it: those of the key and of the sequence decide."""
         names = {*self.policy.key, *self.policy.sequence, *(each.name for each in self.columns.read)}
         return [each for each in plan_file_schema(self.table.schema, with_row_kind=False) if each.name in names]
-
-    def _read(self, file: LiveFile) -> pa.Table:
-        fields = self._fields()
-        return read_run(DataFiles(self.store), RunPart(file, [*fields, _KIND_FIELD] if file.delete_count else fields))
-
-    def _read_by_key_ranges(self, files: Sequence[LiveFile]) -> Iterator[list[pa.Table]]:
-        parts = [RunPart(file, [*self._fields(), _KIND_FIELD]) for file in files]
-        for step in read_aligned(DataFiles(self.store), parts, self.policy.key):
-            yield [each.rows for each in step]
 
     def _project(self, changes: pa.Table, commit: int) -> pa.Table:
         if self.columns.filter is not None:
@@ -341,25 +301,3 @@ class _Piece:
     files: Sequence[LiveFile]
     tables: Sequence[pa.Table] | None
     sides: tuple[Sequence[bool], Sequence[bool]] | None = None
-
-
-def _with_kinds(rows: pa.Table, file: LiveFile) -> pa.Table:
-    """The rows as a run: without kinds where all are there to stay, though they were read beside others'."""
-    if file.delete_count or ROW_KIND_COLUMN not in rows.schema.names:
-        return rows
-    return rows.drop_columns([ROW_KIND_COLUMN])
-
-
-def _by_bucket(files: Sequence[LiveFile]) -> dict[Bucket, list[LiveFile]]:
-    found: dict[Bucket, list[LiveFile]] = defaultdict(list)
-    for file in files:
-        found[file.partition, file.bucket].append(file)
-    return dict(found)
-
-
-def _distinct_keys(commits: Sequence[Sequence[MergeRun]], key: Sequence[str]) -> pa.Table:
-    """The keys that some commits touched, rising, each once."""
-    tables = [pa.table(run.table).select(list(key)) for runs in commits for run in runs]
-    keys = pa.concat_tables(tables).combine_chunks()
-    _, first = np.unique(comparable_keys(keys.columns), return_index=True)
-    return keys.take(pa.array(first))

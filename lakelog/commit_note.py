@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lakelog.arguments import to_epoch_ms
-from lakelog.errors import InvalidArgument
+from lakelog.errors import InvalidArgument, LakelogError, NotFound
 
 
 @dataclass(frozen=True)
@@ -91,3 +91,24 @@ def make_note(
                 metadata={"field": "properties", "key": str(key)[:80]},
             )
     return CommitNote(watermark_ms, dict(properties or {}), allow_empty)
+
+
+def name_dropped_table(error: LakelogError, names: Mapping[str, str]) -> NotFound | None:
+    """Tells by its name which table of a commit was dropped; the metastore no longer knows more than its uuid. Pure.
+
+    Args:
+        error: What the metastore said of the commit.
+        names: Of the commit's tables, by uuid.
+
+    Returns:
+        What to raise instead; None where the error is another one.
+    """
+    name = names.get(error.metadata.get("table_uuid", ""))
+    if not isinstance(error, NotFound) or error.reason != "TABLE_NOT_FOUND" or name is None:
+        return None
+    return NotFound(
+        f"Table {name} was dropped while it was written to, so nothing of this commit is visible. If a table of that "
+        "name exists again, it is another one: look it up and write anew.",
+        reason=error.reason,
+        metadata=error.metadata | {"table": name},
+    )

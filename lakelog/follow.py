@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lakelog.change_plan import has_changelog_producer
 from lakelog.client.metastore import Watch, WatchPosition
 from lakelog.errors import NotFound, SnapshotExpired
 from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import TableInfo
-from lakelog.scan import plan_changes, plan_scan
+from lakelog.scan_planning import plan_changes, plan_scan
 from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN
+from lakelog.storage.parquet_writer import plan_file_schema
 from lakelog.stream_batch import Position, Progress, StreamBatch
 from lakelog.stream_start import StreamStart, start_over
 
@@ -74,6 +76,9 @@ class TableFollower:
                 if self._view.expired == "fail":
                     raise
                 start = start_over(self._catalog.metastore, self._table, self._view.expired)
+            except NotFound as error:
+                # Dropped before its watch was open, or while a plan was asked for.
+                raise (self._dropped() if error.reason == "TABLE_NOT_FOUND" else error) from error
             else:
                 return
 
@@ -101,11 +106,7 @@ class TableFollower:
                 if len(shown) < len(event.snapshots):
                     return
                 if event.dropped:
-                    raise NotFound(
-                        f"Table {self._table.name} was dropped, so no change will come any more.",
-                        reason="TABLE_NOT_FOUND",
-                        metadata={"table": str(self._table.name)},
-                    )
+                    raise self._dropped()
 
     def _show_rows(self, start: StreamStart) -> Iterator[Progress]:
         assert start.full_at is not None, "it begins with rows"
@@ -153,6 +154,13 @@ class TableFollower:
             held = StreamBatch(batch.drop_columns([SNAPSHOT_ID_COLUMN]), snapshot_id, str(self._table.name))
         yield Progress(held, last)
 
+    def _dropped(self) -> NotFound:
+        return NotFound(
+            f"Table {self._table.name} was dropped, so no change will come any more.",
+            reason="TABLE_NOT_FOUND",
+            metadata={"table": str(self._table.name)},
+        )
+
     def _columns(self) -> list[str]:
         names = self._table.schema.arrow.names if self._view.columns is None else list(self._view.columns)
         kind = [ROW_KIND_COLUMN] if self._table.schema.primary_key and ROW_KIND_COLUMN not in names else []
@@ -161,6 +169,11 @@ class TableFollower:
     def _with_kind(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if not self._table.schema.primary_key:
             return batch
+        if batch.num_columns and (self._view.raw or has_changelog_producer(self._table)):
+            # As the changes behind them have it, where deletes may know only their key.
+            stored = plan_file_schema(self._table.schema, with_row_kind=False)
+            fields = [each.with_nullable(stored.field(each.name).nullable) for each in batch.schema]
+            batch = pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields))
         kinds = pa.repeat(pa.scalar(RowKind.INSERT.text), batch.num_rows)
         return batch.append_column(pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False), kinds)
 

@@ -110,5 +110,16 @@ def _to_scalar(name: str, value: Any, info: TableInfo) -> pa.Scalar:
             "type, or its text as in '2024-05-01'.",
             metadata={"field": "partition", "column": name},
         ) from error
-    batch = pa.RecordBatch.from_arrays([given], names=[name])
-    return cast_batch(batch, pa.schema([field])).column(0)[0]
+    try:
+        return cast_batch(pa.RecordBatch.from_arrays([given], names=[name]), pa.schema([field])).column(0)[0]
+    except InvalidArgument as error:
+        # What cast_batch says is about rows.
+        if value is None:
+            remedy = ", so that there is no such partition. Name the partition by a value"
+        else:
+            remedy = " and cannot hold it. Give a value of that type, or its text as in '2024-05-01'"
+        kind = f"{field.type}{'' if field.nullable else ' NOT NULL'}"
+        raise InvalidArgument(
+            f"partition has {value!r:.80} for column '{name}', which is {kind}{remedy}.",
+            metadata={"field": "partition", "column": name},
+        ) from error

@@ -12,7 +12,7 @@ import pyarrow as pa
 from lakelog.arguments import to_epoch_ms
 from lakelog.client.metastore import Metastore
 from lakelog.errors import InvalidArgument
-from lakelog.format.filter import Filter
+from lakelog.format.filter import Filter, parse_filter
 from lakelog.format.plan import AtSnapshot, AtTime, InRange, Plan, PlanRequest
 from lakelog.format.schema import TableSchema
 from lakelog.format.table import TableInfo
@@ -64,6 +64,8 @@ def plan_files(
     info: TableInfo,
     at: State | InRange,
     parse: Callable[[TableSchema], Filter | None],
+    *,
+    changelog: bool = False,
 ) -> tuple[Plan, Filter | None]:
     """Asks for the files to read; blocks on the metastore.
 
@@ -72,6 +74,7 @@ def plan_files(
         info: The table.
         at: What to read; None: the newest snapshot.
         parse: Resolves the condition of the read on a schema; None: there is none, or it leaves out no files.
+        changelog: Of a range, its changelog files instead of its data files.
 
     Returns:
         The plan, and the condition on the plan's schema.
@@ -79,11 +82,16 @@ def plan_files(
     schema = info.schema
     while True:
         parsed = parse(schema)
-        plan = metastore.plan(_to_request(info, at, parsed, schema))
+        plan = metastore.plan(_to_request(info, at, parsed, schema, changelog))
         # Asked again in the rare case that the state has another schema than the table has now.
         if plan.schema.schema_id == schema.schema_id:
             return plan, parsed
         schema = plan.schema
+
+
+def make_parser(condition: str | None) -> Callable[[TableSchema], Filter | None]:
+    """What resolves a condition on a schema."""
+    return lambda schema: None if condition is None else parse_filter(condition, schema.arrow)
 
 
 def to_names(columns: Any) -> list[str]:
@@ -156,17 +164,24 @@ def to_scan_columns(
     )
 
 
-def _to_request(info: TableInfo, at: State | InRange, parsed: Filter | None, schema: TableSchema) -> PlanRequest:
+def _to_request(
+    info: TableInfo, at: State | InRange, parsed: Filter | None, schema: TableSchema, changelog: bool
+) -> PlanRequest:
     if parsed is None:
-        return PlanRequest(info.table_uuid, at)
+        return PlanRequest(info.table_uuid, at, changelog=changelog)
     ids = schema.field_ids
     predicate = parsed.to_predicate(ids)
     # Buckets and bucket keys never change, so those of the table as it is now are right.
     buckets = find_buckets(predicate, to_routing(schema, TableOptions(info.options)))
     if not schema.primary_key:
         return PlanRequest(info.table_uuid, at, predicate, buckets)
+    first_key, last_key = parsed.key_bounds(schema.trimmed_key)
+    if changelog:
+        # Change rows stand for themselves, so that any column may leave out a file of them.
+        return PlanRequest(
+            info.table_uuid, at, predicate, buckets, first_key=first_key, last_key=last_key, changelog=True
+        )
     # SUBTLE: a file may be left out for its key only. Left out for another column, its rows would no longer hide the
     # older ones of their keys, which then would come back.
     predicate = parsed.to_predicate({name: ids[name] for name in schema.primary_key})
-    first_key, last_key = parsed.key_bounds(schema.trimmed_key)
     return PlanRequest(info.table_uuid, at, predicate, buckets, first_key=first_key, last_key=last_key)

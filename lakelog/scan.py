@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakelog.arguments import to_option_texts
-from lakelog.change_plan import find_overwrites, pick_change_files, settle_range_mode, to_change_columns
-from lakelog.changes import ComparedStates, MetastoreStates, NormalizedChanges
+from lakelog.change_plan import find_overwrites
 from lakelog.errors import InvalidArgument
-from lakelog.format.files import FILE_SCHEMA
-from lakelog.format.filter import Filter, parse_filter
-from lakelog.format.plan import AtSnapshot, InRange, Plan, PlanRequest
-from lakelog.format.rowkind import ROW_KIND_COLUMN
-from lakelog.format.schema import TableSchema
-from lakelog.options.call_options import INCREMENTAL_BETWEEN
-from lakelog.options.table_options import STREAMING_READ_OVERWRITE
-from lakelog.options.values import ScanOptions, TableOptions
-from lakelog.reading import check_columns, plan_files, settle_state, to_names, to_scan_columns
-from lakelog.storage.caches import Caches
-from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN, FileScan
-from lakelog.storage.live_file import LiveFile, to_live_files
+from lakelog.format.plan import Plan
+from lakelog.options.values import TableOptions
+from lakelog.row_source import RowSource
 from lakelog.storage.superseded import MergePolicy, to_merge_policy
 
 if TYPE_CHECKING:
@@ -32,28 +19,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from lakelog.catalog import Catalog
-    from lakelog.format.table import TableInfo
-
-
-class RowSource(Protocol):
-    """Where the rows of a scan come from; picklable without its caches."""
-
-    @property
-    def files(self) -> Sequence[LiveFile]:
-        """The data files it is about."""
-
-    @property
-    def returned_schema(self) -> pa.Schema:
-        """The columns that are returned."""
-
-    def read_batches(self) -> Iterator[pa.RecordBatch]:
-        """Reads the rows; a generator, which ends the read when it is closed. None of the batches is empty."""
-
-    def count_rows(self) -> int:
-        """Counts the rows that `read_batches` gives."""
-
-    def with_caches(self, caches: Caches | None) -> RowSource:
-        """Itself with the caches of a process, or with none, to be taken to another one."""
 
 
 class Scan:
@@ -105,7 +70,7 @@ class Scan:
         """Ids of the snapshots that overwrote rows, of which the changes show nothing; rising (SEMANTICS.md 5.2)."""
         if self._with_overwrites:
             return ()
-        return tuple(find_overwrites(self._plan))
+        return tuple(find_overwrites(self._plan.range_snapshots))
 
     @property
     def schema(self) -> pa.Schema:
@@ -144,7 +109,13 @@ class Scan:
 
     def to_pandas(self) -> pd.DataFrame:
         """Reads all rows into a pandas data frame; needs pandas."""
-        return self.to_arrow().to_pandas()
+        try:
+            import pandas
+        except ImportError as error:
+            raise InvalidArgument("to_pandas() needs pandas, which is not installed: pip install pandas.") from error
+        frame = self.to_arrow().to_pandas()
+        assert isinstance(frame, pandas.DataFrame)
+        return frame
 
     def to_polars(self) -> pl.DataFrame:
         """Reads all rows into a polars data frame; needs polars."""
@@ -167,171 +138,6 @@ class Scan:
         return reader.__arrow_c_stream__(requested_schema)
 
 
-def plan_scan(
-    catalog: Catalog,
-    info: TableInfo,
-    *,
-    columns: Sequence[str] | None,
-    filter: str | None,  # noqa: A002
-    limit: int | None,
-    snapshot_id: int | None,
-    timestamp: int | dt.datetime | None,
-    options: Mapping[str, Any] | None,
-    files_since_ms: int | None = None,
-) -> Scan:
-    """Plans a read of a table's state; arguments as of `lakelog.table.Table.scan`.
-
-    With `files_since_ms` only of the files that were committed at or after this time, in milliseconds since the epoch.
-    """
-    given = ScanOptions(to_option_texts({} if options is None else options))
-    between = given.get(INCREMENTAL_BETWEEN)
-    at = settle_state(snapshot_id, timestamp, given)
-    check_limit(limit)
-    if between is not None:
-        if at is not None:
-            raise InvalidArgument(
-                f"Option '{INCREMENTAL_BETWEEN.key}' reads what snapshots added, so no snapshot or time may be given "
-                "with it. Leave one out.",
-                reason="CONTRADICTING_OPTIONS",
-            )
-        return _plan_between(catalog, info, between, given, columns, filter, limit)
-    plan, parsed = plan_files(catalog.metastore, info, at, _parser(filter))
-    schema = plan.schema
-    policy = _to_policy(plan)
-    names = check_columns(columns, schema, str(info.name))
-    live = to_live_files(plan.files)
-    if files_since_ms is not None:
-        # What is left out is older than what stays, so that no row comes back that a newer one had replaced.
-        live = [file for file in live if file.order_time_ms >= files_since_ms]
-    files = FileScan(
-        catalog.open_store(plan.table),
-        live,
-        schema,
-        to_scan_columns(names, schema, parsed),
-        policy,
-        catalog.caches.positions,
-    )
-    return Scan(catalog, plan, files, limit)
-
-
-def _plan_between(
-    catalog: Catalog,
-    info: TableInfo,
-    between: tuple[int, int],
-    options: ScanOptions,
-    columns: Sequence[str] | None,
-    condition: str | None,
-    limit: int | None,
-) -> Scan:
-    mode = settle_range_mode(options, info)
-    after, until = between
-    names = to_names(columns) if columns is not None else info.schema.arrow.names
-    if mode == "delta":
-        return plan_changes(
-            catalog,
-            info,
-            after=after,
-            until=until,
-            columns=names,
-            filter=condition,
-            limit=limit,
-            without_deletes=True,
-        )
-    names = [*(name for name in names if name != ROW_KIND_COLUMN), ROW_KIND_COLUMN]
-    if mode == "changelog" or after == until:
-        overwrites = TableOptions(info.options).get(STREAMING_READ_OVERWRITE)
-        return plan_changes(
-            catalog,
-            info,
-            after=after,
-            until=until,
-            columns=names,
-            filter=condition,
-            limit=limit,
-            raw=False,
-            overwrites=overwrites,
-        )
-    plan, parsed = plan_files(catalog.metastore, info, AtSnapshot(until), _parser(condition))
-    if after:
-        # A state that is not kept any more is told of now, not with the first row.
-        catalog.metastore.plan(PlanRequest(info.table_uuid, AtSnapshot(after), buckets=(0,)))
-    policy = _to_policy(plan)
-    assert policy is not None, "the table has a key"
-    rows = NormalizedChanges(
-        ComparedStates(MetastoreStates(catalog.metastore), after, until),
-        catalog.open_store(plan.table),
-        dataclasses.replace(plan.table, schema=plan.schema),
-        (),
-        (until,),
-        to_scan_columns(check_columns(names, plan.schema, str(info.name), (ROW_KIND_COLUMN,)), plan.schema, parsed),
-        policy,
-        catalog.caches,
-        overwrites=True,
-    )
-    return Scan(catalog, plan, rows, limit, with_overwrites=True)
-
-
-def plan_changes(
-    catalog: Catalog,
-    info: TableInfo,
-    *,
-    after: int,
-    until: int,
-    columns: Sequence[str] | None,
-    filter: str | None,  # noqa: A002
-    limit: int | None = None,
-    raw: bool = True,
-    overwrites: bool = False,
-    without_deletes: bool = False,
-) -> Scan:
-    """Plans a read of what the snapshots behind `after`, up to and with `until`, changed.
-
-    Of an append table that is what they added. Of a table with a primary key it is the keyed changes, each with its old
-    row; or, with `raw`, what was written: the last row a key of each commit, also where a commit had more rows than a
-    writer's buffer and so wrote several runs (SEMANTICS.md 3.3). Snapshots that compacted show nothing, and so do those
-    that overwrote, unless `overwrites` asks for their difference, or for their new rows where there is no key
-    (SEMANTICS.md 5.2).
-    """
-    if after == until:
-        parsed = _parser(filter)(info.schema)
-        plan = Plan(info, info.schema, {}, None, FILE_SCHEMA.empty_table())
-    else:
-        plan, parsed = plan_files(catalog.metastore, info, InRange(after, until), _parser(filter))
-    files = pick_change_files(plan, raw=raw, overwrites=overwrites)
-    own = (ROW_KIND_COLUMN, SNAPSHOT_ID_COLUMN)
-    names = check_columns(columns, plan.schema, str(info.name), own)
-    if columns is None:
-        names = (*names, *own)
-    policy = _to_policy(plan)
-    store = catalog.open_store(plan.table)
-    rows: RowSource
-    if policy is not None and not raw:
-        breaks = find_overwrites(plan)
-        table = dataclasses.replace(plan.table, schema=plan.schema)
-        columns_read = to_scan_columns(names, plan.schema, parsed)
-        rows = NormalizedChanges(
-            MetastoreStates(catalog.metastore),
-            store,
-            table,
-            files,
-            breaks,
-            columns_read,
-            policy,
-            catalog.caches,
-            overwrites,
-        )
-    else:
-        rows = FileScan(
-            store,
-            files,
-            plan.schema,
-            to_change_columns(names, plan.schema, parsed, without_deletes),
-            None if policy is None else dataclasses.replace(policy, keeps_deletes=True),
-            catalog.caches.positions,
-        )
-    return Scan(catalog, plan, rows, limit, with_overwrites=overwrites)
-
-
 def check_limit(limit: int | None) -> None:
     """Raises InvalidArgument for what is no number of rows."""
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
@@ -342,9 +148,6 @@ def _rebuild_scan(catalog: Catalog, plan: Plan, rows: RowSource, limit: int | No
     return Scan(catalog, plan, rows.with_caches(catalog.caches), limit, with_overwrites=with_overwrites)
 
 
-def _parser(condition: str | None) -> Callable[[TableSchema], Filter | None]:
-    return lambda schema: None if condition is None else parse_filter(condition, schema.arrow)
-
-
-def _to_policy(plan: Plan) -> MergePolicy | None:
+def find_policy(plan: Plan) -> MergePolicy | None:
+    """What decides between rows of one key; None: there is no key."""
     return to_merge_policy(plan.schema, TableOptions(plan.table.options)) if plan.schema.primary_key else None

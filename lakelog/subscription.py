@@ -73,6 +73,7 @@ class Subscription:
         self._thread: threading.Thread | None = None
         self._reached: Position | None = None
         self._ended = False
+        self._whole = False
 
     def __repr__(self) -> str:
         at = "nothing done yet" if self._position is None else f"snapshot {self._position.snapshot_id} done"
@@ -146,9 +147,15 @@ class Subscription:
                 raise found
             self._reached = found.done or self._reached
             if found.batch is not None:
+                self._whole = found.done is not None
                 return found.batch
             if self._auto_commit:
                 self.commit()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the batch handed out last ends a snapshot, so that `commit` would move behind it."""
+        return self._whole
 
     @property
     def ended(self) -> bool:

@@ -17,7 +17,8 @@ from lakelog.listings import list_snapshots, to_files_table, to_snapshots_table
 from lakelog.options.table_options import STREAMING_READ_OVERWRITE
 from lakelog.options.values import TableOptions
 from lakelog.reading import settle_state
-from lakelog.scan import Scan, check_limit, plan_changes, plan_scan
+from lakelog.scan import Scan, check_limit
+from lakelog.scan_planning import plan_changes, plan_scan
 from lakelog.subscribe import subscribe
 from lakelog.subscription import Subscription
 from lakelog.table_writes import TableWrites
@@ -118,6 +119,9 @@ class Table(TableWrites):
         with the old values for one that went, `-U` old and `+U` new for one that became another; one change a key and
         snapshot, and none where no column that is read has changed (SEMANTICS.md 3.3). Applied to the state at `after`
         they give the state at `until`, but for what overwrites in between replaced (`skipped_snapshots`).
+
+        Snapshots that brought a changelog (`changelog-producer`) show it as it stands: by `lookup` the same, including
+        updates that left the columns read as they were; by `input` every record as it was written.
 
         Args:
             after: Excluded; 0: from the first snapshot that is kept.

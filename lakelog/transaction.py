@@ -13,33 +13,26 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from lakelog.client.retry import RetryPolicy, call_repeatedly
 from lakelog.clock import RandomIds
-from lakelog.commit_note import CommitIdentity, CommitNote
-from lakelog.errors import Effect, InvalidArgument, LakelogError
+from lakelog.commit_note import CommitIdentity, CommitNote, name_dropped_table
+from lakelog.errors import CommitConflict, Effect, InvalidArgument, LakelogError
 from lakelog.format.commit import (
-    Change,
     CommitRequest,
     CommitResult,
-    Removal,
     RemoveEverything,
-    RemovePartitions,
     RemovePartitionValues,
 )
-from lakelog.format.files import DataFile
-from lakelog.format.snapshot import SnapshotKind
 from lakelog.format.table import TableInfo
 from lakelog.ingest import to_batches
 from lakelog.options.values import TableOptions
 from lakelog.overwrite import StaticPartition, to_static_partition
 from lakelog.results import TransactionResult
 from lakelog.storage.intake import Intake, KindSource
-from lakelog.storage.store import ObjectStore
-from lakelog.storage.table_writer import TableWriter
+from lakelog.table_part import TablePart
 
 if TYPE_CHECKING:
     from lakelog.catalog import Catalog
@@ -47,20 +40,11 @@ if TYPE_CHECKING:
 _COMMIT_TOTAL_S: Final = 30.0
 """How long a commit with an unknown outcome is repeated beyond what the metastore's client does by itself."""
 
+_MAX_LOOKUPS: Final = 20
+"""Tries against others that change the same buckets: the waits between them, which grow, add up to about 15 seconds."""
 
-@dataclass
-class _TablePart:
-    """One table's part of a transaction."""
-
-    info: TableInfo
-    options: TableOptions
-    store: ObjectStore
-    intake: Intake
-    writer: TableWriter | None = None
-    files: list[DataFile] = field(default_factory=list)
-    removal: Removal | None = None
-    is_dynamic: bool = False
-    was_written: bool = False
+_LOOK_AGAIN: Final = ("BUCKET_CHANGED", "BASE_EXPIRED")
+"""Reasons of a conflict that a lookup against the newest snapshot settles."""
 
 
 class Transaction:
@@ -82,7 +66,7 @@ class Transaction:
         self._note = note
         self._writer_name: str = identity.writer or f"sdk-{RandomIds().new_id()}"
         self._epoch = catalog.writer_epoch(self._writer_name)
-        self._parts: dict[str, _TablePart] = {}
+        self._parts: dict[str, TablePart] = {}
         self._attempt_id = ""
         self._ended = False
         self._failure: BaseException | None = None
@@ -121,7 +105,7 @@ class Transaction:
                 staged = self._metastore.stage_attempt([table_uuid], self._writer_name, attempt_id=self._attempt_id)
                 self._attempt_id, info = staged.attempt_id, staged.tables[0]
             options = TableOptions(info.options)
-            self._parts[table_uuid] = _TablePart(
+            self._parts[table_uuid] = TablePart(
                 info, options, self._catalog.open_store(info), Intake(str(info.name), info.schema, options)
             )
         return TransactionTable(self, self._parts[table_uuid])
@@ -138,6 +122,12 @@ class Transaction:
             ResourceWarning,
             source=self,
             stacklevel=2,
+        )
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidArgument(
+            "A transaction cannot be pickled or copied: its rows and its commit belong to one process. Pickle the "
+            "catalog, and begin a transaction where it is unpickled."
         )
 
     def __enter__(self) -> Transaction:
@@ -173,26 +163,56 @@ class Transaction:
             return self.result
         try:
             for part in self._parts.values():
-                _finish(part)
-            request = self._make_request()
+                part.finish(self._catalog, self._attempt_id)
         except BaseException:
             self.abandon()
             raise
-        self._ended = True
-        try:
-            answer = call_repeatedly(
-                lambda _: self._metastore.commit(request),
-                policy=RetryPolicy(),
-                total_s=_COMMIT_TOTAL_S,
-                clock=self._catalog.clock,
-                draw=self._catalog.draw,
-            )
-        except LakelogError as error:
-            if error.effect is Effect.NONE:
-                self._give_up()
-            raise
-        self.result = self._read_answer(answer)
+        self.result = self._read_answer(self._commit_lookups())
         return self.result
+
+    def _commit_lookups(self) -> CommitResult:
+        """Commits, with changelogs that are looked up again for as long as others change the same buckets meanwhile."""
+        policy = RetryPolicy()
+        for tries in range(1, _MAX_LOOKUPS + 1):
+            try:
+                for part in self._parts.values():
+                    if part.lookup is not None:
+                        part.lookup.look_up()
+                request = self._make_request()
+            except BaseException:
+                # Nothing was sent, or it was refused: no commit has these files.
+                self._ended = False
+                self.abandon()
+                raise
+            self._ended = True
+            try:
+                return self._send(request)
+            except CommitConflict as error:
+                if error.reason not in _LOOK_AGAIN:
+                    self._give_up()
+                    raise
+                if tries == _MAX_LOOKUPS:
+                    self._give_up()
+                    raise _never_settled(error) from error
+                self._catalog.clock.sleep(policy.backoff_s(tries, self._catalog.draw()))
+            except LakelogError as error:
+                if error.effect is Effect.NONE:
+                    self._give_up()
+                names = {table_uuid: str(part.info.name) for table_uuid, part in self._parts.items()}
+                dropped = name_dropped_table(error, names)
+                if dropped is not None:
+                    raise dropped from error
+                raise
+        raise AssertionError("the last try returns or raises")
+
+    def _send(self, request: CommitRequest) -> CommitResult:
+        return call_repeatedly(
+            lambda _: self._metastore.commit(request),
+            policy=RetryPolicy(),
+            total_s=_COMMIT_TOTAL_S,
+            clock=self._catalog.clock,
+            draw=self._catalog.draw,
+        )
 
     def abandon(self) -> None:
         """Gives everything up: nothing becomes visible, and the files written are deleted. Idempotent."""
@@ -228,7 +248,7 @@ class Transaction:
         for part in self._parts.values():
             # What cannot be deleted belongs to an attempt that is doomed: the collector finds it.
             with contextlib.suppress(LakelogError):
-                part.store.delete_many([file.path for file in part.files])
+                part.store.delete_many([file.path for file in (*part.files, *part.changelog_files)])
 
     # The commit
 
@@ -236,26 +256,10 @@ class Transaction:
         return CommitRequest(
             writer=self._writer_name,
             identifier=self._identity.identifier or 0,
-            changes=tuple(self._make_change(part) for part in self._parts.values() if part.was_written),
+            changes=tuple(part.to_change(self._note) for part in self._parts.values() if part.was_written),
             attempt_id=self._attempt_id,
             epoch=self._epoch,
             previous_identifier=self._identity.previous_identifier,
-        )
-
-    def _make_change(self, part: _TablePart) -> Change:
-        removal = part.removal
-        if part.is_dynamic:
-            removal = RemovePartitions(tuple(sorted({file.partition for file in part.files})))
-        return Change(
-            table_uuid=part.info.table_uuid,
-            kind=SnapshotKind.APPEND if removal is None else SnapshotKind.OVERWRITE,
-            schema_id=part.info.schema.schema_id,
-            bucket_count=part.options.bucket_count(bool(part.info.schema.primary_key)),
-            add_files=tuple(part.files),
-            remove=removal,
-            watermark_ms=self._note.watermark_ms,
-            properties=self._note.properties,
-            allow_empty=self._note.allow_empty,
         )
 
     def _read_answer(self, answer: CommitResult) -> TransactionResult:
@@ -272,7 +276,7 @@ class Transaction:
 class TransactionTable:
     """A table inside a transaction. What is written here becomes visible with the transaction."""
 
-    def __init__(self, transaction: Transaction, part: _TablePart) -> None:
+    def __init__(self, transaction: Transaction, part: TablePart) -> None:
         self._transaction = transaction
         self._part = part
 
@@ -357,18 +361,13 @@ class TransactionTable:
             if static is not None:
                 batch = static.fill_in(batch)
             table, kinds = part.intake.take(batch, source)
-            if part.writer is None:
-                part.writer = TableWriter(
-                    part.store,
-                    part.info.schema,
-                    part.options,
-                    self._transaction._attempt_id,
-                    name_prefix=f"{len(part.files):05d}-" if part.files else "",
-                )
-            part.writer.write(table, kinds)
+            part.open_writer(self._transaction._attempt_id).write(table, kinds)
 
 
-def _finish(part: _TablePart) -> None:
-    if part.writer is not None:
-        part.files.extend(part.writer.finish())
-        part.writer = None
+def _never_settled(error: CommitConflict) -> CommitConflict:
+    return CommitConflict(
+        f"{error.message} This was tried {_MAX_LOOKUPS} times, and each time another commit came first; nothing of it "
+        "is visible. Write it again, give the table more buckets, or let fewer writers write the same ones.",
+        reason=error.reason,
+        metadata=error.metadata,
+    )

@@ -17,7 +17,7 @@ from lakelog.format.commit import (
     RemovePartitions,
     RemovePartitionValues,
 )
-from lakelog.format.commit_effects import apply_change, place_files
+from lakelog.format.commit_effects import apply_change, place_changelog, place_files
 from lakelog.format.commit_facts import (
     AttemptState,
     BucketChange,
@@ -167,6 +167,7 @@ async def _apply(
             inputs = (facts.files or {}).get(change.table_uuid, ())
             table_id = head.table_id
             state.records.files.extend((table_id, file) for file in place_files(change, head, snapshot, inputs))
+            state.records.changelog_files.extend((table_id, file) for file in place_changelog(change, snapshot))
             state.records.snapshots.append((table_id, snapshot))
             state.new_snapshots.setdefault(change.table_uuid, []).append(snapshot)
             state.facts.heads[change.table_uuid] = after

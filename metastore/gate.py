@@ -108,7 +108,7 @@ class CommitGate:
             request=request,
             tables=frozenset(change.table_uuid for change in request.changes),
             alone=any(change.remove is not None or change.unchanged_buckets for change in request.changes),
-            file_count=sum(len(change.add_files) for change in request.changes),
+            file_count=sum(len(change.add_files) + len(change.changelog_files) for change in request.changes),
             arrived_s=self._clock.monotonic_s(),
         )
         self._admit(waiting)

@@ -134,7 +134,8 @@ class Planner:
             return header, None, None
         if isinstance(request.at, InRange):
             query = wanted.query(added_after=request.at.after, added_until=request.at.until)
-            return header, wanted.select(await tx.load_files(query)), None
+            load = tx.load_changelog_files if request.changelog else tx.load_files
+            return header, wanted.select(await load(query)), None
         if _is_narrow(wanted, snapshot, head):
             query = wanted.query(live_at=snapshot.snapshot_id)
             return header, wanted.select(await tx.load_files(query)), None
@@ -229,6 +230,8 @@ def _check_request(request: PlanRequest) -> None:
         case InRange(after, until):
             check_number("range.after", after, 0)
             check_number("range.until", until, after + 1)
+    if request.changelog and not isinstance(request.at, InRange):
+        raise invalid("changelog", True, "A state has no changelog: ask for those of a range of snapshots.")
     for bucket in request.buckets:
         check_number("buckets", bucket, 0, 2**31 - 1)
     if len(request.partitions) > _MAX_LISTED_PARTITIONS:

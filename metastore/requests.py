@@ -22,7 +22,7 @@ from lakelog.format.commit import (
 )
 from lakelog.format.files import DataFile
 from lakelog.format.keys import MAX_PARTITION_BYTES
-from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.snapshot import ChangelogState, SnapshotKind
 
 from .limits import Limits
 
@@ -139,7 +139,7 @@ def check_commit_request(request: CommitRequest, limits: Limits) -> None:
         raise invalid(
             "changes", [change.table_uuid for change in request.changes], "Name each table once; merge its changes."
         )
-    files = sum(len(change.add_files) for change in request.changes)
+    files = sum(len(change.add_files) + len(change.changelog_files) for change in request.changes)
     if files > limits.max_commit_files:
         raise invalid(
             "add_files", f"{files} files", f"Give at most {limits.max_commit_files} in one commit; write larger files."
@@ -168,11 +168,20 @@ def _check_change(change: Change) -> None:
     if change.watermark_ms is not None:
         check_number("watermark_ms", change.watermark_ms, -MAX_INT64 - 1)
     check_properties("properties", change.properties)
-    if len({file.path for file in change.add_files}) < len(change.add_files):
-        ((path, _),) = Counter(file.path for file in change.add_files).most_common(1)
+    files = (*change.add_files, *change.changelog_files) if change.changelog_files else change.add_files
+    if len({file.path for file in files}) < len(files):
+        ((path, _),) = Counter(file.path for file in files).most_common(1)
         raise invalid("path", path, "Name each file once in a commit.")
-    for file in change.add_files:
+    for file in files:
         _check_file(file)
+    if change.changelog_files and change.changelog is not ChangelogState.ATTACHED:
+        raise invalid(
+            "changelog_files",
+            f"{len(change.changelog_files)} files",
+            f"changelog says '{change.changelog.value}': say ATTACHED, or leave the files out.",
+        )
+    if change.changelog is not ChangelogState.NONE and change.kind is SnapshotKind.COMPACT:
+        raise invalid("changelog", change.changelog.value, "A COMPACT changes no row, so it has no changelog.")
 
 
 def _check_removal(change: Change) -> None:

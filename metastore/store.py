@@ -173,6 +173,13 @@ class SnapshotTransaction(Protocol):
         """Files in any order: columns of FILE_SCHEMA and, if asked for, `statistics` (binary)."""
         ...
 
+    async def load_changelog_files(self, query: FileQuery) -> pa.Table:
+        """Changelog files in any order, with the columns of `load_files`.
+
+        They are never removed by a snapshot, so that of the query's times only `added_after` and `added_until` count.
+        """
+        ...
+
     async def list_removed(self, table_id: int, after: int, until: int) -> list[int]:
         """Ids of the files that the snapshots behind `after` up to `until` removed."""
         ...

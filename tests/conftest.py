@@ -25,24 +25,38 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 _numbers = itertools.count(1)
+SPARK_SCOPE = "spark"
 
 # Deadlines measure the machine, not the code: the first example pays for imports, and other work shares the cores.
 settings.register_profile("lakelog", settings.get_profile(settings.get_current_profile_name()), deadline=None)
 settings.load_profile("lakelog")
 
 
+def find_scope(nodeid: str) -> str:
+    """What runs in one process of a run in several: all tests of the Spark session, else a file."""
+    path = nodeid.partition("::")[0]
+    in_session = path.startswith(("tests/integration/spark/", "tests/integration/writer/")) or "in_spark" in path
+    return SPARK_SCOPE if in_session or "[spark-" in nodeid else path
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """One session warms up once, and two would fight for the cores."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    scheduler: object = LoadScopeScheduling(config, log)
+    vars(scheduler)["_split_scope"] = find_scope
+    return scheduler
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """For runs in several processes: tests of the Spark session are one group and begin first, else a file is one."""
+    """The long ones first, so that no process ends with them alone; the order within a file stays."""
     for item in items:
-        # One session warms up once, and two would fight for the cores.
-        group = "spark" if _wants_spark(item) else item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(group))
-    # The long ones first, so that no process ends with them alone; the order within a file stays.
-    items.sort(key=lambda item: (not _wants_spark(item), item.nodeid.startswith("tests/unit/")))
-
-
-def _wants_spark(item: pytest.Item) -> bool:
-    return "spark" in getattr(item, "fixturenames", ())
+        if ("spark" in getattr(item, "fixturenames", ())) > (find_scope(item.nodeid) == SPARK_SCOPE):
+            raise pytest.UsageError(
+                f"{item.nodeid} uses the Spark session, but find_scope in {__file__} does not see it."
+            )
+    items.sort(key=lambda item: (find_scope(item.nodeid) != SPARK_SCOPE, item.nodeid.startswith("tests/unit/")))
 
 
 def pytest_unconfigure() -> None:

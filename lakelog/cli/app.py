@@ -11,6 +11,8 @@ from typing import Any
 import click
 
 import lakelog
+from lakelog.cli.changes import changes
+from lakelog.cli.consumers import consumers
 from lakelog.cli.database import database
 from lakelog.cli.demo import demo
 from lakelog.cli.failures import ExitCode, describe_error, exit_code_of
@@ -53,7 +55,22 @@ def app() -> None:
     """Tables of plain Parquet files behind one commit gate. Begin with: lakelog up."""
 
 
-for _command in (up, demo, status, database, table, insert, scan, tail, snapshots, files, pipelines, sql):
+for _command in (
+    up,
+    demo,
+    status,
+    database,
+    table,
+    insert,
+    scan,
+    changes,
+    tail,
+    consumers,
+    snapshots,
+    files,
+    pipelines,
+    sql,
+):
     app.add_command(_command)
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from lakelog.cli.text_blocks import ByteStream, TextBlock, find_bad_record, read_text_blocks
-from lakelog.errors import DataCorrupted
+from lakelog.errors import InvalidArgument
 from lakelog.format.sql_types import to_sql_type
 
 _BAD_VALUE: Final = re.compile(r"In CSV column #(\d+): (?:CSV conversion error to [^:]*: )?(.*)", re.DOTALL)
@@ -27,19 +27,19 @@ def open_csv(source: ByteStream, name: str, schema: pa.Schema) -> pa.RecordBatch
         schema: As what columns are read; others are texts, for whoever takes the rows to refuse.
 
     Raises:
-        DataCorrupted: It has no header, or, while batches are read, a line does not fit.
+        InvalidArgument: It has no header, or, while batches are read, a line does not fit.
     """
     blocks = (block for block in read_text_blocks(source, name, has_quotes=True) if block.data.strip())
     first = next(blocks, None)
     if first is None:
-        raise DataCorrupted(f"{name} is empty: a CSV file begins with a line that names its columns.")
+        raise InvalidArgument(f"{name} is empty: a CSV file begins with a line that names its columns.")
     first = first.without(
         next(i for i in range(len(first.ends)) if first.data[first.start_of(i) : first.ends[i]].strip())
     )
     try:
         names = pa_csv.read_csv(pa.BufferReader(first.data[: first.ends[0]])).column_names
     except pa.ArrowException as error:
-        raise DataCorrupted(
+        raise InvalidArgument(
             f"{name}, line {first.first_line}: its header cannot be read: {_explain(error)}."
         ) from error
     types = {column: schema.field(column).type if column in schema.names else pa.string() for column in names}
@@ -68,7 +68,7 @@ def _read_block(block: TextBlock, name: str, schema: pa.Schema) -> Iterator[pa.R
             reason = "its quotes do not pair up with those of other lines"
         except pa.ArrowException as error:
             reason = _reason(error, schema)
-    raise DataCorrupted(
+    raise InvalidArgument(
         f"{name}, line {block.line_of(record)}: {reason}.", metadata={"line": str(block.line_of(record))}
     )
 

@@ -16,7 +16,7 @@ from pyarrow import types as pt
 
 from lakelog.cli.json_values import Unfitting, from_json_value, parse_object, show_json
 from lakelog.cli.text_blocks import ByteStream, TextBlock, read_text_blocks
-from lakelog.errors import DataCorrupted
+from lakelog.errors import InvalidArgument
 
 _ROWS: Final = 16 * 1024
 """Rows of Python objects that are held at once."""
@@ -31,7 +31,7 @@ def open_json(source: ByteStream, name: str, schema: pa.Schema) -> pa.RecordBatc
         schema: The columns; what a line does not name is NULL.
 
     Raises:
-        DataCorrupted: While batches are read: a line is no object, or holds what does not fit the columns.
+        InvalidArgument: While batches are read: a line is no object, or holds what does not fit the columns.
     """
     as_texts = _arrow_schema(schema)
 
@@ -90,7 +90,7 @@ def _read_by_line(block: TextBlock, name: str, schema: pa.Schema) -> Iterator[pa
         try:
             rows.append(_read_line(line, schema))
         except ValueError as error:
-            raise DataCorrupted(f"{name}, line {number}: {error}.", metadata={"line": str(number)}) from error
+            raise InvalidArgument(f"{name}, line {number}: {error}.", metadata={"line": str(number)}) from error
         if len(rows) == _ROWS:
             yield _to_batch(rows, schema)
             rows = []

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import importlib.abc
 import os
+import signal
 import sys
+from typing import NoReturn
+
+_INTERRUPTED = 130
+"""`lakelog.cli.failures.ExitCode.INTERRUPTED`, which cannot be imported before Ctrl-C is looked after."""
 
 
 def main() -> None:
     """Runs the command line of this process and exits with one of the codes of `lakelog.cli.failures`."""
+    # Where Ctrl-C is ignored, as below nohup, it stays so.
+    takes_interrupts = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if takes_interrupts:
+        # Imports take a second or two; until they are done there is nothing to clean up, and a KeyboardInterrupt
+        # inside of one may come out of it as anything.
+        signal.signal(signal.SIGINT, _leave)
     try:
         import click  # noqa: F401
         import rich  # noqa: F401
@@ -20,7 +31,17 @@ def main() -> None:
     _keep_pandas_away()
     from lakelog.cli.app import run
 
-    sys.exit(run(sys.argv[1:]))
+    try:
+        if takes_interrupts:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        code = _INTERRUPTED
+    sys.exit(code)
+
+
+def _leave(_signal: int, _frame: object) -> NoReturn:
+    os._exit(_INTERRUPTED)
 
 
 def _keep_pandas_away() -> None:

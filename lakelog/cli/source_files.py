@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from lakelog.cli.csv_file import open_csv
 from lakelog.cli.json_file import open_json
-from lakelog.errors import DataCorrupted, InvalidArgument, LakelogError, NotFound
+from lakelog.errors import InvalidArgument, LakelogError, NotFound
 from lakelog.storage.local import translate_os_error
 
 FORMATS: Final = ("csv", "parquet", "json", "arrow")
@@ -51,8 +51,7 @@ def read_file_schema(path: str) -> pa.Schema:
     """The columns of a Parquet or Arrow file.
 
     Raises:
-        InvalidArgument: The file has another format, which has no types of its own.
-        DataCorrupted: The file cannot be read.
+        InvalidArgument: The file has another format, which has no types of its own, or it cannot be read.
     """
     file_format = detect_format(path)
     if file_format not in ("parquet", "arrow"):
@@ -72,8 +71,8 @@ def open_batches(path: str, file_format: str, schema: pa.Schema) -> Iterator[pa.
 
     Raises:
         NotFound: There is no such file.
-        DataCorrupted: The file is not what its format says, also while its batches are read.
-        InvalidArgument: Parquet cannot come from the standard input.
+        InvalidArgument: The file is not what its format says, also while its batches are read; or Parquet shall come
+            from the standard input.
     """
     if path == STDIN and file_format == "parquet":
         raise InvalidArgument("Parquet is read from its end and cannot come from the standard input; give a file.")
@@ -92,7 +91,7 @@ def open_batches(path: str, file_format: str, schema: pa.Schema) -> Iterator[pa.
         if isinstance(error, OSError) and error.errno is not None:
             raise translate_os_error(error, name) from error
         first = (str(error) or type(error).__name__).splitlines()[0]
-        raise DataCorrupted(f"{name} cannot be read as {file_format} with the table's columns: {first}") from error
+        raise InvalidArgument(f"{name} cannot be read as {file_format} with the table's columns: {first}") from error
 
 
 def _remembering(reader: pa.RecordBatchReader, told: list[LakelogError]) -> pa.RecordBatchReader:

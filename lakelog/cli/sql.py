@@ -17,7 +17,7 @@ from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.row_output import print_json, print_table
 from lakelog.cli.statements import split_statements
 from lakelog.cli.text import clean_text, plural
-from lakelog.errors import DataCorrupted, InvalidArgument, NotFound
+from lakelog.errors import InvalidArgument, NotFound
 
 if TYPE_CHECKING:
     from lakelog.sql import SqlSession
@@ -160,4 +160,4 @@ def _read(file: str) -> str:
     except IsADirectoryError as error:
         raise InvalidArgument(f"{file} is a folder; give one file of statements.") from error
     except UnicodeDecodeError as error:
-        raise DataCorrupted(f"{file} is no text in UTF-8: {error.reason} at byte {error.start}.") from error
+        raise InvalidArgument(f"{file} is no text in UTF-8: {error.reason} at byte {error.start}.") from error

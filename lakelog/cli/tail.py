@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Final
 
@@ -11,18 +11,20 @@ import click
 import pyarrow as pa
 
 from lakelog.arguments import parse_table_name
-from lakelog.cli.arguments import Whole, split_names
+from lakelog.cli.arguments import Whole, parse_options, split_names
+from lakelog.cli.change_output import ChangePrinter, tell_skipped
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
-from lakelog.cli.row_output import MAX_PRINTED_ROWS, note_hidden, print_json
-from lakelog.cli.row_table import ROW_KIND_STYLES, RowTable
-from lakelog.cli.text import plural
 from lakelog.client.metastore import WatchPosition
 from lakelog.errors import InvalidArgument, NotFound, Unavailable
-from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.table import TableInfo
+from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN
+from lakelog.subscription import Subscription
 
 TABLE_LIMIT: Final = 100
 """Rows that people see without `--follow` unless they ask for more."""
+
+_CAUGHT_UP_S: Final = 0.2
+"""How long nothing comes before it is looked whether all is shown."""
 
 _RETRY_S: Final = 1.0
 """Between two tries to watch again: a metastore that starts anew is back within seconds."""
@@ -50,6 +52,15 @@ _RETRY_S: Final = 1.0
     help=f"Stop after so many rows, 0 for none.  [default: {TABLE_LIMIT} in tables without --follow, else 0]",
 )
 @click.option("--raw", is_flag=True, help="Rows as they were written, without looking up what was there before.")
+@click.option(
+    "--mode",
+    metavar="MODE",
+    help="Where to begin, instead of --after: latest-full, latest, from-snapshot, ...; see options.",
+)
+@click.option(
+    "-O", "--option", "settings", multiple=True, metavar="KEY=VALUE", help="An option of subscriptions; repeatable."
+)
+@click.option("--consumer", metavar="ID", help="Keep the position under this name, and go on from it.")
 @click.option("-f", "--follow", is_flag=True, help="Wait for new snapshots, until Ctrl-C.")
 @pass_invocation
 def tail(
@@ -61,6 +72,9 @@ def tail(
     condition: str | None,
     limit: int | None,
     raw: bool,
+    mode: str | None,
+    settings: tuple[str, ...],
+    consumer: str | None,
     follow: bool,
 ) -> None:
     """Show a table's changes.
@@ -69,6 +83,12 @@ def tail(
     for one that went, -U and +U for the old and the new form of one that changed. Snapshots that overwrote rows show
     none; a line says which. With --output json each row is an object on a line of its own.
     """
+    options = parse_options(settings, "--option")
+    subscribes = mode is not None or bool(options) or consumer is not None
+    if subscribes and (after is not None or until is not None):
+        raise InvalidArgument(
+            "--after and --until cannot be given with --mode, --option or --consumer. Leave them out."
+        )
     if after is not None and until is not None and until <= after:
         raise InvalidArgument(f"--until {until} is not behind --after {after}; there is nothing between them.")
     info = invocation.metastore.get_table(parse_table_name(name))
@@ -76,19 +96,44 @@ def tail(
     begin = max(latest - 1, 0) if after is None else after
     if limit is None:
         limit = 0 if follow or invocation.printer.is_json else TABLE_LIMIT
-    output = _ChangePrinter(invocation, limit)
+    output = ChangePrinter(invocation, limit)
+    if subscribes:
+        if raw:
+            options.setdefault("scan.remove-normalize", "true")
+        with invocation.catalog.table(name).subscribe(
+            mode, consumer, columns=split_names(columns), filter=condition, options=options
+        ) as stream:
+            _print_stream(stream, output, None if follow else latest)
+        output.finish(follow=follow)
+        return
     ends = _follow(invocation, info, begin, until) if follow else iter([min(latest, until or latest)])
     table = invocation.catalog.table(name)
+    if begin > latest and not follow:
+        # Nothing is there to show yet, and nobody waits for it: the SDK says so.
+        table.changes(after=begin, raw=True)
     for end in ends:
         if end > begin:
             changes = table.changes(after=begin, until=end, columns=split_names(columns), filter=condition, raw=raw)
-            _tell_skipped(invocation, changes.skipped_snapshots)
+            tell_skipped(invocation, changes.skipped_snapshots)
             if not output.print(changes.to_batches()):
                 break
             begin = end
     if not follow and output.row_count == 0:
         invocation.printer.say(f"{info.name} has no changes here." if latest else f"{info.name} has no snapshots yet.")
     output.finish(follow=follow)
+
+
+def _print_stream(stream: Subscription, output: ChangePrinter, last: int | None) -> None:
+    """Prints a subscription, up to and with the snapshot `last`; None: until it ends or Ctrl-C."""
+    while True:
+        batch = stream.read(None if last is None else _CAUGHT_UP_S)
+        if batch is None:
+            if stream.ended or (last is not None and (stream.position or 0) >= last):
+                return
+            continue
+        ids = pa.repeat(pa.scalar(batch.snapshot_id, pa.int64()), batch.data.num_rows)
+        if not output.print(iter([batch.data.append_column(SNAPSHOT_ID_COLUMN, ids)])):
+            return
 
 
 def _follow(invocation: Invocation, info: TableInfo, after: int, until: int | None) -> Iterator[int]:
@@ -119,58 +164,3 @@ def _follow(invocation: Invocation, info: TableInfo, after: int, until: int | No
                 invocation.printer.note("The metastore is away; waiting for it.")
                 away = True
             time.sleep(_RETRY_S)
-
-
-def _tell_skipped(invocation: Invocation, snapshot_ids: Sequence[int]) -> None:
-    if snapshot_ids:
-        which = f"Snapshot {snapshot_ids[0]}" if len(snapshot_ids) == 1 else plural(len(snapshot_ids), "snapshot")
-        invocation.printer.note(f"{which} overwrote rows; what was replaced, and by what, is not shown.")
-
-
-class _ChangePrinter:
-    """Prints changed rows up to a limit.
-
-    Args:
-        invocation: Whose printer is used.
-        limit: At most so many rows; 0: no end.
-    """
-
-    def __init__(self, invocation: Invocation, limit: int) -> None:
-        self._invocation = invocation
-        self._limit = limit
-        self._table = RowTable(invocation.printer, {ROW_KIND_COLUMN: lambda kind: ROW_KIND_STYLES.get(kind, "")})
-        self._cut = False
-        self.row_count = 0
-
-    def print(self, batches: Iterator[pa.RecordBatch]) -> bool:
-        """Prints rows; False when the limit is reached."""
-        for batch in batches:
-            room = self._limit - self.row_count if self._limit else batch.num_rows
-            shown = _kind_first(batch.slice(0, room))
-            self._print(shown)
-            self.row_count += shown.num_rows
-            if batch.num_rows > room:
-                self._cut = True
-                break
-        self._table.flush()
-        return not self._cut
-
-    def _print(self, batch: pa.RecordBatch) -> None:
-        if self._invocation.printer.is_json:
-            print_json(self._invocation, batch)
-            return
-        for start in range(0, batch.num_rows, MAX_PRINTED_ROWS):
-            self._table.add(batch.slice(start, MAX_PRINTED_ROWS))
-
-    def finish(self, *, follow: bool) -> None:
-        """Says what was left out."""
-        if self._cut and not follow:
-            rows = plural(self.row_count, "row")
-            self._invocation.printer.note(f"The first {rows}; there are more: --limit N, or --limit 0 for all.")
-        note_hidden(self._invocation, self._table)
-
-
-def _kind_first(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The row kind and the snapshot in front, where people look first and where no terminal is too narrow."""
-    front = [name for name in ("_snapshot_id", ROW_KIND_COLUMN) if name in batch.schema.names]
-    return batch.select([*front, *(name for name in batch.schema.names if name not in front)])

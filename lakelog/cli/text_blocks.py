@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakelog.errors import DataCorrupted
+from lakelog.errors import InvalidArgument
 
 BLOCK_BYTES: Final = 8 * 1024 * 1024
 MAX_RECORD_BYTES: Final = 64 * 1024 * 1024
@@ -75,7 +75,7 @@ def read_text_blocks(source: ByteStream, name: str, *, has_quotes: bool) -> Iter
         Blocks in order; together they hold every byte but a byte order mark.
 
     Raises:
-        DataCorrupted: A record is longer than `MAX_RECORD_BYTES`.
+        InvalidArgument: A record is longer than `MAX_RECORD_BYTES`.
     """
     data, line, is_first = b"", 1, True
     while True:
@@ -96,7 +96,7 @@ def read_text_blocks(source: ByteStream, name: str, *, has_quotes: bool) -> Iter
         if not chunk:
             return
         if len(data) > MAX_RECORD_BYTES:
-            raise DataCorrupted(f"{name}, line {line}: it is longer than {MAX_RECORD_BYTES >> 20} MiB.")
+            raise InvalidArgument(f"{name}, line {line}: it is longer than {MAX_RECORD_BYTES >> 20} MiB.")
 
 
 def find_bad_record(block: TextBlock, parse: Callable[[bytes], object]) -> int:

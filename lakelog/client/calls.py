@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import grpc
 
@@ -17,6 +17,9 @@ Req = TypeVar("Req", contravariant=True)
 Res = TypeVar("Res", covariant=True)
 Request = TypeVar("Request")
 Response = TypeVar("Response")
+
+_SHORTEST_TRY_S: Final = 0.001
+"""gRPC takes no deadline that is not in the future."""
 
 
 class Rpc(Protocol[Req, Res]):
@@ -120,8 +123,10 @@ class Calls:
         connection = self._connection
 
         def attempt(left_s: float) -> Response:
-            session = connection.session(fresh=kind is CallKind.MUTATION)
-            timeout_s = min(deadline_s, left_s)
+            give_up_s = self._clock.monotonic_s() + left_s
+            session = connection.session(fresh=kind is CallKind.MUTATION, patience_s=left_s)
+            # Reaching the server may have taken most of the time.
+            timeout_s = max(min(deadline_s, give_up_s - self._clock.monotonic_s()), _SHORTEST_TRY_S)
             try:
                 response = rpc(session)(request, timeout=timeout_s, metadata=connection.call_metadata)
             except grpc.RpcError as error:

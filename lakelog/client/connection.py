@@ -7,6 +7,9 @@ Why it asks first: gRPC reports "could not connect" and "the connection broke un
 the fact nobody can tell whether a request was sent. A health check sent before has no effect; when it is not answered,
 it is certain that the request behind it was never sent. Once it was answered, each failure counts as possibly sent.
 
+How long it asks: what was never sent is safe to repeat, so a server that has answered this client before is waited for
+as long as the call may take in all. One that never has is more likely a wrong target, which people should hear soon.
+
 Threads may share a connection. Fork: gRPC's channels do not survive in a child, so a connection notices that the
 process is another one and opens a new channel; the parent's channel is kept unused in the child, because destroying it
 there would wait for threads that exist only in the parent. Pickling: see `GrpcMetastore`.
@@ -14,14 +17,16 @@ there would wait for threads that exist only in the parent. Pickling: see `GrpcM
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 import grpc
 
-from lakelog.client.retry import CLOSED, NOT_CONNECTED, Deadlines
+from lakelog.client.retry import CLOSED, NOT_CONNECTED, Deadlines, RetryPolicy
 from lakelog.client.target import Target, TlsFiles, check_token
 from lakelog.clock import Clock
 from lakelog.errors import InvalidArgument, Unavailable
@@ -32,7 +37,8 @@ MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
 
 # An answer newer than this shows that the connection works; older ones are renewed before a mutation.
 _FRESH_S: Final = 1.0
-_PROBE_PAUSE_S: Final = 0.1
+# The least that a health check is given, so that the last one before the time is up is not in vain.
+_SHORTEST_PROBE_S: Final = 0.05
 _PLAINTEXT: Final = "WRONG_VERSION_NUMBER"
 """What the TLS library says of an answer in plaintext; only a hint for the message."""
 _HEALTH_CHECK: Final = "/grpc.health.v1.Health/Check"
@@ -77,31 +83,54 @@ class Connection:
         tls: Files for TLS; None: plaintext.
         token: Sent with each call as `authorization: Bearer`; None: none.
         deadlines: `connect_s` is used here.
+        retries: The pauses between health checks that are not answered.
         clock: For time and pauses.
+        draw: Random numbers in [0, 1).
+        is_known: A metastore has answered under this target before, though not to this client.
 
     Raises:
         InvalidArgument: The token cannot be sent, or would leave the machine in the clear.
     """
 
     def __init__(
-        self, target: Target, *, tls: TlsFiles | None, token: str | None, deadlines: Deadlines, clock: Clock
+        self,
+        target: Target,
+        *,
+        tls: TlsFiles | None,
+        token: str | None,
+        deadlines: Deadlines,
+        retries: RetryPolicy,
+        clock: Clock,
+        draw: Callable[[], float],
+        is_known: bool,
     ) -> None:
         check_token(token, target, tls=tls is not None)
         self.target: Final = target
         self.call_metadata: Final = () if token is None else (("authorization", f"Bearer {token}"),)
         self._tls = tls
         self._connect_s = deadlines.connect_s
+        self._retries = retries
         self._clock = clock
+        self._draw = draw
+        self._is_known = is_known
         self._session: Session | None = None
         self._closed = False
         # One lock a process: the parent's may have been held by another thread at the moment of the fork.
         self._locks: dict[int, threading.Lock] = {}
 
-    def session(self, *, fresh: bool) -> Session:
-        """The open channel, opened and seen to answer where necessary. Blocks for at most `connect_s`.
+    @property
+    def is_known(self) -> bool:
+        """Whether a metastore has ever answered under this target."""
+        return self._is_known
+
+    def session(self, *, fresh: bool, patience_s: float) -> Session:
+        """The open channel, opened and seen to answer where necessary.
+
+        Blocks for at most `patience_s`, and where no metastore has ever answered for at most `connect_s`.
 
         Args:
             fresh: Before a mutation: ask whether the server answers unless it did within the last second.
+            patience_s: How long to wait for a metastore that was there before.
 
         Raises:
             Unavailable: Nothing answers; it is certain that nothing was sent.
@@ -114,7 +143,7 @@ class Connection:
             if self._closed:
                 raise self.closed_error()
             session = self._open()
-        self._check_answers(session)
+        self._check_answers(session, patience_s if self._is_known else min(self._connect_s, patience_s))
         return session
 
     def _is_usable(self, session: Session, fresh: bool) -> bool:
@@ -124,6 +153,7 @@ class Connection:
     def answered(self, session: Session) -> None:
         """Notes that the server has answered just now."""
         session.answered_at_s = self._clock.monotonic_s()
+        self._is_known = True
 
     def failed(self, session: Session) -> None:
         """Notes that the connection may be broken, so that the next call asks first."""
@@ -168,22 +198,24 @@ class Connection:
         )
         return self._session
 
-    def _check_answers(self, session: Session) -> None:
+    def _check_answers(self, session: Session, wait_s: float) -> None:
         check = session.channel.unary_unary(_HEALTH_CHECK, request_serializer=bytes, response_deserializer=bytes)
-        give_up_s = self._clock.monotonic_s() + self._connect_s
-        while True:
+        give_up_s = self._clock.monotonic_s() + wait_s
+        for tries in itertools.count(1):
+            left_s = max(give_up_s - self._clock.monotonic_s(), _SHORTEST_PROBE_S)
             try:
-                check(b"", timeout=max(give_up_s - self._clock.monotonic_s(), 0.05), metadata=self.call_metadata)
+                check(b"", timeout=min(left_s, self._connect_s), metadata=self.call_metadata)
             except grpc.RpcError as error:
                 code = error.code()
                 if code is grpc.StatusCode.CANCELLED and self._closed:
                     raise self.closed_error() from None
                 # Any other status is an answer; whether the server is of the right kind, the call itself will show.
                 if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
-                    if self._clock.monotonic_s() + _PROBE_PAUSE_S < give_up_s:
-                        self._clock.sleep(_PROBE_PAUSE_S)
-                        continue
-                    raise self._unreachable(error.details() or code.name) from None
+                    left_s = give_up_s - self._clock.monotonic_s()
+                    if left_s <= _SHORTEST_PROBE_S:
+                        raise self._unreachable(error.details() or code.name, wait_s) from None
+                    self._clock.sleep(min(self._retries.backoff_s(tries, self._draw()), left_s - _SHORTEST_PROBE_S))
+                    continue
             except ValueError:
                 if self._closed:
                     raise self.closed_error() from None
@@ -191,7 +223,7 @@ class Connection:
             self.answered(session)
             return
 
-    def _unreachable(self, reason: str) -> Unavailable:
+    def _unreachable(self, reason: str, waited_s: float) -> Unavailable:
         metadata = {"target": str(self.target)}
         if self._tls is not None and _PLAINTEXT in reason:
             return Unavailable(
@@ -210,8 +242,7 @@ class Connection:
                 "Is the metastore running there, is the port right, does it speak TLS, and do the certificates fit?"
             )
         return Unavailable(
-            f"No metastore answers at {self.target} within {self._connect_s:g} s ({reason}). {question} "
-            "Nothing was sent.",
+            f"No metastore answers at {self.target} within {waited_s:.3g} s ({reason}). {question} Nothing was sent.",
             reason=NOT_CONNECTED,
             metadata=metadata,
         )

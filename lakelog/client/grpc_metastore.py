@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -36,6 +36,9 @@ from lakelog.rpc.table import from_proto_database, from_proto_table, to_proto_ta
 from lakelog.rpc.v1 import catalog_pb2, jobs_pb2, snapshots_pb2
 from lakelog.rpc.work import from_proto_lease_grant, from_proto_pipeline, to_proto_pipeline
 
+_NOTICE_TOTAL_S: Final = 5.0
+"""For calls that only spare others some waiting: whoever makes them has work to go on with, or is about to end."""
+
 
 class GrpcMetastore(GrpcConsumers):
     """A metastore over the wire. Connects when first used.
@@ -50,6 +53,8 @@ class GrpcMetastore(GrpcConsumers):
         deadlines: Of single tries.
         retries: Of repeating where that is safe.
         clock: For times and pauses.
+        is_known: A metastore has answered under this target before, to another client of the same program: it is waited
+            for as one that this client has reached itself.
 
     Raises:
         InvalidArgument: The target is malformed, or the token may not be sent there.
@@ -64,6 +69,7 @@ class GrpcMetastore(GrpcConsumers):
         deadlines: Deadlines | None = None,
         retries: RetryPolicy | None = None,
         clock: Clock | None = None,
+        is_known: bool = False,
     ) -> None:
         self._parameters = (target, tls, token, deadlines, retries, clock)
         self._deadlines = deadlines or Deadlines()
@@ -71,14 +77,21 @@ class GrpcMetastore(GrpcConsumers):
         self._clock = clock or SystemClock()
         self._draw: Callable[[], float] = random.random
         self._connection = Connection(
-            parse_target(target), tls=tls, token=token, deadlines=self._deadlines, clock=self._clock
+            parse_target(target),
+            tls=tls,
+            token=token,
+            deadlines=self._deadlines,
+            retries=self._retries,
+            clock=self._clock,
+            draw=self._draw,
+            is_known=is_known,
         )
         self._calls = Calls(
             self._connection, deadlines=self._deadlines, retries=self._retries, clock=self._clock, draw=self._draw
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_connect_again, self._parameters)
+        return (_connect_again, (*self._parameters, self._connection.is_known))
 
     def __repr__(self) -> str:
         tls = "TLS" if self._parameters[1] is not None else "plaintext"
@@ -308,14 +321,15 @@ class GrpcMetastore(GrpcConsumers):
         return self._calls.mutate("RenewLease", lambda on: on.jobs.RenewLease, request, total_s=total_s).remaining_ms
 
     def release_lease(self, name: str, epoch: int) -> None:
-        """Gives a lease back. Repeated: idempotent."""
+        """Gives a lease back. Repeated: idempotent; not for long, since it ends by itself."""
         request = build(jobs_pb2.ReleaseLeaseRequest, name=name, epoch=epoch)
-        self._calls.mutate("ReleaseLease", lambda on: on.jobs.ReleaseLease, request)
+        self._calls.mutate("ReleaseLease", lambda on: on.jobs.ReleaseLease, request, total_s=self._notice_total_s())
 
     def report_pipeline(self, pipeline: Pipeline, epoch: int) -> None:
-        """Writes down where a pipeline is. Repeated: idempotent."""
+        """Writes down where a pipeline is. Repeated: idempotent; not for long, since the next report says it anew."""
         request = build(jobs_pb2.ReportPipelineRequest, pipeline=to_proto_pipeline(pipeline), epoch=epoch)
-        self._calls.mutate("ReportPipeline", lambda on: on.jobs.ReportPipeline, request)
+        total_s = self._notice_total_s()
+        self._calls.mutate("ReportPipeline", lambda on: on.jobs.ReportPipeline, request, total_s=total_s)
 
     def list_pipelines(self) -> list[Pipeline]:
         """All pipelines that ever reported, by name."""
@@ -330,6 +344,9 @@ class GrpcMetastore(GrpcConsumers):
     def close(self) -> None:
         """Ends all connections; idempotent."""
         self._connection.close()
+
+    def _notice_total_s(self) -> float:
+        return min(self._retries.total_s, _NOTICE_TOTAL_S)
 
     def _exists(self, name: TableName) -> bool:
         try:
@@ -364,5 +381,8 @@ def _connect_again(
     deadlines: Deadlines | None,
     retries: RetryPolicy | None,
     clock: Clock | None,
+    is_known: bool,
 ) -> GrpcMetastore:
-    return GrpcMetastore(target, tls=tls, token=token, deadlines=deadlines, retries=retries, clock=clock)
+    return GrpcMetastore(
+        target, tls=tls, token=token, deadlines=deadlines, retries=retries, clock=clock, is_known=is_known
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 import grpc
 
@@ -20,6 +21,9 @@ from lakelog.clock import Clock
 from lakelog.errors import InternalError, LakelogError, ResourceExhausted, Unavailable
 from lakelog.rpc.snapshot import from_proto_snapshot
 from lakelog.rpc.v1 import snapshots_pb2
+
+_CONNECT_S: Final = 5.0
+"""Of one try to reach the metastore; short, because a thread that closes the watch is heard between tries only."""
 
 
 class GrpcWatch:
@@ -88,7 +92,7 @@ class GrpcWatch:
                 for position in self._positions.values()
             ]
         )
-        session = self._connection.session(fresh=False)
+        session = self._connection.session(fresh=False, patience_s=_CONNECT_S)
         call = session.snapshots.Watch(request, metadata=self._connection.call_metadata)
         with self._lock:
             self._session, self._call = session, call
@@ -100,8 +104,8 @@ class GrpcWatch:
         if isinstance(failure, ResourceExhausted):
             # Cut for slowness: only where something has come since the last time, else it would go round for ever.
             return tries == 1
-        never_connected = self._session is None
-        return isinstance(failure, Unavailable) and not never_connected and silent_s < self._policy.watch_total_s
+        # Where no metastore has ever answered, the target is more likely wrong than the metastore away.
+        return isinstance(failure, Unavailable) and self._connection.is_known and silent_s < self._policy.watch_total_s
 
     def _cancel(self) -> None:
         with self._lock:

@@ -22,7 +22,8 @@ from lakelog.errors import (
 T = TypeVar("T")
 
 NOT_CONNECTED: Final = "NOT_CONNECTED"
-"""The reason of an Unavailable for a server that did not answer at all, before anything was sent."""
+"""The reason of an Unavailable for a server that did not answer at all, in all the time there was, before anything was
+sent."""
 
 CLOSED: Final = "CLOSED"
 """The reason of an InvalidArgument for using a client after it was closed."""
@@ -33,7 +34,8 @@ class Deadlines:
     """How long one try of a call may take, in seconds.
 
     Args:
-        connect_s: Until the server answers at all; then the error says that nothing answers there.
+        connect_s: Until a server that has never answered this client does; then the error says that nothing answers
+            there. One that has answered before is waited for as `RetryPolicy` says, since nothing was sent.
         call_s: For one try of an ordinary call or commit.
         plan_s: For one try of a plan, all chunks received.
     """
@@ -98,8 +100,10 @@ def call_repeatedly(
 ) -> T:
     """Calls until there is a definite answer or the time is up. Blocks.
 
-    `Unavailable` is certain to have had no effect, so it is always repeated, but for a server that never answered:
-    reaching it has been tried for `connect_s` already. `OutcomeUnknown` is repeated only when the caller says that the
+    `Unavailable` is certain to have had no effect, so it is always repeated, but for a server that did not answer at
+    all: a try waits for that as long as it may (`connection.Connection.session`).
+
+    `OutcomeUnknown` is repeated only when the caller says that the
     request is idempotent. Once a try has ended unknown, errors that a *repetition* got before the server looked at the
     earlier one (a refused token, a limit, a defect, a table dropped or the client closed meanwhile) prove nothing about
     it, so they become `OutcomeUnknown` too; what the gate decides under its lock (conflict, fenced) settles both.
@@ -118,9 +122,11 @@ def call_repeatedly(
 
     Raises:
         OutcomeUnknown: The time was up, or repeating is not safe, and some try may have had its effect.
-        LakelogError: What a try got, when no try may have had an effect.
+        LakelogError: What a try got, when no try may have had an effect. Where the time was up, the message says how
+            often and for how long it was tried.
     """
-    give_up_s = clock.monotonic_s() + total_s
+    began_s = clock.monotonic_s()
+    give_up_s = began_s + total_s
     unknown: OutcomeUnknown | None = None
     answered: Unavailable | None = None
     for tries in itertools.count(1):
@@ -154,9 +160,20 @@ def call_repeatedly(
             raise
         wait_s = policy.backoff_s(tries, draw())
         if clock.monotonic_s() + wait_s >= give_up_s:
-            raise last
+            raise _tried(last, tries, clock.monotonic_s() - began_s)
         clock.sleep(wait_s)
     raise AssertionError("itertools.count ends never")
+
+
+def _tried(error: LakelogError, tries: int, within_s: float) -> LakelogError:
+    """An error that says how long its cause went on; a single try says that by itself."""
+    if tries == 1:
+        return error
+    told = type(error)(
+        f"{error.message} Tried {tries} times in {within_s:.3g} s.", reason=error.reason, metadata=error.metadata
+    )
+    told.__cause__ = error
+    return told
 
 
 def _proves_nothing(error: LakelogError, no_proof: tuple[type[LakelogError], ...]) -> bool:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 import lakelog
 from lakelog.demo import events, package_data
+from lakelog.demo.counting import CountingProcess
 from lakelog.demo.expected import Totals, expected_totals, totals_of
 from lakelog.errors import DataCorrupted, Unavailable
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 FILES_PER_BATCH: Final = 26
 TRAVEL_BATCH: Final = 7
 """After so many batches of `FILES_PER_BATCH` daily files, the first being of 2012-12-31, it is the end of June."""
+
+KILL_AT: Final = 5
+"""Behind this snapshot the subscriber is killed: in the middle of the year."""
 
 _PIPELINE: Final = """\
 name: flights
@@ -43,6 +47,7 @@ checkpoint: ./checkpoint
 bad_records: stop
 """
 _PIPELINE_TIMEOUT_S: Final = 300.0
+_TELL_EVERY_S: Final = 10.0
 
 
 class Story:
@@ -60,6 +65,7 @@ class Story:
         self._console = console
         self._catalog: Catalog = lakelog.connect(stack.target)
         self._flights = package_data.read_flights()
+        self._counting = CountingProcess(stack.target, folder)
 
     def tell(self) -> None:
         """Runs all of it.
@@ -74,8 +80,10 @@ class Story:
             files = events.write_event_files(self._flights, self._folder / "incoming")
             count = sum(table.num_rows for _, table in events.make_events(self._flights))
             self._say(f"{count:,} events of {self._flights.num_rows:,} flights in {len(files)} files")
-        with self._step("The writer service reads them, 26 days a commit, most rows updated twice"):
+        with self._step("The writer service reads them, 26 days a commit; a subscriber counts, and is killed once"):
             self._run_pipeline(flights)
+        with self._step("What the subscriber knows from the changes alone"):
+            self._show_subscriber(flights)
         with self._step("Reading with the SDK: merged, pruned, filtered"):
             self._read_with_sdk(flights)
         with self._step("Time travel: the state at the end of June"):
@@ -122,24 +130,51 @@ class Story:
 
         environment = {"LAKELOG_TARGET": self._stack.target, "JAVA_HOME": str(java_home(os.environ))}
         self._stack.add_service("writer", ["run", str(file)], name="writer-flights", environment=environment)
+        self._counting.start()
+        killed_at: int | None = None
         batches = -(-366 // FILES_PER_BATCH)
         deadline_s = time.monotonic() + _PIPELINE_TIMEOUT_S
         with self._console.status("starting Spark ...") as status:
+            told_s = time.monotonic()
             while True:
                 time.sleep(0.5)
                 found = {p.name: p for p in self._catalog.metastore.list_pipelines()}.get("flights")
                 if found is not None:
                     status.update(f"{found.state}: {found.position}, {found.total_rows:,} rows")
+                    killed_at = killed_at or self._kill_once()
                     if found.state == "failed":
                         raise Unavailable(f"The pipeline failed: {found.last_error}")
                     if found.state == "stopped" and (found.last_batch_id or 0) >= batches - 1:
                         break
+                if not self._console.is_terminal and time.monotonic() - told_s >= _TELL_EVERY_S:
+                    # Where no line can be rewritten, as in a file, each is a sign of life.
+                    told_s = time.monotonic()
+                    self._say(f"{found.position}, {found.total_rows:,} rows" if found else "Spark is starting")
                 if time.monotonic() > deadline_s:
                     words = "\n".join(self._stack.last_log_lines("writer-flights"))
                     raise Unavailable(
                         f"The pipeline did not end within {_PIPELINE_TIMEOUT_S:.0f} s. It said last:\n{words}"
                     )
         self._say(f"{found.total_rows:,} rows in {len(flights.snapshots())} commits, {found.position}")
+
+    def _kill_once(self) -> int | None:
+        """Kills the subscriber, and starts it again, once it is in the middle; at which snapshot."""
+        snapshot_id = self._counting.numbers().snapshot_id
+        if snapshot_id < KILL_AT:
+            return None
+        self._counting.kill()
+        self._say(f"killed the subscriber behind snapshot {snapshot_id}, and started it again")
+        self._counting.start()
+        return snapshot_id
+
+    def _show_subscriber(self, flights: Table) -> None:
+        latest = flights.snapshots().column("id").to_pylist()[-1]
+        numbers = self._counting.wait_for(latest, _PIPELINE_TIMEOUT_S)
+        self._counting.kill()
+        self._say(f"snapshot {numbers.snapshot_id}: {numbers.by_status.get('departed', 0)} flights in the air")
+        means = {name: numbers.delay_minutes[name] / count for name, count in numbers.arrivals.items() if count}
+        worst = sorted(means, key=lambda name: -means[name])[:3]
+        self._say("the latest carriers on average: " + ", ".join(f"{name} {means[name]:.1f} min" for name in worst))
 
     def _read_with_sdk(self, flights: Table) -> None:
         scan = flights.scan(columns=["carrier", "arr_delay"], filter="origin = 'JFK' AND arr_delay > 600")
@@ -184,6 +219,11 @@ class Story:
         found = totals_of(flights.scan().to_arrow())
         _check("the whole year, read by the SDK", found, expected)
         _check("delays by carrier, read by Spark", dict(sorted(by_carrier.items())), expected.arr_delay_by_carrier)
+        numbers = self._counting.numbers()
+        by_status = {status: count for status, count in sorted(numbers.by_status.items()) if count}
+        delays = {name: numbers.delay_minutes[name] for name, count in sorted(numbers.arrivals.items()) if count}
+        _check("flights by status, counted by the subscriber", by_status, expected.by_status)
+        _check("delays by carrier, counted by the subscriber", delays, expected.arr_delay_by_carrier)
         self._say(f"{found.flights:,} flights: {found.by_status}")
         self._say(f"{found.distance_miles:,} miles, {found.arr_delay_minutes:,} minutes late in all: equal everywhere")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lakelog.format.files import DataFile
-from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.snapshot import ChangelogState, SnapshotKind
 from lakelog.format.table import TableInfo
 
 
@@ -63,6 +63,8 @@ class Change:
         watermark_ms: A watermark; None: none.
         properties: To remember with the snapshot.
         allow_empty: Make a snapshot even where nothing is added or removed.
+        changelog: Whether the change says all that it changes.
+        changelog_files: Where it does: the change rows, in files as `add_files` has them, each with a `_row_kind`.
     """
 
     table_uuid: str
@@ -76,6 +78,8 @@ class Change:
     watermark_ms: int | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     allow_empty: bool = False
+    changelog: ChangelogState = ChangelogState.NONE
+    changelog_files: tuple[DataFile, ...] = ()
 
 
 @dataclass(frozen=True)

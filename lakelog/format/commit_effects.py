@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lakelog.format.commit import Change, CommitRequest
-from lakelog.format.commit_facts import FileFacts, Place, PlacedFile, RemovedTotals, TableHead
+from lakelog.format.commit_facts import FileFacts, Place, PlacedChangelogFile, PlacedFile, RemovedTotals, TableHead
 from lakelog.format.snapshot import Snapshot, SnapshotKind
 
 
@@ -19,7 +19,7 @@ def apply_change(
     snapshot_uuid: str,
 ) -> tuple[TableHead, Snapshot | None]:
     """The head behind a change, and the snapshot it makes: None where there is nothing to commit. Pure."""
-    if not change.add_files and not removed.files and not change.allow_empty:
+    if not (change.add_files or change.changelog_files or removed.files or change.allow_empty):
         return head, None
     rows = sum(file.row_count for file in change.add_files)
     size_bytes = sum(file.size_bytes for file in change.add_files)
@@ -55,8 +55,17 @@ def apply_change(
         writer=request.writer,
         identifier=request.identifier,
         properties=change.properties,
+        changelog=change.changelog,
     )
     return after, snapshot
+
+
+def place_changelog(change: Change, snapshot: Snapshot) -> list[PlacedChangelogFile]:
+    """Give each changelog file its place in its snapshot. Pure."""
+    return [
+        PlacedChangelogFile(file, snapshot.snapshot_id, ordinal, snapshot.committed_at_ms)
+        for ordinal, file in enumerate(change.changelog_files)
+    ]
 
 
 def place_files(

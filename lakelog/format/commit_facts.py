@@ -176,3 +176,13 @@ class PlacedFile:
     file: DataFile
     added_snapshot: int
     place: Place
+
+
+@dataclass(frozen=True)
+class PlacedChangelogFile:
+    """A changelog file with its place among those of its snapshot."""
+
+    file: DataFile
+    snapshot_id: int
+    ordinal: int
+    time_ms: int

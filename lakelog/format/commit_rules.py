@@ -122,7 +122,7 @@ def check_fit(change: Change, head: TableHead, attempt_id: str) -> None:
         )
     last_bucket = max(head.bucket_count, 1) - 1
     prefix = f"data/{attempt_id}/"
-    for file in change.add_files:
+    for file in (*change.add_files, *change.changelog_files):
         if not (file.path.startswith(prefix) and _PATH.fullmatch(file.path)):
             raise _misplaced_path(file.path, prefix)
         if not 0 <= file.bucket <= last_bucket:
@@ -217,7 +217,7 @@ def _check_fences(request: CommitRequest, epochs: Mapping[str, int]) -> None:
 
 def _check_attempt(request: CommitRequest, attempt: Attempt | None) -> None:
     if not request.attempt_id:
-        if any(change.add_files for change in request.changes):
+        if any(change.add_files or change.changelog_files for change in request.changes):
             raise InvalidArgument(
                 f"The commit of '{request.writer}' adds files but names no attempt. Open one with stage_attempt, "
                 "write the files into its folder, and commit with its id.",
@@ -248,7 +248,7 @@ def _check_attempt(request: CommitRequest, attempt: Attempt | None) -> None:
             metadata={**metadata, "retry": "never"},
         )
     for change in request.changes:
-        if change.add_files and change.table_uuid not in attempt.table_uuids:
+        if (change.add_files or change.changelog_files) and change.table_uuid not in attempt.table_uuids:
             raise InvalidArgument(
                 f"Attempt {request.attempt_id} was not opened for table {change.table_uuid}. Name all tables that get "
                 "files when opening the attempt.",

@@ -60,6 +60,7 @@ class DataFile:
 
 FILE_SCHEMA: Final = pa.schema(
     [
+        # 0 for changelog files, which are known by their paths alone.
         pa.field("file_id", pa.int64(), nullable=False),
         pa.field("path", pa.string(), nullable=False),
         pa.field("partition", pa.binary(), nullable=False),
@@ -79,4 +80,4 @@ FILE_SCHEMA: Final = pa.schema(
         pa.field("order_time_ms", pa.int64(), nullable=False),
     ]
 )
-"""The columns of a plan: one row a live file."""
+"""The columns of a plan: one row a live file, or one a changelog file of its snapshot (`added_snapshot`)."""

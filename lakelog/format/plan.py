@@ -47,6 +47,8 @@ class PlanRequest:
         partitions: Only these, encoded, all columns; empty: all.
         first_key: Only files with keys at or above it; None: unbounded.
         last_key: Only files with keys at or below it; None: unbounded.
+        changelog: With a range: list the changelog files of its snapshots instead of their data files. Each of their
+            rows stands for itself, so the predicate may then be on any column, also where there is a primary key.
     """
 
     table_uuid: str
@@ -56,6 +58,7 @@ class PlanRequest:
     partitions: tuple[bytes, ...] = ()
     first_key: bytes | None = None
     last_key: bytes | None = None
+    changelog: bool = False
 
 
 @dataclass(frozen=True)

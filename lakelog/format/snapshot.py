@@ -18,12 +18,21 @@ class SnapshotKind(enum.Enum):
     """Rewrote files without changing what a read returns."""
 
 
+class ChangelogState(enum.Enum):
+    """Whether a snapshot tells its changes in files of their own (SEMANTICS.md 3)."""
+
+    NONE = "none"
+    """Nobody made a changelog; a reader finds the changes from the data files."""
+    ATTACHED = "attached"
+    """Its changelog files tell all of its changes; where it has none, nothing has changed."""
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """One committed change of one table. Times are in milliseconds since the epoch by the database's clock.
 
     `total_*` count what is live at the snapshot, rows that merging hides included; `added_*` and `removed_files` what
-    the snapshot itself brought and took.
+    the snapshot itself brought and took. Changelog files are in none of these counts.
     """
 
     snapshot_id: int
@@ -42,3 +51,4 @@ class Snapshot:
     writer: str
     identifier: int
     properties: Mapping[str, str] = field(default_factory=dict)
+    changelog: ChangelogState = ChangelogState.NONE

@@ -38,7 +38,7 @@ INCREMENTAL_BETWEEN_SCAN_MODE: Final = Option[str](
     "delta",
     "What `incremental-between` returns. `delta`: the rows as they were written, deletes left out. `changelog`: what "
     "each snapshot changed, and `diff`: what the two states differ in; both need a primary key and have a last column "
-    "`_row_kind`. `auto`: as `delta` for a table without a changelog producer.",
+    "`_row_kind`. `auto`: as `changelog` for a table with a changelog producer, else as `delta`.",
     Scope.SCAN,
 )
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Final
 
-_NO_CHANGELOG: Final = "commits carry no changelog files yet"
+_NO_CHANGELOG: Final = "changelog files are written as data files are, and live as long as their snapshots"
+_NO_LATE_LOOKUP: Final = "no service makes changelogs after the commit"
 _NO_COMPACTION: Final = "tables are not compacted yet; reads merge the files as they are"
 _NO_EXPIRY: Final = "every snapshot is kept; nothing expires yet"
 _NO_STREAM_READS: Final = "there are no streaming reads yet"
@@ -40,7 +41,7 @@ REFUSED_OPTIONS: Final[dict[str, str]] = {
     "delta.*": _NO_CHANGELOG,
     "lookup.*": "old rows are looked up in sorted local copies, which know three options: lookup.cache-file-retention, "
     "lookup.cache-max-disk-size and lookup.cache-max-memory-size",
-    "lookup-*": _NO_CHANGELOG,
+    "lookup-*": _NO_LATE_LOOKUP,
     "full-compaction.*": _NO_COMPACTION,
     "compaction.*": _NO_COMPACTION,
     "append.compaction.*": _NO_COMPACTION,

@@ -84,11 +84,33 @@ IGNORE_UPDATE_BEFORE: Final = Option[bool](
 CHANGELOG_PRODUCER: Final = Option[str](
     "changelog-producer",
     Choice(
-        ("none",),
-        refused=dict.fromkeys(("input", "lookup", "full-compaction"), "commits carry no changelog files yet"),
+        ("none", "input", "lookup"),
+        refused={"full-compaction": "tables are not compacted yet, so there are no full compactions to compare"},
     ),
     "none",
-    "Who makes a table's changelog; `none`: nobody.",
+    "What a commit's changelog files hold. `none`: there are none, and readers look up what was there before. `input`: "
+    "every record as it was written. `lookup`: each key's change with the row that was there before, looked up by the "
+    "writer before it commits. Needs a primary key. Holds for later commits when changed.",
+)
+ROW_DEDUPLICATE: Final = Option[bool](
+    "changelog-producer.row-deduplicate",
+    Flag(),
+    False,
+    "Whether the `lookup` changelog leaves out updates that replace a row by an equal one.",
+)
+ROW_DEDUPLICATE_IGNORE_FIELDS: Final = Option[tuple[str, ...]](
+    "changelog-producer.row-deduplicate-ignore-fields",
+    ColumnNames(),
+    (),
+    "Columns in which rows may differ and still count as equal for `changelog-producer.row-deduplicate`; they are "
+    "stored all the same.",
+    default_text="none",
+)
+LOOKUP_WAIT: Final = Option[str](
+    "lookup-wait",
+    Choice(("true",), refused={"false": "no service makes changelogs after the commit"}),
+    "true",
+    "Whether a commit to a table whose changelog is made by `lookup` waits for it.",
 )
 LOOKUP_CACHE_FILE_RETENTION: Final = Option[int](
     "lookup.cache-file-retention",

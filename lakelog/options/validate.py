@@ -15,9 +15,12 @@ from lakelog.options.registry import check_options, find_option, quote_names
 from lakelog.options.table_options import (
     BUCKET,
     BUCKET_KEY,
+    CHANGELOG_PRODUCER,
     IGNORE_DELETE,
     IGNORE_UPDATE_BEFORE,
     MERGE_ENGINE,
+    ROW_DEDUPLICATE,
+    ROW_DEDUPLICATE_IGNORE_FIELDS,
     ROWKIND_FIELD,
     SEQUENCE_DELETE_RETENTION,
     SEQUENCE_FIELD,
@@ -63,6 +66,7 @@ def validate_table_options(
         _check_buckets_of_key(options, columns, primary_key, partition_by)
         _check_sequence(options, columns, primary_key)
         _check_rowkind(options, columns, primary_key)
+        _check_producer(options, columns)
     else:
         _check_append(options)
         _check_buckets_of_append(options, columns)
@@ -259,6 +263,21 @@ def _check_rowkind(options: Mapping[str, str], columns: pa.Schema, primary_key: 
         )
 
 
+def _check_producer(options: Mapping[str, str], columns: pa.Schema) -> None:
+    for option, wanted in (
+        (ROW_DEDUPLICATE, CHANGELOG_PRODUCER.read(options) == "lookup"),
+        (ROW_DEDUPLICATE_IGNORE_FIELDS, ROW_DEDUPLICATE.read(options)),
+    ):
+        if option.key in options and not wanted:
+            needs = f"'{CHANGELOG_PRODUCER.key}' = lookup" if option is ROW_DEDUPLICATE else f"'{ROW_DEDUPLICATE.key}'"
+            raise invalid_option(
+                option.key, options[option.key], f"It has no effect without {needs}. Give both, or none."
+            )
+    for name in ROW_DEDUPLICATE_IGNORE_FIELDS.read(options):
+        if name not in columns.names:
+            raise _unknown_column(f"Option '{ROW_DEDUPLICATE_IGNORE_FIELDS.key}'", name, columns)
+
+
 def _check_append(options: Mapping[str, str]) -> None:
     for option in _MERGE_OPTIONS:
         if option.key in options:
@@ -267,6 +286,15 @@ def _check_append(options: Mapping[str, str]) -> None:
                 options[option.key],
                 "The table has no primary key, so its rows are never merged. Give the table a primary key, or leave "
                 "the option out.",
+            )
+    producers = (CHANGELOG_PRODUCER, ROW_DEDUPLICATE, ROW_DEDUPLICATE_IGNORE_FIELDS)
+    for option in producers:
+        if option.read(options) != option.default:
+            raise invalid_option(
+                option.key,
+                options[option.key],
+                "The table has no primary key, so its rows never change: what was added is all there is to tell, and "
+                "streams show it without a changelog. Give the table a primary key, or leave the option out.",
             )
 
 

@@ -18,7 +18,12 @@ from lakelog.format.commit import (
 )
 from lakelog.rpc.files import from_proto_data_file, to_proto_data_file
 from lakelog.rpc.messages import build, refusal
-from lakelog.rpc.snapshot import from_proto_snapshot_kind, to_proto_snapshot_kind
+from lakelog.rpc.snapshot import (
+    from_proto_changelog_state,
+    from_proto_snapshot_kind,
+    to_proto_changelog_state,
+    to_proto_snapshot_kind,
+)
 from lakelog.rpc.v1 import snapshots_pb2
 
 
@@ -74,6 +79,8 @@ def _to_proto_change(change: Change) -> snapshots_pb2.Change:
         properties=dict(change.properties),
         allow_empty=change.allow_empty,
         bucket_count=change.bucket_count,
+        changelog=to_proto_changelog_state(change.changelog),
+        changelog_files=[to_proto_data_file(file) for file in change.changelog_files],
     )
 
 
@@ -90,6 +97,8 @@ def _from_proto_change(message: snapshots_pb2.Change, position: int) -> Change:
         watermark_ms=message.watermark_ms if message.HasField("watermark_ms") else None,
         properties=dict(message.properties),
         allow_empty=message.allow_empty,
+        changelog=from_proto_changelog_state(message.changelog, f"changes[{position}].changelog"),
+        changelog_files=tuple([from_proto_data_file(file) for file in message.changelog_files]),
     )
 
 

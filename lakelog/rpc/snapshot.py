@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakelog.format.snapshot import Snapshot, SnapshotKind
+from lakelog.format.snapshot import ChangelogState, Snapshot, SnapshotKind
 from lakelog.rpc.messages import build, refusal
 from lakelog.rpc.v1 import types_pb2
 
@@ -14,6 +14,12 @@ _KIND_TO_PROTO: Final[dict[SnapshotKind, types_pb2.SnapshotKind.ValueType]] = {
     SnapshotKind.COMPACT: types_pb2.SNAPSHOT_KIND_COMPACT,
 }
 _KIND_FROM_PROTO: Final = {int(number): kind for kind, number in _KIND_TO_PROTO.items()}
+
+_CHANGELOG_TO_PROTO: Final[dict[ChangelogState, types_pb2.ChangelogState.ValueType]] = {
+    ChangelogState.NONE: types_pb2.CHANGELOG_STATE_UNSPECIFIED,
+    ChangelogState.ATTACHED: types_pb2.CHANGELOG_STATE_ATTACHED,
+}
+_CHANGELOG_FROM_PROTO: Final = {int(number): state for state, number in _CHANGELOG_TO_PROTO.items()}
 
 
 def to_proto_snapshot_kind(kind: SnapshotKind) -> types_pb2.SnapshotKind.ValueType:
@@ -38,6 +44,23 @@ def from_proto_snapshot_kind(number: int, field: str) -> SnapshotKind:
     return kind
 
 
+def to_proto_changelog_state(state: ChangelogState) -> types_pb2.ChangelogState.ValueType:
+    """Translates whether there is a changelog."""
+    return _CHANGELOG_TO_PROTO[state]
+
+
+def from_proto_changelog_state(number: int, field: str) -> ChangelogState:
+    """Translates whether there is a changelog back; `field` says where it stands, for the error.
+
+    Raises:
+        InvalidArgument: The number is not known. To take it for no changelog would show other changes than there were.
+    """
+    state = _CHANGELOG_FROM_PROTO.get(number)
+    if state is None:
+        raise refusal(field, f"has the unknown value {number}", "Use none (0) or ATTACHED (1)")
+    return state
+
+
 def to_proto_snapshot(snapshot: Snapshot) -> types_pb2.Snapshot:
     """Translates a snapshot."""
     return build(
@@ -58,6 +81,7 @@ def to_proto_snapshot(snapshot: Snapshot) -> types_pb2.Snapshot:
         writer=snapshot.writer,
         identifier=snapshot.identifier,
         properties=dict(snapshot.properties),
+        changelog=_CHANGELOG_TO_PROTO[snapshot.changelog],
     )
 
 
@@ -84,4 +108,5 @@ def from_proto_snapshot(message: types_pb2.Snapshot) -> Snapshot:
         writer=message.writer,
         identifier=message.identifier,
         properties=dict(message.properties),
+        changelog=from_proto_changelog_state(message.changelog, "snapshot.changelog"),
     )

@@ -20,8 +20,8 @@ from typing import Final
 from lakelog.client.metastore import Metastore
 from lakelog.client.retry import RetryPolicy, call_repeatedly
 from lakelog.clock import RandomIds, SystemClock
-from lakelog.commit_note import check_identity
-from lakelog.errors import Effect, LakelogError
+from lakelog.commit_note import check_identity, name_dropped_table
+from lakelog.errors import Effect, InvalidArgument, LakelogError
 from lakelog.format.commit import (
     Change,
     CommitRequest,
@@ -34,6 +34,7 @@ from lakelog.format.commit import (
 from lakelog.format.files import DataFile
 from lakelog.format.snapshot import SnapshotKind
 from lakelog.format.table import TableInfo
+from lakelog.options.table_options import CHANGELOG_PRODUCER
 from lakelog.options.values import TableOptions
 from lakelog.overwrite import StaticPartition
 from lakelog.results import WriteResult
@@ -107,7 +108,19 @@ class Attempt:
 
 
 def open_attempt(metastore: Metastore, info: TableInfo, writer: str | None) -> Attempt:
-    """Opens an attempt; a writer without a name gets one that nobody else has."""
+    """Opens an attempt; a writer without a name gets one that nobody else has.
+
+    Raises:
+        InvalidArgument: The table's changelog is made of its input, which nobody can find from the data files later.
+            One by `lookup` is found by its readers where a commit does not bring it.
+    """
+    if TableOptions(info.options).get(CHANGELOG_PRODUCER) == "input":
+        raise InvalidArgument(
+            f"{info.name} has the option '{CHANGELOG_PRODUCER.key}' = input, and Spark's writes do not keep their "
+            "input yet. Write to it with the SDK, or set the option to lookup.",
+            reason="UNSUPPORTED_PRODUCER",
+            metadata={"table": str(info.name)},
+        )
     name = writer or f"spark-{RandomIds().new_id()}"
     return Attempt(info, metastore.stage_attempt([info.table_uuid], name).attempt_id, name)
 
@@ -147,6 +160,9 @@ def commit_attempt(
     except LakelogError as error:
         if error.effect is Effect.NONE:
             abandon_attempt(metastore, attempt)
+        dropped = name_dropped_table(error, {attempt.info.table_uuid: str(attempt.info.name)})
+        if dropped is not None:
+            raise dropped from error
         raise
     already_applied = answer.attempt_id != attempt.attempt_id
     # Applied before: that commit has doomed our attempt, so that nothing refers to any of its files. Else what is not

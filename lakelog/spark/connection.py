@@ -38,6 +38,7 @@ class SparkConnection:
         tls_cert: As of `lakelog.connect`.
         tls_key: As of `lakelog.connect`.
         token_file: A file on the driver's machine that holds the token; None: `LAKELOG_TOKEN`, or none.
+        is_known: The metastore has answered there before, so that a process made for a commit waits for it.
     """
 
     target: str
@@ -46,6 +47,7 @@ class SparkConnection:
     tls_cert: str | None = None
     tls_key: str | None = None
     token_file: str | None = None
+    is_known: bool = False
 
 
 def make_connection(
@@ -83,7 +85,7 @@ def open_metastore(connection: SparkConnection) -> Metastore:
 
     settings = _read_settings(connection)
     files = TlsFiles(settings.tls_ca, settings.tls_cert, settings.tls_key) if settings.tls else None
-    return GrpcMetastore(settings.target, tls=files, token=settings.token)
+    return GrpcMetastore(settings.target, tls=files, token=settings.token, is_known=connection.is_known)
 
 
 @functools.lru_cache(maxsize=256)

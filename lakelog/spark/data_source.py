@@ -85,7 +85,7 @@ class LakelogSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> LakelogWriter:
         """Begins a batch write."""
         options = SourceOptions.of(self.options)
-        target = WriteTarget.of(self.connection, options, schema, overwrite)
+        target = WriteTarget.of(self.connection, options, schema, overwrite, is_stream=False)
         if options.write.get(COMMIT_USER) is not None:
             raise InvalidArgument(
                 "'commit-user' makes a write happen once only together with a number, which a data source has no place "
@@ -98,9 +98,8 @@ class LakelogSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> LakelogStreamWriter:  # noqa: N802
         """Begins, or is about to end, the write of one batch of a stream."""
         options = SourceOptions.of(self.options)
-        return LakelogStreamWriter(
-            WriteTarget.of(self.connection, options, schema, overwrite), StreamIdentity.of(options)
-        )
+        target = WriteTarget.of(self.connection, options, schema, overwrite, is_stream=True)
+        return LakelogStreamWriter(target, StreamIdentity.of(options))
 
     def _stream_schema(self, options: SourceOptions) -> StructType:
         """The columns of a stream, all options of which are checked on the way."""

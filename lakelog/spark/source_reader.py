@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import groupby
 from typing import Any, Final, cast
 
@@ -27,13 +28,16 @@ from lakelog.spark.connection import SparkConnection, open_metastore, open_table
 from lakelog.spark.planning import check_spark_columns, plan_read, settle_spark_state
 from lakelog.spark.source_options import SourceOptions
 from lakelog.spark.task_errors import told_to_driver
-from lakelog.spark.types import same_values, to_spark_schema
+from lakelog.spark.types import forbids_null, same_values, to_spark_schema
 from lakelog.storage.file_scan import FileScan
 from lakelog.storage.live_file import LiveFile, to_live_files
 from lakelog.storage.superseded import MergePolicy, to_merge_policy
 
 _PARTITION_BYTES: Final = 128 << 20
 """Of files without buckets that one task reads, as in Spark's own sources."""
+
+_MAX_REPORTED: Final = 50
+"""Lines of a difference; more of them help nobody."""
 
 
 def plan_source(
@@ -52,21 +56,53 @@ def pick_columns(schema: TableSchema, names: Sequence[str]) -> pa.Schema:
     return pa.schema([schema.arrow.field(name).remove_metadata() for name in names])
 
 
-def check_given_schema(given: StructType, schema: TableSchema, names: Sequence[str], table_name: str) -> None:
-    """Raises InvalidArgument where a schema that the user gave is not that of the columns that are read. Pure."""
-    check_same_schema(given, to_spark_schema(pick_columns(schema, names), nullable=True), table_name)
+def pick_given_columns(
+    given: StructType, known: StructType, never_null: Collection[str], table_name: str
+) -> tuple[str, ...]:
+    """The columns of a read whose schema the user gave: some of those that the options name, in an order of their own.
 
+    Pure. Columns go by name and must have the table's types, since Spark takes what it is handed for what it was told.
 
-def check_same_schema(given: StructType, wanted: StructType, table_name: str) -> None:
-    """As `check_given_schema`, for columns as Spark knows them. Pure."""
-    if not same_values(given, wanted):
+    Args:
+        given: What `schema(...)` was given; without it `known`.
+        known: The columns that the options name, as Spark knows them.
+        never_null: Those of them that may be given as NOT NULL.
+        table_name: For messages.
+
+    Raises:
+        InvalidArgument: With the difference, a line a column.
+    """
+    wanted = {field.name: field.dataType for field in known}
+    names = [*wanted]
+    by_case = {name.casefold(): name for name in reversed(names)}
+    lines: list[str] = []
+    seen: set[str] = set()
+    for field in given:
+        name, got = field.name, f"{field.dataType.simpleString():.120}"
+        if name in seen:
+            lines.append(f"{name}: given twice: name each column once")
+        elif name not in wanted:
+            near = [by_case[name.casefold()]] if name.casefold() in by_case else []
+            near = near or (get_close_matches(name[:200], names, n=1) if len(lines) < _MAX_REPORTED else [])
+            meant = f"; or is '{near[0]}' meant? Upper and lower case count" if near else ""
+            lines.append(f"{name}: expected no such column, got {got}: leave it out{meant}")
+        elif not same_values(field.dataType, wanted[name]):
+            expected = f"{wanted[name].simpleString():.120}"
+            lines.append(f"{name}: expected {expected}, got {got}: give it as it is, and cast in the query")
+        elif forbids_null(field.dataType, wanted[name]) or (name not in never_null and not field.nullable):
+            lines.append(f"{name}: expected nullable, got NOT NULL: Spark would not look for NULL; leave NOT NULL out")
+        seen.add(name)
+    if lines:
+        more = [f"  and {len(lines) - _MAX_REPORTED} more columns"] if len(lines) > _MAX_REPORTED else []
+        difference = "\n".join([*(f"  {line}" for line in lines[:_MAX_REPORTED]), *more])
+        columns = "one column" if len(lines) == 1 else f"{len(lines)} columns"
         raise InvalidArgument(
-            f"The schema given for the read ({given.simpleString():.300}) is not that of {table_name} "
-            f"({wanted.simpleString():.300}). Leave schema() out, since the table has its own; name fewer columns by "
-            "the option 'columns', and cast in the query.",
+            f"The schema given for the read of {table_name} does not fit in {columns}; schema() may be left out, since "
+            f"the table has its own:\n{difference}",
             reason="SCHEMA_MISMATCH",
             metadata={"table": table_name},
         )
+    return tuple(field.name for field in given)
 
 
 @dataclass
@@ -81,7 +117,9 @@ class LakelogReader(DataSourceReader):
 
     def __init__(self, connection: SparkConnection, options: SourceOptions, schema: StructType) -> None:
         _, plan, names, parsed = plan_source(connection, options)
-        check_given_schema(schema, plan.schema, names, options.table)
+        columns = pick_columns(plan.schema, names)
+        never_null = {each.name for each in columns if not each.nullable}
+        names = pick_given_columns(schema, to_spark_schema(columns, nullable=True), never_null, options.table)
         self._arrow = to_arrow_schema(schema, timezone="UTC")
         self._location = plan.table.location
         self._schema = plan.schema
@@ -121,6 +159,6 @@ class LakelogReader(DataSourceReader):
             scan = FileScan(store, files, self._schema, columns, self._policy, threads=1)
             for batch in scan.read_batches():
                 yield pa.RecordBatch.from_arrays(
-                    [column.cast(field.type) for column, field in zip(batch.columns, self._arrow, strict=True)],
+                    [batch.column(field.name).cast(field.type) for field in self._arrow],
                     schema=self._arrow,
                 )

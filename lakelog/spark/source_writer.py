@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import pyarrow as pa
@@ -50,17 +50,23 @@ class WriteTarget:
         return open_metastore(self.connection)
 
     @staticmethod
-    def of(connection: SparkConnection, options: SourceOptions, schema: StructType, overwrite: bool) -> WriteTarget:
+    def of(
+        connection: SparkConnection, options: SourceOptions, schema: StructType, overwrite: bool, *, is_stream: bool
+    ) -> WriteTarget:
         """Looks the table up and checks that the rows' columns fit it."""
         info = open_metastore(connection).get_table(parse_table_name(options.table))
         given = options.write
         partition = _read_partition(options.partition, info)
-        if overwrite and partition is None and info.schema.partition_by and given.get(DYNAMIC_PARTITION_OVERWRITE):
+        # A stream overwrites in the output mode complete: each batch is the whole result, so that a partition in which
+        # nothing lies any more must go, too.
+        by_rows = bool(info.schema.partition_by) and not is_stream and given.get(DYNAMIC_PARTITION_OVERWRITE)
+        if overwrite and partition is None and by_rows:
             partition = "dynamic"
         replaced = settle_overwrite("overwrite" if overwrite else "append", partition, info, given)
         source = kind_source("append", info, schema.names)
         _check_columns(schema, info, source, replaced)
-        return WriteTarget(connection, info, replaced, source)
+        # It has answered just now; the commit comes from a process of its own, perhaps hours later.
+        return WriteTarget(replace(connection, is_known=True), info, replaced, source)
 
     def to_task(self, attempt: Attempt) -> WriteTask:
         """What a task needs to know. Pure."""

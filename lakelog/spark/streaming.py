@@ -47,7 +47,9 @@ def write_stream(
         commit_user: The writer's name; None: derived from the checkpoint. With a name of your own a stream with a new
             checkpoint is refused, since its batches cannot be told from repetitions.
         query_name: The query's name in Spark.
-        mode: "append" or "delete", as of `write`.
+        mode: "append" or "delete", as of `write`. What Spark's output mode "update" is for, rows that replace those of
+            their key, is "append" into a table with a primary key; a result to be replaced as a whole is written by
+            `format("lakelog")` with the output mode "complete".
         transform: Makes the rows to write of each batch and its number; runs in the driver program, perhaps repeatedly.
         fence: A lease that must still be held when a batch is committed.
 

@@ -1,12 +1,11 @@
 """Errors on their way from a task to the driver program: through text, since Spark hands on nothing else.
 
-A task raises `TaskFailed`, whose text is what the user needs to read, followed by one line from which
-`find_lakelog_error` makes the same error again, of the same kind, in the driver program.
+A task raises `TaskFailed`, whose text ends with what the user needs to read. A line before it, short and readable,
+tells `find_lakelog_error` what else belongs to the error, so that it makes the same one again in the driver program.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import functools
 import json
@@ -20,7 +19,8 @@ from lakelog.errors import LakelogError
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_LINE: Final = re.compile(r"\[lakelog error ([A-Za-z0-9+/=]+)\]")
+_LINE: Final = re.compile(r"\[lakelog (\w+), (\w+), (\d+) characters, (?=\{)")
+"""Kind, reason, length of the message; what follows is a JSON object of the metadata, `]`, a new line, the message."""
 _KINDS: Final = {
     kind.__name__: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, LakelogError)
 }
@@ -36,14 +36,9 @@ def told_to_driver() -> Iterator[None]:
     try:
         yield
     except LakelogError as error:
-        facts = {
-            "kind": type(error).__name__,
-            "message": error.message,
-            "reason": error.reason,
-            "metadata": error.metadata,
-        }
-        line = base64.b64encode(json.dumps(facts).encode()).decode()
-        raise TaskFailed(f"{error.message}\n[lakelog error {line}]") from error
+        metadata = json.dumps(error.metadata)
+        line = f"[lakelog {type(error).__name__}, {error.reason}, {len(error.message)} characters, {metadata}]"
+        raise TaskFailed(f"{line}\n{error.message}") from error
 
 
 def told_briefly(method: Callable[P, R]) -> Callable[P, R]:
@@ -65,12 +60,16 @@ def told_briefly(method: Callable[P, R]) -> Callable[P, R]:
 
 def find_lakelog_error(error: BaseException) -> LakelogError | None:
     """The lakelog error that a task of a failed Spark job raised; None where it failed for another reason."""
-    found = _LINE.search(str(error))
-    if found is None:
-        return None
-    facts = json.loads(base64.b64decode(found.group(1)))
-    kind = _KINDS.get(facts["kind"], LakelogError)
-    return kind(facts["message"], reason=facts["reason"], metadata=facts["metadata"])
+    text = str(error)
+    for found in _LINE.finditer(text):
+        try:
+            metadata, end = json.JSONDecoder().raw_decode(text, found.end())
+        except ValueError:
+            continue  # Cut on its way, or a message that only looks like it.
+        begin = end + len("]\n")
+        message = text[begin : begin + int(found[3])]
+        return _KINDS.get(found[1], LakelogError)(message, reason=found[2], metadata=metadata)
+    return None
 
 
 @contextlib.contextmanager

@@ -80,6 +80,25 @@ def same_values(given: st.DataType, wanted: st.DataType) -> bool:
     return bool(_without_nullability(given.jsonValue()) == _without_nullability(wanted.jsonValue()))
 
 
+def forbids_null(given: st.DataType, wanted: st.DataType) -> bool:
+    """Whether a type says, somewhere inside, that there is no NULL where another of the same values may have one. Pure.
+
+    Spark does not look for NULL where it was told that there is none, and shows 0 or rubbish for it.
+    """
+    match given, wanted:
+        case st.StructType(), st.StructType():
+            pairs = zip(given.fields, wanted.fields, strict=True)
+            return any((b.nullable and not a.nullable) or forbids_null(a.dataType, b.dataType) for a, b in pairs)
+        case st.ArrayType(), st.ArrayType():
+            inside = forbids_null(given.elementType, wanted.elementType)
+            return (wanted.containsNull and not given.containsNull) or inside
+        case st.MapType(), st.MapType():
+            inside = forbids_null(given.keyType, wanted.keyType) or forbids_null(given.valueType, wanted.valueType)
+            return (wanted.valueContainsNull and not given.valueContainsNull) or inside
+        case _:
+            return False
+
+
 def _to_field(field: pa.Field, nullable: bool) -> st.StructField:
     raw = (field.metadata or {}).get(FIELD_ID_KEY)
     metadata = {_FIELD_ID: int(raw)} if raw else {}

@@ -69,7 +69,8 @@ def parse_statement(sql: str) -> Statement:
         return Query(sql)
     parse = _STATEMENTS.get(first.word)
     if parse is None:
-        reader.fail(f"{_OTHER_WAYS.get(first.word, 'There is no such statement.')} Statements are {_SUPPORTED}.")
+        # Who is told another way needs no list to find one.
+        reader.fail(_OTHER_WAYS.get(first.word) or f"There is no such statement. Statements are {_SUPPORTED}.")
     reader.take()
     return parse(reader)
 
@@ -130,6 +131,8 @@ def _parse_use(reader: WordReader) -> Statement:
 
 def _parse_alter(reader: WordReader) -> Statement:
     reader.expect("TABLE", then="Only tables can be altered.")
+    if reader.peek_words(2) == ("IF", "EXISTS"):
+        reader.fail("A table that is not there has no options to change, which is worth an error. Leave IF EXISTS out.")
     name = reader.take_name()
     if reader.accept("SET"):
         reader.accept("TBLPROPERTIES")

@@ -71,11 +71,13 @@ class SqlSession:
     Args:
         catalog: Where databases and tables are.
         database: The current database; None: names of tables must have theirs, until USE.
+        is_kept: Whether further statements may come; if not, USE would change nothing and is refused.
     """
 
-    def __init__(self, catalog: Catalog, database: str | None = None) -> None:
+    def __init__(self, catalog: Catalog, database: str | None = None, *, is_kept: bool = True) -> None:
         self.catalog: Final = catalog
         self.database = database
+        self._is_kept = is_kept
 
     def execute(self, sql: str) -> SqlResult:
         """Runs one statement.
@@ -131,9 +133,9 @@ class SqlSession:
 
     def _current_database(self, example: str) -> str:
         if self.database is None:
+            other = "say USE shop first" if self._is_kept else "give database='shop' with the statement"
             raise InvalidArgument(
-                f"There is no current database. Name one, for instance {example}, or say USE shop first.",
-                reason="NO_DATABASE",
+                f"There is no current database. Name one, for instance {example}, or {other}.", reason="NO_DATABASE"
             )
         return self.database
 
@@ -147,6 +149,12 @@ class SqlSession:
             if gone and self.database == name:
                 self.database = None
             return SqlResult(f"Database {name} dropped." if gone else f"There is no database {name}.")
+        if not self._is_kept:
+            raise InvalidArgument(
+                f"USE {name} would end with this call and change nothing. Give database='{name}' with each statement, "
+                f"or run them all in one lakelog.sql.SqlSession(catalog, '{name}').",
+                reason="NO_DATABASE",
+            )
         # Asks for its tables, so that a wrong name is told here and not by the next statement.
         self.catalog.tables(name)
         self.database = name

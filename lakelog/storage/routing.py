@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +16,7 @@ from lakelog.errors import InvalidArgument
 from lakelog.format.bucket import assign_buckets
 from lakelog.format.cast import show_value
 from lakelog.format.keys import MAX_PARTITION_BYTES, decode_key, encode_key, encode_rows
-from lakelog.format.ordering import single_array
+from lakelog.format.ordering import comparable_keys, single_array
 from lakelog.format.predicate import AllOf, Comparison, Operator, Predicate
 from lakelog.format.schema import TableSchema
 from lakelog.options.table_options import BUCKET_KEY
@@ -96,6 +96,16 @@ def route_rows(table: pa.Table, routing: Routing) -> list[RoutedRows]:
         RoutedRows(partitions[int(code) // buckets], int(code) % buckets, positions)
         for code, positions in zip(found, np.split(order, starts[1:]), strict=True)
     ]
+
+
+def order_by_key(table: pa.Table, routed: RoutedRows, key: Sequence[str]) -> Positions:
+    """The positions of a bucket's rows by key, rows of one key as they came. Pure; no NULLs in the key."""
+    positions: Positions = np.arange(table.num_rows) if routed.positions is None else routed.positions
+    keys = table.select(list(key))
+    if routed.positions is not None:
+        keys = keys.take(pa.array(positions))
+    ordered: Positions = positions[np.argsort(comparable_keys(keys.columns), kind="stable")]
+    return ordered
 
 
 def find_buckets(predicate: Predicate | None, routing: Routing) -> tuple[int, ...]:

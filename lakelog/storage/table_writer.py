@@ -16,8 +16,6 @@ cores busy; the same rows in the same calls make the same files. So:
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -34,12 +32,12 @@ from lakelog.options.table_options import FILE_COMPRESSION, WRITE_BUFFER_SIZE
 from lakelog.options.values import TableOptions
 from lakelog.storage.file_builder import FileBuilder
 from lakelog.storage.parquet_writer import ROW_GROUP_BYTES, FileEncoding, plan_encoding
-from lakelog.storage.routing import RoutedRows, route_rows, to_routing
+from lakelog.storage.routing import RoutedRows, order_by_key, route_rows, to_routing
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.superseded import to_merge_policy
+from lakelog.storage.write_lane import WriteLane
 
 LANES: Final = 2
-_LANE_DEPTH: Final = 2
 _MAX_OPEN_FILES: Final = 64
 _WORTH_A_THREAD_BYTES: Final = 256 << 10
 """Of Arrow memory, about 1 ms of encoding; starting and ending two threads takes half of that."""
@@ -81,6 +79,8 @@ class TableWriter:
         options: The table's.
         attempt_id: Whose files they are.
         name_prefix: Begins each file's name; tasks that write for one attempt must differ in it.
+        keeps_input: Write every record into changelog files as well, as the producer `input` asks for. They are a
+            bucket's records of one buffer each, ordered by key, then arrival.
     """
 
     def __init__(
@@ -91,6 +91,7 @@ class TableWriter:
         attempt_id: str,
         *,
         name_prefix: str = "",
+        keeps_input: bool = False,
     ) -> None:
         has_key = bool(schema.primary_key)
         self._store = store
@@ -102,10 +103,12 @@ class TableWriter:
         self._target_bytes = options.target_file_size_bytes(has_key)
         self._attempt_id = attempt_id
         self._name_prefix = name_prefix
-        self._lanes = [_Lane() for _ in range(LANES)]
+        self._lanes = [WriteLane() for _ in range(LANES)]
         self._encoding: FileEncoding | None = None
         self._builders: list[FileBuilder] = []
         self._runs: list[list[DataFile]] = []
+        self._keeps_input = keeps_input
+        self._inputs: list[list[DataFile]] = []
         self._buffer: list[tuple[pa.Table, Kinds | None]] = []
         self._buffered_bytes = 0
         self._pending: dict[GroupKey, _Pending] = {}
@@ -120,6 +123,11 @@ class TableWriter:
     def row_count(self) -> int:
         """Rows taken so far."""
         return self._rows
+
+    @property
+    def changelog_files(self) -> tuple[DataFile, ...]:
+        """The changelog files, after `finish`."""
+        return tuple(file for files in self._inputs for file in files)
 
     def write(self, table: pa.Table, kinds: Kinds | None = None) -> None:
         """Takes rows, in the order that decides between rows of one key.
@@ -189,6 +197,7 @@ class TableWriter:
         for routed in places:
             run: list[DataFile] = []
             self._runs.append(run)
+            self._inputs.append([])
             lane = self._lanes[len(self._runs) % LANES]
             lane.submit(partial(self._write_run, len(self._runs), table, kinds, routed, encoding, run))
         # The buffer's memory must be free before the next one is filled.
@@ -205,6 +214,12 @@ class TableWriter:
         run: list[DataFile],
     ) -> None:
         """Writes one bucket's rows as one sorted run, in as many files as the target size asks for."""
+        if self._keeps_input:
+            assert self._policy is not None, "only tables with a key have a changelog"
+            records = order_by_key(table, routed, self._policy.key)
+            codes = np.zeros(len(records), np.int8) if kinds is None else kinds[records]
+            ordered, inputs = table.take(pa.array(records)), self._inputs[number - 1]
+            self._write_sorted(f"changelog-{number:05d}", ordered, codes, routed, encoding, inputs)
         rows = self._merge(table, routed)
         run_kinds = None
         if rows is not None:
@@ -212,13 +227,24 @@ class TableWriter:
         if kinds is not None:
             run_kinds = kinds if rows is None else kinds[rows]
             run_kinds = run_kinds if run_kinds.any() else None
+        self._write_sorted(f"{number:05d}", table, run_kinds, routed, encoding, run)
+
+    def _write_sorted(
+        self,
+        name: str,
+        table: pa.Table,
+        kinds: Kinds | None,
+        routed: RoutedRows,
+        encoding: FileEncoding,
+        files: list[DataFile],
+    ) -> None:
         while table.num_rows:
-            name = f"{number:05d}-{len(run):03d}"
-            builder = self._start_file(name, routed.partition, routed.bucket, encoding, run_kinds is not None)
-            taken = builder.write_until_full(table, run_kinds)
-            run.append(builder.finish())
+            numbered = f"{name}-{len(files):03d}"
+            builder = self._start_file(numbered, routed.partition, routed.bucket, encoding, kinds is not None)
+            taken = builder.write_until_full(table, kinds)
+            files.append(builder.finish())
             table = table.slice(taken)
-            run_kinds = None if run_kinds is None else run_kinds[taken:]
+            kinds = None if kinds is None else kinds[taken:]
 
     def _merge(self, table: pa.Table, routed: RoutedRows) -> npt.NDArray[np.int64] | None:
         """The positions of the rows of a bucket that stay, in the order of the key; None: all rows as they are."""
@@ -288,7 +314,7 @@ class TableWriter:
             # Does nothing where the file was full and is closed already.
             self._lane_of(oldest).submit(partial(_close, self._pending[oldest]))
 
-    def _lane_of(self, key: GroupKey) -> _Lane:
+    def _lane_of(self, key: GroupKey) -> WriteLane:
         return self._lanes[(key[1] + key[2] + sum(key[0])) % LANES]
 
     # Both
@@ -336,51 +362,3 @@ def _concat_kinds(parts: list[tuple[pa.Table, Kinds | None]]) -> Kinds | None:
     if all(kinds is None for _, kinds in parts):
         return None
     return np.concatenate([np.zeros(table.num_rows, np.int8) if kinds is None else kinds for table, kinds in parts])
-
-
-class _Lane:
-    """A thread that does its work in order; whoever gives it more than it can do waits."""
-
-    def __init__(self) -> None:
-        self._executor: ThreadPoolExecutor | None = None
-        self._waiting: list[Future[None]] = []
-        self._stays_here = False
-
-    def stay_here(self) -> None:
-        """Has the caller do what comes, unless the thread runs already."""
-        self._stays_here = self._executor is None
-
-    def submit(self, work: Callable[[], None]) -> None:
-        """Does the work after all that was given before; blocks while the lane is `_LANE_DEPTH` behind."""
-        if self._stays_here:
-            work()
-            return
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(1, thread_name_prefix="lakelog-write")
-        while len(self._waiting) >= _LANE_DEPTH:
-            self._waiting.pop(0).result()
-        self._waiting.append(self._executor.submit(work))
-
-    def check(self) -> None:
-        """Raises the failure of work that is done."""
-        while self._waiting and self._waiting[0].done():
-            self._waiting.pop(0).result()
-
-    def wait(self) -> None:
-        """Blocks until all is done; raises the first failure."""
-        while self._waiting:
-            self._waiting.pop(0).result()
-
-    def close(self) -> None:
-        """Waits for all work, then ends the thread."""
-        try:
-            self.wait()
-        finally:
-            if self._executor is not None:
-                self._executor.shutdown()
-
-    def cancel(self) -> None:
-        """Ends the thread after the work it is at."""
-        if self._executor is not None:
-            self._executor.shutdown(wait=True, cancel_futures=True)
-        self._waiting = []

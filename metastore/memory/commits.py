@@ -80,7 +80,9 @@ class MemoryCommits(MemoryCatalog):
 
     async def list_partitions(self, table_id: int) -> list[bytes]:
         """Every partition that ever got a file, encoded, in rising order."""
-        return sorted({stored.placed.file.partition for stored in self._table(table_id).files.values()})
+        table = self._table(table_id)
+        files = [stored.placed.file for stored in table.files.values()]
+        return sorted({file.partition for file in (*files, *(placed.file for placed in table.changelog_files))})
 
     async def mark_removed(
         self, table_id: int, snapshot_id: int, removal: RemoveFiles | RemoveEverything | RemovePartitions
@@ -106,6 +108,8 @@ class MemoryCommits(MemoryCatalog):
             journal.append(snapshots, snapshot)
         for table_id, placed in records.files:
             journal.put(self._table(table_id).files, placed.file_id, StoredFile(placed))
+        for table_id, changelog_file in records.changelog_files:
+            journal.append(self._table(table_id).changelog_files, changelog_file)
         for new in records.results:
             table = self._table(new.table_id)
             journal.put(table.results, (new.writer, new.identifier), StoredResult(new.result, dict(new.properties)))

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from lakelog.format.commit_facts import TableHead
-from lakelog.format.files import FILE_SCHEMA
+from lakelog.format.files import FILE_SCHEMA, DataFile
 from lakelog.format.snapshot import Snapshot
 
 from ..entries import ENTRY_SCHEMA
 from ..records import Chunk, FileQuery, NewChunk, Packed
 from ..statistics import encode_statistics
 from .catalog import MemoryCatalog
-from .state import StoredChunk, StoredFile
+from .state import StoredChunk
 
 
 class MemorySnapshots(MemoryCatalog):
@@ -39,7 +39,11 @@ class MemorySnapshots(MemoryCatalog):
 
     async def load_files(self, query: FileQuery) -> pa.Table:
         """Files in any order."""
-        rows = [stored for stored in self._table(query.table_id).files.values() if _is_wanted(stored, query)]
+        rows = [
+            stored
+            for stored in self._table(query.table_id).files.values()
+            if _is_wanted(stored.placed.file, stored.placed.added_snapshot, stored.removed_snapshot, query)
+        ]
         columns: list[list[object]] = [
             [stored.placed.file_id for stored in rows],
             [stored.placed.file.path for stored in rows],
@@ -57,12 +61,30 @@ class MemorySnapshots(MemoryCatalog):
             [stored.placed.place.ordinal for stored in rows],
             [stored.placed.place.time_ms for stored in rows],
         ]
-        schema = FILE_SCHEMA
-        if query.with_statistics:
-            schema = ENTRY_SCHEMA
-            columns.append([encode_statistics(stored.placed.file.statistics) for stored in rows])
-        arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
-        return pa.Table.from_arrays(arrays, schema=schema)
+        return _entries(columns, [stored.placed.file for stored in rows], query)
+
+    async def load_changelog_files(self, query: FileQuery) -> pa.Table:
+        """Changelog files in any order."""
+        placed = self._table(query.table_id).changelog_files
+        rows = [each for each in placed if _is_wanted(each.file, each.snapshot_id, None, query)]
+        columns: list[list[object]] = [
+            [0 for _ in rows],
+            [each.file.path for each in rows],
+            [each.file.partition for each in rows],
+            [each.file.bucket for each in rows],
+            [each.file.level for each in rows],
+            [each.file.row_count for each in rows],
+            [each.file.delete_count for each in rows],
+            [each.file.size_bytes for each in rows],
+            [each.file.min_key for each in rows],
+            [each.file.max_key for each in rows],
+            [each.file.schema_id for each in rows],
+            [each.snapshot_id for each in rows],
+            [each.snapshot_id for each in rows],
+            [each.ordinal for each in rows],
+            [each.time_ms for each in rows],
+        ]
+        return _entries(columns, [each.file for each in rows], query)
 
     async def list_removed(self, table_id: int, after: int, until: int) -> list[int]:
         """Ids of the files that the snapshots behind `after` up to `until` removed."""
@@ -128,8 +150,16 @@ class MemorySnapshots(MemoryCatalog):
         return [stored for table in self._state.tables for stored in table.chunks if stored.chunk_id in wanted]
 
 
-def _is_wanted(stored: StoredFile, query: FileQuery) -> bool:
-    file, added, removed = stored.placed.file, stored.placed.added_snapshot, stored.removed_snapshot
+def _entries(columns: list[list[object]], files: Sequence[DataFile], query: FileQuery) -> pa.Table:
+    schema = FILE_SCHEMA
+    if query.with_statistics:
+        schema = ENTRY_SCHEMA
+        columns.append([encode_statistics(file.statistics) for file in files])
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _is_wanted(file: DataFile, added: int, removed: int | None, query: FileQuery) -> bool:
     if query.live_at is not None and not (added <= query.live_at and (removed is None or removed > query.live_at)):
         return False
     if added <= query.added_after or (query.added_until is not None and added > query.added_until):

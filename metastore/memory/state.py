@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lakelog.format.commit_facts import Attempt, PlacedFile, RecordedResult, TableHead
+from lakelog.format.commit_facts import Attempt, PlacedChangelogFile, PlacedFile, RecordedResult, TableHead
 from lakelog.format.consumer import Consumer
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
@@ -51,6 +51,7 @@ class StoredTable:
     dropped: bool = False
     snapshots: list[Snapshot] = field(default_factory=list)
     files: dict[int, StoredFile] = field(default_factory=dict)
+    changelog_files: list[PlacedChangelogFile] = field(default_factory=list)
     results: dict[tuple[str, int], StoredResult] = field(default_factory=dict)
     last_identifiers: dict[str, int] = field(default_factory=dict)
     chunks: list[StoredChunk] = field(default_factory=list)

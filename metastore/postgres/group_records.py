@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from lakelog.format.commit_facts import PlacedFile, TableHead
-from lakelog.format.snapshot import Snapshot
+from lakelog.format.commit_facts import PlacedChangelogFile, PlacedFile, TableHead
+from lakelog.format.snapshot import ChangelogState, Snapshot
 
 from ..records import GroupRecords, NewResult
 from ..statistics import encode_statistics
@@ -19,10 +19,10 @@ _RECORD: Final = """
 WITH snapshots AS (
 INSERT INTO snapshot (table_id, snapshot_id, snapshot_uuid, parent_uuid, kind, schema_id, committed_at_ms, watermark_ms,
     total_rows, total_files, total_bytes, added_rows, added_files, removed_files, writer, identifier, properties,
-    next_file_id)
+    next_file_id, changelog)
 SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::uuid[], %s::uuid[], %s::text[], %s::int[], %s::bigint[],
     %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::int[], %s::int[], %s::text[],
-    %s::bigint[], %s::jsonb[], %s::bigint[])
+    %s::bigint[], %s::jsonb[], %s::bigint[], %s::text[])
 ), results AS (
 INSERT INTO commit_result (table_id, writer, identifier, snapshot_id, snapshot_uuid, committed_at_ms, attempt_id,
     properties)
@@ -66,6 +66,17 @@ FROM unnest({_FILE_ARRAYS}, %s::bytea[]) AS n({_FILE_COLUMNS}, encoded)
 LEFT JOIN table_partition p USING (table_id, encoded)
 """
 
+_INSERT_CHANGELOG: Final = """
+INSERT INTO changelog_file (table_id, snapshot_id, ordinal, partition_id, row_count, delete_count, size_bytes, time_ms,
+    bucket, schema_id, path, min_key, max_key, statistics)
+SELECT table_id, snapshot_id, ordinal, coalesce(p.partition_id, 0), row_count, delete_count, size_bytes, time_ms,
+    bucket, schema_id, path, min_key, max_key, statistics
+FROM unnest(%s::bigint[], %s::bigint[], %s::int[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::int[],
+    %s::int[], %s::text[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[]) AS n(table_id, snapshot_id, ordinal,
+    row_count, delete_count, size_bytes, time_ms, bucket, schema_id, path, min_key, max_key, statistics, encoded)
+LEFT JOIN table_partition p USING (table_id, encoded)
+"""
+
 _SET_ATTEMPTS: Final = """
 UPDATE attempt a SET state = n.state FROM unnest(%s::uuid[], %s::text[]) AS n(attempt_id, state)
 WHERE a.attempt_id = n.attempt_id
@@ -73,10 +84,12 @@ WHERE a.attempt_id = n.attempt_id
 
 
 def group_statements(records: GroupRecords) -> list[Statement]:
-    """The statements that write a group: at most four."""
+    """The statements that write a group: at most six, and no more than four where none has a changelog."""
     statements = [Statement(_RECORD, (*_snapshots(records), *_results(records.results), *_heads(records.heads)))]
     if records.files:
         statements += _files(records.files)
+    if records.changelog_files:
+        statements += _changelog_files(records.changelog_files)
     if records.attempts:
         states = [state.value for state in records.attempts.values()]
         statements.append(Statement(_SET_ATTEMPTS, (arrays.words(records.attempts), arrays.words(states))))
@@ -112,6 +125,7 @@ def _snapshots(records: GroupRecords) -> tuple[str, ...]:
         arrays.integers([s.identifier for s in found]),
         arrays.texts([_json(s.properties) for s in found]),
         arrays.integers(ends),
+        arrays.words(["" if s.changelog is ChangelogState.NONE else s.changelog.value for s in found]),
     )
 
 
@@ -140,9 +154,38 @@ def _files(rows: Sequence[tuple[int, PlacedFile]]) -> list[Statement]:
     if not any(f.partition for f in files):
         return [Statement(_INSERT_FILES, columns)]
     partitions = arrays.blobs([f.partition for f in files])
-    distinct = {(table_id, p.file.partition) for table_id, p in rows if p.file.partition}
+    new = _partitions({(table_id, p.file.partition) for table_id, p in rows if p.file.partition})
+    return [new, Statement(_INSERT_PARTITIONED_FILES, (*columns, partitions))]
+
+
+def _partitions(distinct: Collection[tuple[int, bytes]]) -> Statement:
     named = (arrays.integers([t for t, _ in distinct]), arrays.blobs([partition for _, partition in distinct]))
-    return [Statement(_INSERT_PARTITIONS, named), Statement(_INSERT_PARTITIONED_FILES, (*columns, partitions))]
+    return Statement(_INSERT_PARTITIONS, named)
+
+
+def _changelog_files(rows: Sequence[tuple[int, PlacedChangelogFile]]) -> list[Statement]:
+    placed = [file for _, file in rows]
+    files = [file.file for file in placed]
+    columns = (
+        arrays.integers([table_id for table_id, _ in rows]),
+        arrays.integers([p.snapshot_id for p in placed]),
+        arrays.integers([p.ordinal for p in placed]),
+        arrays.integers([f.row_count for f in files]),
+        arrays.integers([f.delete_count for f in files]),
+        arrays.integers([f.size_bytes for f in files]),
+        arrays.integers([p.time_ms for p in placed]),
+        arrays.integers([f.bucket for f in files]),
+        arrays.integers([f.schema_id for f in files]),
+        arrays.words([f.path for f in files]),
+        arrays.blobs([f.min_key for f in files]),
+        arrays.blobs([f.max_key for f in files]),
+        arrays.blobs([encode_statistics(f.statistics) for f in files]),
+        arrays.blobs([f.partition for f in files]),
+    )
+    # A changelog may name partitions that no data file ever lay in.
+    distinct = {(table_id, p.file.partition) for table_id, p in rows if p.file.partition}
+    insert = Statement(_INSERT_CHANGELOG, columns)
+    return [_partitions(distinct), insert] if distinct else [insert]
 
 
 def _results(rows: Sequence[NewResult]) -> tuple[str, ...]:

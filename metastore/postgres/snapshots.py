@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakelog.format.commit_facts import TableHead
 from lakelog.format.files import FILE_SCHEMA
-from lakelog.format.snapshot import Snapshot, SnapshotKind
+from lakelog.format.snapshot import ChangelogState, Snapshot, SnapshotKind
 
 from ..entries import ENTRY_SCHEMA
 from ..records import Chunk, FileQuery, NewChunk, Packed
@@ -20,7 +20,7 @@ from .session import Row, Session, Statement
 _SNAPSHOT_COLUMNS: Final = """
     snapshot_id, replace(snapshot_uuid::text, '-', ''), replace(parent_uuid::text, '-', ''), kind, schema_id,
     committed_at_ms, watermark_ms, total_rows, total_files, total_bytes, added_rows, added_files, removed_files, writer,
-    identifier, properties
+    identifier, properties, changelog
 """
 
 _LIST_OLDEST: Final = f"""
@@ -93,6 +93,16 @@ _FROM_FILES: Final = (
     "FROM data_file f LEFT JOIN table_partition p ON p.partition_id = f.partition_id WHERE f.table_id = %s"
 )
 
+_CHANGELOG_COLUMNS: Final = """
+    0::bigint, f.path, coalesce(p.encoded, ''), f.bucket, 0::smallint, f.row_count, f.delete_count, f.size_bytes,
+    f.min_key, f.max_key, f.schema_id, f.snapshot_id, f.snapshot_id, f.ordinal, f.time_ms
+"""
+
+_FROM_CHANGELOG: Final = (
+    "FROM changelog_file f LEFT JOIN table_partition p ON p.partition_id = f.partition_id "
+    "WHERE f.table_id = %s AND f.snapshot_id > %s AND f.snapshot_id <= %s"
+)
+
 _BEHIND: Final = " coalesce((SELECT next_file_id FROM snapshot WHERE table_id = %s AND snapshot_id = %s), {otherwise})"
 
 
@@ -120,7 +130,13 @@ class PostgresSnapshots:
 
     async def load_files(self, query: FileQuery) -> pa.Table:
         """Files in any order: columns of FILE_SCHEMA and, if asked for, `statistics` (binary)."""
-        sql, parameters = files_query(query)
+        return await self._load_entries(query, *files_query(query))
+
+    async def load_changelog_files(self, query: FileQuery) -> pa.Table:
+        """Changelog files in any order; a range of their primary key."""
+        return await self._load_entries(query, *_changelog_query(query))
+
+    async def _load_entries(self, query: FileQuery, sql: str, parameters: list[Any]) -> pa.Table:
         rows = await self._session.read(sql, parameters, binary=True)
         schema = ENTRY_SCHEMA if query.with_statistics else FILE_SCHEMA
         if not rows:
@@ -241,12 +257,28 @@ def _narrowed(query: FileQuery) -> tuple[str, list[Any]]:
         if by_file_id:
             sql += " AND f.file_id <" + _BEHIND.format(otherwise=_NEVER)
             parameters += [query.table_id, until]
+    narrowed, values = _narrowed_to_part(query)
+    return sql + narrowed, parameters + values
+
+
+def _changelog_query(query: FileQuery) -> tuple[str, list[Any]]:
+    columns = _CHANGELOG_COLUMNS + (", f.statistics" if query.with_statistics else "")
+    narrowed, values = _narrowed_to_part(query)
+    until = _NEVER if query.added_until is None else query.added_until
+    sql = f"SELECT {columns} {_FROM_CHANGELOG}{narrowed}"
+    return sql, [*_fixed(query.table_id, query.added_after, until), *values]
+
+
+def _narrowed_to_part(query: FileQuery) -> tuple[str, list[Any]]:
+    """Conditions on partition, bucket and key range, which data and changelog files have alike."""
+    sql = ""
+    parameters: list[Any] = []
     if query.partitions is not None:
         sql += """ AND f.partition_id = ANY(ARRAY(
             SELECT partition_id FROM table_partition WHERE table_id = %s AND encoded = ANY(%s::bytea[])
             UNION ALL SELECT 0 WHERE ''::bytea = ANY(%s::bytea[])))"""
         wanted = arrays.blobs(sorted(query.partitions))
-        parameters += [query.table_id, wanted, wanted]
+        parameters += [str(query.table_id), wanted, wanted]
     if query.buckets is not None:
         sql += " AND f.bucket = ANY(%s::int[])"
         parameters.append(arrays.integers(sorted(query.buckets)))
@@ -269,6 +301,7 @@ def _snapshot(row: Row) -> Snapshot:
     values[2] = values[2] or ""
     values[3] = SnapshotKind(values[3])
     values[15] = values[15] or {}
+    values[16] = ChangelogState(values[16] or "none")
     return Snapshot(*values)
 
 

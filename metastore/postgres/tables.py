@@ -111,6 +111,8 @@ snapshot = Table(
     Column("writer", NAME, nullable=False),
     Column("identifier", BigInteger, nullable=False),
     Column("properties", JSONB),
+    # NULL: none.
+    Column("changelog", NAME),
     # File ids rise with snapshots, so that this makes "added in these snapshots" a range of the files' primary key.
     Column("next_file_id", BigInteger, nullable=False),
     Index("snapshot_time", "table_id", "committed_at_ms", "snapshot_id"),
@@ -150,6 +152,27 @@ data_file = Table(
     Index("data_file_live", "table_id", "partition_id", "bucket", postgresql_where=text("removed_snapshot IS NULL")),
     Index("data_file_removed", "table_id", "removed_snapshot", postgresql_where=text("removed_snapshot IS NOT NULL")),
     postgresql_with={"fillfactor": 90},
+)
+
+# What snapshots say that they changed. Never part of a state, so that nothing removes them but expiry.
+changelog_file = Table(
+    "changelog_file",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("snapshot_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("ordinal", Integer, primary_key=True, autoincrement=False),
+    # 0 for a table without partition columns.
+    Column("partition_id", BigInteger, nullable=False),
+    Column("row_count", BigInteger, nullable=False),
+    Column("delete_count", BigInteger, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("time_ms", BigInteger, nullable=False),
+    Column("bucket", Integer, nullable=False),
+    Column("schema_id", Integer, nullable=False),
+    Column("path", NAME, nullable=False),
+    Column("min_key", LargeBinary),
+    Column("max_key", LargeBinary),
+    Column("statistics", LargeBinary),
 )
 
 # Never deleted: a repeat is answered with the first result, however late.

@@ -45,6 +45,9 @@ def describe_request(request: Message) -> dict[str, Any]:
         changes = request.changes
         fields["tables"] = [change.table_uuid[:_SHOWN_CHARACTERS] for change in changes[:_SHOWN_TABLES]]
         fields["added_files"] = sum([len(change.add_files) for change in changes])
+        changelog_files = sum([len(change.changelog_files) for change in changes])
+        if changelog_files:
+            fields["changelog_files"] = changelog_files
     elif isinstance(request, snapshots_pb2.StageAttemptRequest):
         fields["tables"] = [uuid[:_SHOWN_CHARACTERS] for uuid in request.table_uuids[:_SHOWN_TABLES]]
     elif isinstance(request, jobs_pb2.ReportPipelineRequest):

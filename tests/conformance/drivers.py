@@ -46,6 +46,10 @@ class SdkDriver:
     def read(self, name: str, snapshot_id: int | None = None) -> pa.Table:
         return self._catalog.table(name).scan(snapshot_id=snapshot_id).to_arrow()
 
+    def changes(self, name: str, snapshot_id: int, *, raw: bool) -> pa.Table:
+        found = self._catalog.table(name).changes(snapshot_id - 1, snapshot_id, raw=raw)
+        return found.to_arrow().drop_columns(["_snapshot_id"])
+
 
 class SparkDriver(SdkDriver):
     """Tables are made by the SDK; rows are written and read by Spark."""

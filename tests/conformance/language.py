@@ -112,6 +112,8 @@ class Case:
         expect: Rows in any order of the newest state; None: not looked at.
         at: Rows in any order, by snapshot id.
         ordered: The rows must come in exactly this order.
+        changes: What the snapshots changed, by snapshot id, with kinds; in any order, but for `-U` before its `+U`.
+        raw: What they wrote, by snapshot id, with kinds; in any order.
     """
 
     rule: str
@@ -120,6 +122,8 @@ class Case:
     expect: tuple[str, ...] | None = None
     at: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     ordered: bool = False
+    changes: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    raw: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -143,6 +147,10 @@ class Driver(Protocol):
 
     def read(self, name: str, snapshot_id: int | None = None) -> pa.Table:
         """The table's rows."""
+        ...
+
+    def changes(self, name: str, snapshot_id: int, *, raw: bool) -> pa.Table:
+        """What a snapshot changed, with its kinds in the last column."""
         ...
 
 
@@ -216,6 +224,10 @@ def check(driver: Driver, case: Case) -> None:
         _compare(case, driver.read(name), case.expect)
     for snapshot_id, rows in case.at.items():
         _compare(case, driver.read(name, snapshot_id), rows)
+    for snapshot_id, rows in case.changes.items():
+        _compare_changes(case, driver.changes(name, snapshot_id, raw=False), rows)
+    for snapshot_id, rows in case.raw.items():
+        _compare_changes(case, driver.changes(name, snapshot_id, raw=True), rows)
 
 
 def _compare(case: Case, data: pa.Table, rows: Sequence[str]) -> None:
@@ -225,3 +237,14 @@ def _compare(case: Case, data: pa.Table, rows: Sequence[str]) -> None:
     if not case.ordered:
         expected, actual = sorted(expected), sorted(actual)
     assert actual == expected, case.rule
+
+
+def _compare_changes(case: Case, data: pa.Table, rows: Sequence[str]) -> None:
+    kinds = data.column(KIND_COLUMN).to_pylist()
+    lines = as_lines(data.drop_columns([KIND_COLUMN]))
+    actual = [f"{kind} {line}" for kind, line in zip(kinds, lines, strict=True)]
+    plain = case.table.rows([line[3:] for line in rows]) if rows else pa.table({})
+    expected = [f"{line[:2]} {again}" for line, again in zip(rows, as_lines(plain), strict=True)]
+    assert sorted(actual) == sorted(expected), case.rule
+    befores = [place for place, line in enumerate(actual) if line.startswith("-U")]
+    assert all(actual[place + 1].startswith("+U") for place in befores), "an old row stands right before its new one"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance import cases_commits, cases_tables
+from tests.conformance import cases_changelog, cases_commits, cases_tables
 from tests.conformance.language import Case, Driver, check
 
-CASES = (*cases_tables.CASES, *cases_commits.CASES)
+CASES = (*cases_tables.CASES, *cases_commits.CASES, *cases_changelog.CASES)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.rule.replace(" ", "-") for case in CASES])

@@ -24,13 +24,15 @@ _NOT_CLOSED: Final = (
 def read_csv(stream: ByteStream, options: TextOptions, report: Report) -> Iterator[SourceRows]:
     """Reads the records of a CSV file (RFC 4180; empty lines are passed over). Runs on executors.
 
+    A file without any line that is not empty holds no rows: whoever had none to write often leaves such a file.
+
     Args:
         stream: UTF-8 text.
         options: How it is written.
         report: Told of records that are no CSV, or have more or fewer values than the header.
 
     Raises:
-        FileRefused: There is no header, it names a column twice, or a record is longer than allowed.
+        FileRefused: The header cannot be read, it names a column twice, or a record is longer than allowed.
     """
     names = list(options.names)
     quote = options.quote if options.multiline else None
@@ -43,8 +45,6 @@ def read_csv(stream: ByteStream, options: TextOptions, report: Report) -> Iterat
             records = _leave_out_unclosed(block, records, options.quote, report)
         if len(records):
             yield from _read_block(block, records, names, options, report)
-    if not names:
-        raise FileRefused("it has no header; a file without columns must have `header: false` and names")
 
 
 def _leave_out_unclosed(block: Block, records: Places, quote: str, report: Report) -> Places:

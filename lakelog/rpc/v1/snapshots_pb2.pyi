@@ -460,6 +460,8 @@ class Change(_message.Message):
     PROPERTIES_FIELD_NUMBER: _builtins.int
     ALLOW_EMPTY_FIELD_NUMBER: _builtins.int
     BUCKET_COUNT_FIELD_NUMBER: _builtins.int
+    CHANGELOG_FIELD_NUMBER: _builtins.int
+    CHANGELOG_FILES_FIELD_NUMBER: _builtins.int
     table_uuid: _builtins.str
     """The table."""
     kind: _types_pb2.SnapshotKind.ValueType
@@ -474,6 +476,8 @@ class Change(_message.Message):
     """Make a snapshot even where nothing is added or removed."""
     bucket_count: _builtins.int
     """The number of buckets the files were written for; refused when it is not the table's."""
+    changelog: _types_pb2.ChangelogState.ValueType
+    """Whether `changelog_files` tell all that this change changes; zero: it has no changelog."""
     @_builtins.property
     def add_files(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.DataFile]:
         """Files to add, in the order that decides between rows of one key."""
@@ -490,6 +494,12 @@ class Change(_message.Message):
     def properties(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """To remember with the snapshot; at most 128 entries and 64 KiB."""
 
+    @_builtins.property
+    def changelog_files(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.DataFile]:
+        """The change rows, each file with a row-kind column, described as data files are. Only with ATTACHED, where none means that
+        nothing changes; not for COMPACT. They lie in the attempt's folder as data files do.
+        """
+
     def __init__(
         self,
         *,
@@ -504,10 +514,12 @@ class Change(_message.Message):
         properties: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         allow_empty: _builtins.bool = ...,
         bucket_count: _builtins.int = ...,
+        changelog: _types_pb2.ChangelogState.ValueType = ...,
+        changelog_files: _abc.Iterable[_types_pb2.DataFile] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_base_snapshot_id", b"_base_snapshot_id", "_watermark_ms", b"_watermark_ms", "base_snapshot_id", b"base_snapshot_id", "remove", b"remove", "watermark_ms", b"watermark_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_base_snapshot_id", b"_base_snapshot_id", "_watermark_ms", b"_watermark_ms", "add_files", b"add_files", "allow_empty", b"allow_empty", "base_snapshot_id", b"base_snapshot_id", "bucket_count", b"bucket_count", "kind", b"kind", "properties", b"properties", "remove", b"remove", "schema_id", b"schema_id", "table_uuid", b"table_uuid", "unchanged_buckets", b"unchanged_buckets", "watermark_ms", b"watermark_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_base_snapshot_id", b"_base_snapshot_id", "_watermark_ms", b"_watermark_ms", "add_files", b"add_files", "allow_empty", b"allow_empty", "base_snapshot_id", b"base_snapshot_id", "bucket_count", b"bucket_count", "changelog", b"changelog", "changelog_files", b"changelog_files", "kind", b"kind", "properties", b"properties", "remove", b"remove", "schema_id", b"schema_id", "table_uuid", b"table_uuid", "unchanged_buckets", b"unchanged_buckets", "watermark_ms", b"watermark_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__base_snapshot_id: _TypeAlias = _typing.Literal["base_snapshot_id"]  # noqa: Y015
     _WhichOneofArgType__base_snapshot_id: _TypeAlias = _typing.Literal["_base_snapshot_id", b"_base_snapshot_id"]  # noqa: Y015
@@ -805,6 +817,7 @@ class PlanRequest(_message.Message):
     PARTITIONS_FIELD_NUMBER: _builtins.int
     FIRST_KEY_FIELD_NUMBER: _builtins.int
     LAST_KEY_FIELD_NUMBER: _builtins.int
+    CHANGELOG_FIELD_NUMBER: _builtins.int
     table_uuid: _builtins.str
     """The table."""
     snapshot_id: _builtins.int
@@ -815,6 +828,8 @@ class PlanRequest(_message.Message):
     """Only files with keys at or above this encoded bound; absent: unbounded."""
     last_key: _builtins.bytes
     """Only files with keys at or below this encoded bound; absent: unbounded."""
+    changelog: _builtins.bool
+    """With `range`: list the changelog files of its snapshots instead of their data files. Their entries have `file_id` 0."""
     @_builtins.property
     def range(self) -> Global___SnapshotRange:
         """What a range of snapshots added."""
@@ -843,10 +858,11 @@ class PlanRequest(_message.Message):
         partitions: _abc.Iterable[_builtins.bytes] | None = ...,
         first_key: _builtins.bytes | None = ...,
         last_key: _builtins.bytes | None = ...,
+        changelog: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_first_key", b"_first_key", "_last_key", b"_last_key", "at", b"at", "first_key", b"first_key", "last_key", b"last_key", "predicate", b"predicate", "range", b"range", "snapshot_id", b"snapshot_id", "timestamp_ms", b"timestamp_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_first_key", b"_first_key", "_last_key", b"_last_key", "at", b"at", "buckets", b"buckets", "first_key", b"first_key", "last_key", b"last_key", "partitions", b"partitions", "predicate", b"predicate", "range", b"range", "snapshot_id", b"snapshot_id", "table_uuid", b"table_uuid", "timestamp_ms", b"timestamp_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_first_key", b"_first_key", "_last_key", b"_last_key", "at", b"at", "buckets", b"buckets", "changelog", b"changelog", "first_key", b"first_key", "last_key", b"last_key", "partitions", b"partitions", "predicate", b"predicate", "range", b"range", "snapshot_id", b"snapshot_id", "table_uuid", b"table_uuid", "timestamp_ms", b"timestamp_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__first_key: _TypeAlias = _typing.Literal["first_key"]  # noqa: Y015
     _WhichOneofArgType__first_key: _TypeAlias = _typing.Literal["_first_key", b"_first_key"]  # noqa: Y015

@@ -47,6 +47,26 @@ SNAPSHOT_KIND_COMPACT: SnapshotKind.ValueType  # 3
 """Rewrote files without changing what a read returns."""
 Global___SnapshotKind: _TypeAlias = SnapshotKind  # noqa: Y015
 
+class _ChangelogState:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ChangelogStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ChangelogState.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    CHANGELOG_STATE_UNSPECIFIED: _ChangelogState.ValueType  # 0
+    """Nobody made a changelog; changes are found from the data files."""
+    CHANGELOG_STATE_ATTACHED: _ChangelogState.ValueType  # 1
+    """Its changelog files tell all of its changes; where it has none, nothing has changed."""
+
+class ChangelogState(_ChangelogState, metaclass=_ChangelogStateEnumTypeWrapper):
+    """Whether a snapshot tells its changes in changelog files."""
+
+CHANGELOG_STATE_UNSPECIFIED: ChangelogState.ValueType  # 0
+"""Nobody made a changelog; changes are found from the data files."""
+CHANGELOG_STATE_ATTACHED: ChangelogState.ValueType  # 1
+"""Its changelog files tell all of its changes; where it has none, nothing has changed."""
+Global___ChangelogState: _TypeAlias = ChangelogState  # noqa: Y015
+
 @_typing.final
 class Table(_message.Message):
     """A table as the catalog knows it."""
@@ -205,6 +225,7 @@ class Snapshot(_message.Message):
     WRITER_FIELD_NUMBER: _builtins.int
     IDENTIFIER_FIELD_NUMBER: _builtins.int
     PROPERTIES_FIELD_NUMBER: _builtins.int
+    CHANGELOG_FIELD_NUMBER: _builtins.int
     snapshot_id: _builtins.int
     """1 for a table's first, then without gaps."""
     snapshot_uuid: _builtins.str
@@ -235,6 +256,8 @@ class Snapshot(_message.Message):
     """Who committed it."""
     identifier: _builtins.int
     """The writer's own number of the commit."""
+    changelog: Global___ChangelogState.ValueType
+    """Whether it has a changelog."""
     @_builtins.property
     def properties(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """What the writer wished to remember with it."""
@@ -258,10 +281,11 @@ class Snapshot(_message.Message):
         writer: _builtins.str = ...,
         identifier: _builtins.int = ...,
         properties: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        changelog: Global___ChangelogState.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_watermark_ms", b"_watermark_ms", "watermark_ms", b"watermark_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_watermark_ms", b"_watermark_ms", "added_files", b"added_files", "added_rows", b"added_rows", "committed_at_ms", b"committed_at_ms", "identifier", b"identifier", "kind", b"kind", "parent_uuid", b"parent_uuid", "properties", b"properties", "removed_files", b"removed_files", "schema_id", b"schema_id", "snapshot_id", b"snapshot_id", "snapshot_uuid", b"snapshot_uuid", "total_bytes", b"total_bytes", "total_files", b"total_files", "total_rows", b"total_rows", "watermark_ms", b"watermark_ms", "writer", b"writer"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_watermark_ms", b"_watermark_ms", "added_files", b"added_files", "added_rows", b"added_rows", "changelog", b"changelog", "committed_at_ms", b"committed_at_ms", "identifier", b"identifier", "kind", b"kind", "parent_uuid", b"parent_uuid", "properties", b"properties", "removed_files", b"removed_files", "schema_id", b"schema_id", "snapshot_id", b"snapshot_id", "snapshot_uuid", b"snapshot_uuid", "total_bytes", b"total_bytes", "total_files", b"total_files", "total_rows", b"total_rows", "watermark_ms", b"watermark_ms", "writer", b"writer"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__watermark_ms: _TypeAlias = _typing.Literal["watermark_ms"]  # noqa: Y015
     _WhichOneofArgType__watermark_ms: _TypeAlias = _typing.Literal["_watermark_ms", b"_watermark_ms"]  # noqa: Y015

@@ -23,7 +23,7 @@ from lakelog.options.values import ScanOptions, TableOptions
 from lakelog.spark.connection import SparkConnection, open_metastore
 from lakelog.spark.planning import check_spark_columns
 from lakelog.spark.source_options import SourceOptions
-from lakelog.spark.source_reader import check_same_schema
+from lakelog.spark.source_reader import pick_given_columns
 from lakelog.spark.stream.splits import plan_change_splits, plan_difference_splits
 from lakelog.spark.stream.tasks import ChangeSplit, read_split
 from lakelog.spark.stream.terms import name_columns, take_metadata, to_change_schema
@@ -105,7 +105,7 @@ class RangeReader(DataSourceReader):
     """Reads what some snapshots changed; settled when it is made."""
 
     def __init__(self, connection: SparkConnection, terms: RangeTerms, schema: StructType) -> None:
-        check_same_schema(schema, terms.schema, str(terms.table.name))
+        pick_given_columns(schema, terms.schema, terms.table.schema.primary_key, str(terms.table.name))
         self._target = to_arrow_schema(schema, timezone="UTC")
         self._filter = terms.filter
         self._splits = terms.plan(open_metastore(connection))

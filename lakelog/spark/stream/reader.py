@@ -33,11 +33,12 @@ from lakelog.format.table import TableInfo
 from lakelog.options.stream_options import EXPIRED_POSITION, SCAN_BOUNDED_WATERMARK, SCAN_REMOVE_NORMALIZE
 from lakelog.spark.connection import SparkConnection, open_metastore
 from lakelog.spark.source_options import SourceOptions
+from lakelog.spark.source_reader import pick_given_columns
 from lakelog.spark.stream.limits import TriggerLimits, pick_last
 from lakelog.spark.stream.offsets import StreamOffset, check_history, check_table
 from lakelog.spark.stream.splits import plan_change_splits, plan_row_splits
 from lakelog.spark.stream.tasks import ChangeSplit, read_split
-from lakelog.spark.stream.terms import StreamTerms
+from lakelog.spark.stream.terms import StreamTerms, to_change_schema
 from lakelog.spark.stream.waiting import SnapshotWaiter
 from lakelog.spark.task_errors import told_briefly
 from lakelog.stream_start import find_start, start_over
@@ -174,6 +175,8 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._table is None:
             found = self._metastore.get_table(parse_table_name(self._source.table))
             _check_columns(found, self._schema)
+            known = to_change_schema(found, self._terms.names(found))
+            pick_given_columns(self._schema, known, found.schema.primary_key, str(found.name))
             self._table = found
         if offset is not None:
             check_table(offset, self._table.table_uuid, self._source.table)

@@ -48,29 +48,42 @@ class PlannedStates:
         return [*self.planned[base], *(file for file in self.added if base < file.added_snapshot <= at)]
 
 
+@dataclass(frozen=True)
+class ChangePart:
+    """Keyed changes that snapshots which follow each other made in some buckets.
+
+    Args:
+        files: What the snapshots brought, by commit, then in the order of their buckets.
+        states: The states before, to look old rows up in; None: these are changelog files, which tell the changes.
+        overwrites: Ids of the snapshots that replaced rows, rising.
+        shows_overwrites: What these changed is shown, too.
+    """
+
+    files: tuple[LiveFile, ...]
+    states: PlannedStates | None = None
+    overwrites: tuple[int, ...] = ()
+    shows_overwrites: bool = False
+
+
 @dataclass
 class ChangeSplit(InputPartition):
     """What one task reads.
 
     Args:
         table: The table, with the schema to read with.
-        files: Those to read: all that there are of some buckets, or some of a table without buckets.
-        times_ms: When the snapshots that brought them were committed.
-        rows_at: The files are the rows at this snapshot; None: they are what snapshots added.
-        states: The states before, to look old rows up in; None: rows are shown as they were written.
-        overwrites: Ids of the snapshots that replaced rows, rising.
-        without_deletes: Deletes are left out of rows as they were written.
-        shows_overwrites: What these changed is shown, too.
+        files: Those whose rows are shown: all that there are of some buckets, or some of a table without buckets.
+        times_ms: When the snapshots that are shown were committed.
+        rows_at: The files are the rows at this snapshot; None: they are what snapshots added, as it was written.
+        without_deletes: Deletes are left out of what was written.
+        parts: Keyed changes, one behind the other, instead of the rows of files.
     """
 
     table: TableInfo
     files: tuple[LiveFile, ...]
     times_ms: Mapping[int, int]
     rows_at: int | None = None
-    states: PlannedStates | None = None
-    overwrites: tuple[int, ...] = ()
     without_deletes: bool = False
-    shows_overwrites: bool = False
+    parts: tuple[ChangePart, ...] = ()
 
 
 def read_split(split: ChangeSplit, target: pa.Schema, condition: str | None) -> Iterator[pa.RecordBatch]:
@@ -108,22 +121,29 @@ def _read_changes(split: ChangeSplit, names: tuple[str, ...], condition: str | N
     schema = split.table.schema
     parsed = None if condition is None else parse_filter(condition, schema.arrow)
     store = open_table_store(split.table.location)
+    as_written = to_change_columns(names, schema, parsed, split.without_deletes)
     policy = to_merge_policy(schema, TableOptions(split.table.options)) if schema.primary_key else None
-    if split.states is None or policy is None:
-        columns = to_change_columns(names, schema, parsed, split.without_deletes)
+    if policy is None or not split.parts:
         policy = None if policy is None else dataclasses.replace(policy, keeps_deletes=True)
-        return FileScan(store, split.files, schema, columns, policy, threads=1).read_batches()
-    return NormalizedChanges(
-        split.states,
-        store,
-        split.table,
-        split.files,
-        split.overwrites,
-        to_scan_columns(names, schema, parsed),
-        policy,
-        open_caches(),
-        split.shows_overwrites,
-    ).read_batches()
+        yield from FileScan(store, split.files, schema, as_written, policy, threads=1).read_batches()
+        return
+    columns = to_scan_columns(names, schema, parsed)
+    for part in split.parts:
+        if part.states is None:
+            # Each row stands for itself: nothing is merged.
+            yield from FileScan(store, part.files, schema, as_written, None, threads=1).read_batches()
+            continue
+        yield from NormalizedChanges(
+            part.states,
+            store,
+            split.table,
+            part.files,
+            part.overwrites,
+            columns,
+            policy,
+            open_caches(),
+            part.shows_overwrites,
+        ).read_batches()
 
 
 def _with_metadata(split: ChangeSplit, batch: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:

@@ -27,7 +27,6 @@ PORT_FLAGS = (
     "filer.port.grpc",
     "s3.port",
     "s3.port.grpc",
-    "s3.port.iceberg",
     "admin.port",
     "admin.port.grpc",
 )
@@ -52,6 +51,9 @@ def s3_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Settings
         "-webdav=false",
         "-admin.ui=false",
         "-bucket=lake",
+        # Servers that nobody asks, on ports of their own choice.
+        "-s3.port.iceberg=0",
+        "-s3.port.lance=0",
     ]
     settings = S3Settings(f"http://127.0.0.1:{ports['s3.port']}", "us-east-1", ACCESS_KEY, SECRET_KEY)
     with (folder / "weed.log").open("wb") as log:

@@ -67,7 +67,7 @@ def test_a_table_from_its_making_to_its_end(up: Up, tmp_path: Path) -> None:
 
     changes = up.rows("tail", "shop.orders", "--after", "1")
     seen = sorted((change["_snapshot_id"], change["_row_kind"], change["id"]) for change in changes)
-    assert seen == [(2, "+I", 2), (2, "+I", 4), (3, "-D", 1)]
+    assert seen == [(2, "+I", 4), (2, "+U", 2), (2, "-U", 2), (3, "-D", 1)]
     assert up.run("table", "drop", "shop.orders", "--yes").returncode == 0
     assert up.run("scan", "shop.orders").returncode == 3
 

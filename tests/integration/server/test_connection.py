@@ -91,7 +91,7 @@ def test_a_server_that_hangs_after_it_has_answered_is_told_from_one_that_is_not_
 ) -> None:
     server = start_server()
     with TcpProxy(server.port) as proxy:
-        client = connect(proxy.target, deadlines=Deadlines(connect_s=0.5, call_s=0.5))
+        client = connect(proxy.target, deadlines=Deadlines(connect_s=0.5, call_s=0.5), retries=RetryPolicy(total_s=1.5))
         client.list_databases()
         proxy.lose_answers()
         said = (
@@ -130,11 +130,51 @@ def test_a_restarted_server_is_found_again(start_server: Start, connect: Connect
     assert [found.name for found in client.list_databases()] == ["b"]
 
 
+def test_a_metastore_that_was_there_before_is_waited_for_longer_than_one_that_never_was(
+    start_server: Start, connect: Connect
+) -> None:
+    first = start_server()
+    impatient = {"deadlines": Deadlines(connect_s=0.3), "retries": RetryPolicy(total_s=10)}
+    client = connect(first.target, **impatient)
+    client.list_databases()
+    copy, child_answers = pickle.loads(pickle.dumps(client)), []
+    first.stop()
+    with pytest.raises(Unavailable, match=r"within 0\.3 s"):
+        connect(first.target, **impatient).list_databases()
+    time.sleep(1.0)  # No answer is fresh any more: what follows asks first.
+    again = threading.Timer(1.5, lambda: start_server(ScriptedUseCases(), port=first.port))
+    again.start()
+    try:
+        other = threading.Thread(target=lambda: child_answers.append(copy.list_databases()))
+        other.start()
+        # A drop is never repeated once it may have been sent, but it was not.
+        assert client.drop_table(TableName("a", "b"), if_exists=True) in (True, False)
+        other.join()
+        assert child_answers == [[]]
+    finally:
+        again.join()
+        copy.close()
+
+
+def test_how_long_a_metastore_that_was_there_before_was_waited_for_is_told(
+    start_server: Start, connect: Connect
+) -> None:
+    server = start_server()
+    client = connect(server.target, deadlines=Deadlines(connect_s=0.2), retries=RetryPolicy(total_s=0.8))
+    client.list_databases()
+    server.stop()
+    time.sleep(1.1)
+    began = time.monotonic()
+    with pytest.raises(Unavailable, match=r"No metastore answers at .* within 0\.8 s .*Nothing was sent"):
+        client.create_database("a")
+    assert 0.6 < time.monotonic() - began < 3
+
+
 def test_a_mutation_after_a_silence_is_certainly_not_sent_to_a_server_that_is_gone(
     start_server: Start, connect: Connect
 ) -> None:
     server = start_server()
-    client = connect(server.target, deadlines=Deadlines(connect_s=0.3))
+    client = connect(server.target, deadlines=Deadlines(connect_s=0.3), retries=RetryPolicy(total_s=0.6))
     client.list_databases()
     server.stop()
     time.sleep(1.1)

@@ -215,16 +215,28 @@ def test_int_keys_meet_in_their_bucket(spark: SparkSession, make_table: MakeTabl
     assert found == dict(zip(*table.scan().to_arrow().to_pydict().values(), strict=True))
 
 
-def test_a_schema_that_is_given_is_the_tables(spark: SparkSession, make_table: MakeTable) -> None:
-    table = make_table(pa.schema([pa.field("k", pa.int32(), nullable=False), ("v", pa.string())]), ("k",))
-    table.upsert(pa.table({"k": [1], "v": ["a"]}))
+def test_a_schema_that_is_given_picks_columns_by_name(spark: SparkSession, make_table: MakeTable) -> None:
+    table = make_table(
+        pa.schema([pa.field("k", pa.int32(), nullable=False), ("v", pa.string()), ("w", pa.string())]), ("k",)
+    )
+    table.upsert(pa.table({"k": pa.array([1], pa.int32()), "v": ["a"], "w": ["b"]}))
 
     def read(schema: str, **options: str) -> list[tuple[object, ...]]:
         reader = spark.read.format("lakelog").schema(schema).option("table", table.name).options(**options)
         return list(map(tuple, reader.load().collect()))
 
-    assert read("k int, v string") == [(1, "a")]
-    assert read("v string", columns="v") == [("a",)]
-    for other in ("k int", "v string, k int", "k bigint, v string", "k int, w string"):
-        with pytest.raises(AnalysisException, match=rf"The schema given for the read .* not that of {table.name}"):
-            read(other)
+    assert read("k int, v string, w string") == [(1, "a", "b")]
+    assert read("w string, v string, k int not null") == [("b", "a", 1)]
+    assert read("w string") == [("b",)]
+    assert read("v string", filter="w = 'b'") == [("a",)]
+    assert read("v string", columns="w,v") == [("a",)]
+    with pytest.raises(AnalysisException) as error:
+        read("k smallint, V string, W2 string, w string not null")
+    said = str(error.value)
+    assert f"The schema given for the read of {table.name} does not fit in 4 columns" in said
+    assert "k: expected int, got smallint" in said
+    assert "V: expected no such column, got string: leave it out; or is 'v' meant?" in said
+    assert "W2: expected no such column" in said
+    assert "w: expected nullable, got NOT NULL" in said
+    with pytest.raises(AnalysisException, match="k: expected no such column"):
+        read("k int", columns="v")

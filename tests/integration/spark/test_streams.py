@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 import lakelog.spark
 from lakelog.table import Table
@@ -140,3 +142,68 @@ def test_a_sink_without_a_name_is_refused(spark: SparkSession, make_table: MakeT
             query.awaitTermination(60)
     finally:
         spark.conf.unset("spark.sql.streaming.checkpointLocation")
+
+
+def test_complete_replaces_the_whole_table_partitions_without_rows_included(
+    spark: SparkSession, make_table: MakeTable, tmp_path: Path
+) -> None:
+    table = make_table(pa.schema([("k", pa.int64()), ("most", pa.int64())]), partition_by=["most"])
+    stream = Stream(spark, table, tmp_path, "format")
+    stream.put("a", [1, 2], 5)
+    run_aggregation(stream, "complete")
+    assert table.scan().to_arrow().sort_by("k").to_pydict() == {"k": [1, 2], "most": [5, 5]}
+    stream.put("b", [1, 2], 7)
+    run_aggregation(stream, "complete")
+    assert table.scan().to_arrow().sort_by("k").to_pydict() == {"k": [1, 2], "most": [7, 7]}
+
+
+def test_changed_results_are_written_by_foreach_batch_as_the_page_says(
+    spark: SparkSession, make_table: MakeTable, tmp_path: Path
+) -> None:
+    table = make_table(pa.schema([pa.field("k", pa.int64(), nullable=False), ("most", pa.int64())]), ("k",))
+    stream = Stream(spark, table, tmp_path, "format")
+    stream.put("a", [1, 2], 5)
+    with pytest.raises(StreamingQueryException, match="lakelog does not support Update mode"):
+        run_aggregation(stream, "update")
+    shutil.rmtree(stream.checkpoint)
+
+    def write(batch: DataFrame, number: int) -> None:
+        lakelog.spark.write(batch, table.name, writer="totals", identifier=number, previous_identifier=number - 1)
+
+    for name, ks, v in (("b", [2, 3], 7), ("c", [3], 9)):
+        run_aggregation(stream, "update", write)
+        stream.put(name, ks, v)
+    run_aggregation(stream, "update", write)
+    assert table.scan().to_arrow().sort_by("k").to_pydict() == {"k": [1, 2, 3], "most": [5, 7, 9]}
+    assert [each["added_rows"] for each in table.snapshots().to_pylist()] == [2, 2, 1]
+
+
+def run_aggregation(stream: Stream, mode: str, write: Callable[[DataFrame, int], None] | None = None) -> None:
+    df = stream.spark.readStream.schema("k bigint, v bigint").parquet(str(stream.inbox))
+    writer = df.groupBy("k").agg(F.max("v").alias("most")).writeStream.outputMode(mode)
+    writer = writer.option("table", stream.table.name).option("checkpointLocation", str(stream.checkpoint))
+    writer = writer.format("lakelog") if write is None else writer.foreachBatch(write)
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination(120)
+    assert not query.isActive
+
+
+def test_save_modes_that_spark_keeps_from_us_are_refused_as_the_page_says(
+    spark: SparkSession, make_table: MakeTable
+) -> None:
+    rows = spark.range(1).selectExpr("id k", "id v").write.format("lakelog").option("table", make_table(SCHEMA).name)
+    for mode in ("error", "ignore"):
+        with pytest.raises(AnalysisException, match="cannot be written in the"):
+            rows.mode(mode).save()
+
+
+def test_a_failed_task_ends_with_our_sentence(spark: SparkSession, make_table: MakeTable) -> None:
+    table = make_table(pa.schema([("v", pa.int32())]))
+    rows = spark.range(1).selectExpr("5000000000 v")
+    with pytest.raises(PySparkException) as failed:
+        rows.write.format("lakelog").option("table", table.name).mode("append").save()
+    said = str(failed.value)
+    assert "[lakelog InvalidArgument, VALUE_MISMATCH, " in said
+    sentence = said.rindex("Column 'v' has 5000000000 in row 0")
+    # What stands behind it is where in Spark's Java the task failed.
+    assert all(line.lstrip().startswith(("at ", "...")) for line in said[sentence:].splitlines()[1:] if line.strip())

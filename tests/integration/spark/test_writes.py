@@ -109,7 +109,7 @@ def test_refused_reads(spark: SparkSession, parts: Table) -> None:
     for arguments, message in (
         ({"columns": ["kk"]}, "no column 'kk'; near it are k"),
         ({"filter": "nope > 1"}, "filter of .*nope"),
-        ({"options": {"scan.mode": "latest"}}, "no streaming reads"),
+        ({"options": {"scan.mode": "latest"}}, "is an option of subscriptions"),
         ({"snapshot_id": 0}, "numbered from 1"),
     ):
         with pytest.raises(InvalidArgument, match=message):

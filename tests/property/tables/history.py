@@ -28,6 +28,8 @@ class History:
         seed: Decides everything.
     """
 
+    producers: tuple[str, ...] = ("none", "none", "input", "lookup", "lookup")
+
     def __init__(self, catalog: Catalog, name: str, seed: int) -> None:
         self.random = Random(seed)
         self._draw_columns()
@@ -97,6 +99,7 @@ class History:
     def _draw_options(self) -> None:
         random = self.random
         options: dict[str, str] = {}
+        self.producer = "none"
         self.bucket_key: list[str] = []
         if self.key:
             options["bucket"] = str(random.choice((1, 1, 2, 4)))
@@ -110,6 +113,14 @@ class History:
                 options["rowkind.field"] = self.kind_column
             if random.random() < 0.2:
                 options[random.choice(("ignore-delete", "ignore-update-before"))] = "true"
+            self.producer = random.choice(self.producers)
+            if self.producer != "none":
+                options["changelog-producer"] = self.producer
+            if self.producer == "lookup" and random.random() < 0.4:
+                options["changelog-producer.row-deduplicate"] = "true"
+                names = [name for name in self.by_name if name not in self.key and "," not in name]
+                if random.random() < 0.5:
+                    options["changelog-producer.row-deduplicate-ignore-fields"] = random.choice(names)
         elif random.random() < 0.5:
             possible = [column.name for column in self.columns if column.type.is_key and "," not in column.name]
             if possible:

@@ -22,11 +22,13 @@ class Record:
 
 @dataclass
 class SnapshotModel:
-    """What a snapshot is and holds."""
+    """What a snapshot is and holds; its commit's records as written and merged, and the keys they touch."""
 
     kind: str
     rows: list[Row]
     delta: list[Record]
+    records: list[Record]
+    touched: set[str]
     writer: str | None
     identifier: int
     watermark: int | None
@@ -63,13 +65,17 @@ class TableModel:
         """The records that the options leave."""
         return [record for record in records if record.kind not in self.ignored]
 
+    def key_of(self, row: Row) -> str:
+        """What tells a row's key from others."""
+        return repr([row[name] for name in self.key])
+
     def merged(self, records: Sequence[Record]) -> list[Record]:
         """One record a key, in no order; all of them without a key."""
         if not self.key:
             return list(records)
         last: dict[str, Record] = {}
         for record in records:
-            key = repr([record.row[name] for name in self.key])
+            key = self.key_of(record.row)
             current = last.get(key)
             if current is None or not self._is_below(record.row, current.row):
                 last[key] = record
@@ -102,6 +108,8 @@ class TableModel:
                 "APPEND" if removed is None else "OVERWRITE",
                 self.rows(),
                 self.merged(records) if removed is None else [],
+                list(records),
+                {self.key_of(each.row) for each in records},
                 writer,
                 identifier,
                 max(marks, default=None),

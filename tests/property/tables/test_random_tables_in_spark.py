@@ -27,6 +27,9 @@ FIRST_SEED = int(os.environ.get("LAKELOG_RANDOM_SEED", "1"))
 class SparkHistory(History):
     """Half of the writes and all of the reads are Spark's."""
 
+    # Spark makes no changelog.
+    producers = ("none",)
+
     def __init__(self, spark: SparkSession, catalog: Catalog, name: str, seed: int) -> None:
         super().__init__(catalog, name, seed)
         self._spark = spark

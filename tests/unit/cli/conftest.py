@@ -168,6 +168,8 @@ class FakeTable:
 
     def changes(self, **arguments: Any) -> FakeRows:
         self.calls.append(arguments)
+        if "until" not in arguments:
+            raise NotFound(f"Snapshot {arguments['after']} of shop.orders does not exist.", reason="SNAPSHOT_NOT_FOUND")
         ids = self.rows["_snapshot_id"]
         keep = [arguments["after"] < number.as_py() <= arguments["until"] for number in ids]
         skipped = tuple(n for n in self.overwrites if arguments["after"] < n <= arguments["until"])

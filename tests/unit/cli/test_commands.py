@@ -207,6 +207,16 @@ def test_tail_begins_with_the_newest_snapshot(lake: Lake) -> None:
     assert "The first 2 rows" in cut.err
 
 
+def test_tail_refuses_to_begin_behind_the_newest_snapshot_unless_it_waits(lake: Lake) -> None:
+    lake.catalog.the_table.rows = CHANGES
+    lake.metastore.snapshots = [make_snapshot(1), make_snapshot(2)]
+    refused = lake.run("tail", "shop.orders", "--after", "7")
+    assert (refused.code, refused.out) == (3, "")
+    assert refused.err == "Error: Snapshot 7 of shop.orders does not exist.\n"
+    assert lake.run("tail", "shop.orders", "--after", "2").code == 0
+    assert "Snapshot 7" not in lake.run("tail", "shop.orders", "--after", "7", "--follow").err
+
+
 def test_tail_tells_of_snapshots_that_it_cannot_show(lake: Lake) -> None:
     lake.catalog.the_table.rows = CHANGES
     lake.catalog.the_table.overwrites = (2, 3)
@@ -230,7 +240,10 @@ def test_tail_follows_over_a_metastore_that_goes_and_returns(lake: Lake, monkeyp
     assert shown.code == 130
     assert [line.split()[0] for line in shown.out.splitlines()] == ["_snapshot_id", "1", "1", "2"]
     assert shown.err.splitlines()[:2] == ["The metastore is away; waiting for it.", "The metastore is back."]
-    assert [(call["after"], call["until"], call["raw"]) for call in lake.table.calls] == [(0, 1, True), (1, 2, True)]
+    assert [(call["after"], call["until"], call["raw"]) for call in lake.table.calls] == [
+        (0, 1, False),
+        (1, 2, False),
+    ]
 
 
 def test_tail_ends_when_the_table_is_dropped(lake: Lake) -> None:

@@ -43,15 +43,18 @@ def test_a_damaged_file_is_named(lake: Lake, tmp_path: Path) -> None:
         bad = tmp_path / name
         bad.write_bytes(b"PAR1" + b"\0" * 100 + b"PAR1")
         refused = lake.run("insert", "shop.orders", str(bad))
-        assert (refused.code, refused.err.startswith(f"Error: {bad} cannot be read as")) == (1, True), refused.err
+        assert (refused.code, refused.err.startswith(f"Error: {bad} cannot be read as")) == (2, True), refused.err
 
 
 def test_insert_refuses_what_it_cannot_read(lake: Lake, tmp_path: Path) -> None:
     bad = tmp_path / "bad.csv"
     bad.write_text("id,item\nseven,tea\n")
     refused = lake.run("insert", "shop.orders", str(bad))
-    assert refused.code == 1
+    assert refused.code == 2
     assert refused.err == f"Error: {bad}, line 2: column 'id' has 'seven', but needs a value of BIGINT.\n"
+    empty = tmp_path / "empty.csv"
+    empty.touch()
+    assert lake.run("insert", "shop.orders", str(empty)).code == 2
     lines = tmp_path / "lines.json"
     lines.write_text('{"id": 1}\n{"id": "x"}\n')
     refused = lake.run("insert", "shop.orders", str(lines))

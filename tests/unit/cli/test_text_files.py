@@ -14,7 +14,7 @@ from lakelog.cli import text_blocks
 from lakelog.cli.csv_file import open_csv
 from lakelog.cli.json_file import open_json
 from lakelog.cli.json_rows import to_json_lines
-from lakelog.errors import DataCorrupted
+from lakelog.errors import InvalidArgument
 
 LOCAL = datetime(2013, 1, 1, 10, 0, 0, 5, UTC).replace(tzinfo=None)
 INSTANT = pa.timestamp("us", tz="UTC")
@@ -99,7 +99,7 @@ def test_a_value_that_does_not_fit_is_told_with_line_and_column(
     data_type: pa.DataType, value: str, needed: str
 ) -> None:
     text = f'{{"v": null}}\n\n{{"v": null}}\n{{"v": {value}}}\n{{"v": null}}\n'
-    with pytest.raises(DataCorrupted) as refused:
+    with pytest.raises(InvalidArgument) as refused:
         read(open_json, text, pa.schema({"v": data_type}))
     assert refused.value.message.startswith("f, line 4: column 'v' has ")
     assert needed in refused.value.message
@@ -116,7 +116,7 @@ def test_a_value_that_does_not_fit_is_told_with_line_and_column(
     ],
 )
 def test_a_line_that_is_no_row_is_told(line: str, reason: str) -> None:
-    with pytest.raises(DataCorrupted) as refused:
+    with pytest.raises(InvalidArgument) as refused:
         read(open_json, f'{{"v": 1}}\n{line}\n', pa.schema({"v": pa.int64()}))
     assert refused.value.message.startswith(f"f, line 2: {reason}")
 
@@ -134,7 +134,7 @@ SHOP = pa.schema({"id": pa.int64(), "item": pa.string()})
     ],
 )
 def test_what_does_not_fit_in_a_csv_file_is_told_with_its_line(text: str, message: str) -> None:
-    with pytest.raises(DataCorrupted) as refused:
+    with pytest.raises(InvalidArgument) as refused:
         read(open_csv, text, SHOP)
     assert refused.value.message == message
 
@@ -142,7 +142,7 @@ def test_what_does_not_fit_in_a_csv_file_is_told_with_its_line(text: str, messag
 @pytest.mark.parametrize("value", ["x", "1.234", "123.45"])
 def test_a_decimal_that_does_not_fit_is_told_with_its_column(value: str) -> None:
     schema = pa.schema({"id": pa.int64(), "price": pa.decimal128(4, 2)})
-    with pytest.raises(DataCorrupted) as refused:
+    with pytest.raises(InvalidArgument) as refused:
         read(open_csv, f"id,price\n1,{value}\n", schema)
     assert refused.value.message.startswith("f, line 2: column 'price' needs a value of DECIMAL(4,2): ")
 

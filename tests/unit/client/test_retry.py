@@ -119,6 +119,13 @@ def test_what_became_of_the_call_is_not_hidden_by_nobody_answering_afterwards() 
     assert error.value.metadata == late.metadata
 
 
+def test_for_how_long_it_was_tried_is_told() -> None:
+    away = [errors.Unavailable("The database is away.", reason="DATABASE_AWAY") for _ in range(9)]
+    with pytest.raises(errors.Unavailable, match=r"^The database is away\. Tried 7 times in 19 s\.$") as error:
+        repeat(Script(*away))
+    assert error.value.reason == "DATABASE_AWAY"
+
+
 @pytest.mark.parametrize(
     "kind", [errors.PermissionDenied, errors.ResourceExhausted, errors.InternalError, errors.NotFound]
 )

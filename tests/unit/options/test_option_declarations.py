@@ -15,7 +15,7 @@ from lakelog.options import ALL_OPTIONS, REFUSED_OPTIONS, Option, Scope
 from lakelog.options.value_types import Choice
 
 ROOT = Path(__file__).resolve().parents[3]
-CONSTANTS = {value.key: name for name, value in vars(options_room).items() if isinstance(value, Option)}
+CONSTANTS = {(value.scope, value.key): name for name, value in vars(options_room).items() if isinstance(value, Option)}
 ACCESSORS = {"bucket": "bucket_count", "target-file-size": "target_file_size_bytes"}
 """Options whose default depends on the table: they are read by a method of TableOptions."""
 
@@ -27,19 +27,19 @@ def product_sources() -> str:
 
 
 def test_every_option_is_exported() -> None:
-    assert {option.key for option in ALL_OPTIONS} == set(CONSTANTS)
+    assert {(option.scope, option.key) for option in ALL_OPTIONS} == set(CONSTANTS)
     assert all(name in options_room.__all__ for name in CONSTANTS.values())
 
 
 def test_keys_are_unique_and_lower_case() -> None:
-    keys = [option.key for option in ALL_OPTIONS]
+    keys = [(option.scope, option.key) for option in ALL_OPTIONS]
     assert len(set(keys)) == len(keys)
     # Spark's own name for what its sources have in common, and reads keys in any case.
     own = [option.key for option in ALL_OPTIONS if not re.fullmatch(r"max[A-Z][a-z]+PerTrigger", option.key)]
     assert all(re.fullmatch(r"[a-z]+([.-][a-z]+)*", key) for key in own)
 
 
-@pytest.mark.parametrize("option", ALL_OPTIONS, ids=lambda option: option.key)
+@pytest.mark.parametrize("option", ALL_OPTIONS, ids=lambda option: f"{option.scope.value}-{option.key}")
 def test_descriptions_are_sentences(option: Option[Any]) -> None:
     assert option.description.endswith(".")
     assert option.scope is Scope.TABLE or not option.fixed_because
@@ -49,11 +49,11 @@ def test_descriptions_are_sentences(option: Option[Any]) -> None:
     "option",
     # An option with a single value leaves nothing to read: it is there so that its only value may be written down.
     [option for option in ALL_OPTIONS if not (isinstance(option.type, Choice) and len(option.type.values) == 1)],
-    ids=lambda option: option.key,
+    ids=lambda option: f"{option.scope.value}-{option.key}",
 )
 def test_every_option_is_read(option: Option[Any]) -> None:
     accessor = ACCESSORS.get(option.key)
-    pattern = rf"\.{accessor}\(" if accessor else rf"\b{CONSTANTS[option.key]}\b"
+    pattern = rf"\.{accessor}\(" if accessor else rf"\b{CONSTANTS[option.scope, option.key]}\b"
     found = re.search(pattern, product_sources()) is not None
     assert found, f"nothing outside lakelog/options reads '{option.key}' (searched for {pattern})"
 

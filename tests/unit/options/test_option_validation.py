@@ -38,6 +38,13 @@ def check(
         {"bucket": "1"},
         {"bucket": "65536", "bucket-key": "id"},
         {"merge-engine": "deduplicate", "changelog-producer": "none", "log.system": "none"},
+        {"changelog-producer": "input"},
+        {
+            "changelog-producer": "lookup",
+            "changelog-producer.row-deduplicate": "true",
+            "changelog-producer.row-deduplicate-ignore-fields": "seq, price",
+            "lookup-wait": "true",
+        },
         {"sequence.field": "seq, price", "sequence.field.sort-order": "DESCENDING", "sequence.delete-retention": "2 d"},
         {"rowkind.field": "kind", "ignore-delete": "true", "ignore-update-before": "false"},
         {"target-file-size": "1 kb", "write-buffer-size": "64 mb", "file.compression": "lz4"},
@@ -68,7 +75,21 @@ def test_append_tables_may_have(options: dict[str, str]) -> None:
         ({"bucket-key": "price"}, ["'price'", "(id)"]),
         ({"bucket-key": "idd"}, ["'idd'", "does not have", "'id'"]),
         ({"merge-engine": "aggregation"}, ["'aggregation' is not in this version", "Give deduplicate"]),
-        ({"changelog-producer": "lookup"}, ["'lookup' is not in this version", "Give none"]),
+        ({"changelog-producer": "full-compaction"}, ["'full-compaction' is not in this version", "not compacted yet"]),
+        ({"changelog-producer.row-deduplicate": "true"}, ["no effect without 'changelog-producer' = lookup"]),
+        (
+            {"changelog-producer": "lookup", "changelog-producer.row-deduplicate-ignore-fields": "seq"},
+            ["no effect without 'changelog-producer.row-deduplicate'"],
+        ),
+        (
+            {
+                "changelog-producer": "lookup",
+                "changelog-producer.row-deduplicate": "true",
+                "changelog-producer.row-deduplicate-ignore-fields": "seq,sek",
+            },
+            ["'sek'", "'seq'"],
+        ),
+        ({"lookup-wait": "false"}, ["'false' is not in this version", "after the commit", "Give true"]),
         ({"log.system": "kafka"}, ["'kafka' is not in this version", "Give none"]),
         ({"sequence.field": "sek"}, ["'sek'", "'seq'"]),
         ({"sequence.field": "Seq"}, ["'Seq'", "'seq'", "case count"]),
@@ -114,6 +135,8 @@ def test_tables_with_a_key_may_not_have(options: dict[str, str], parts: list[str
         ({"sequence.field": "seq"}, ["no primary key"]),
         ({"rowkind.field": "kind"}, ["no primary key"]),
         ({"ignore-delete": "true"}, ["no primary key"]),
+        ({"changelog-producer": "input"}, ["'changelog-producer' = 'input'", "no primary key", "never change"]),
+        ({"changelog-producer": "lookup"}, ["no primary key", "without a changelog"]),
     ],
 )
 def test_append_tables_may_not_have(options: dict[str, str], parts: list[str]) -> None:
@@ -169,6 +192,8 @@ def test_what_may_change() -> None:
     )
     check_alter({}, {}, ["bucket", "write-buffer-size"])
     check_alter({"sequence.field": "a,b"}, {"sequence.field": "a, b"}, [])
+    # What a snapshot has it says itself, so that a producer may change.
+    check_alter({"changelog-producer": "lookup"}, {"changelog-producer": "input"}, [])
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from lakelog.format.files import ColumnStatistics, DataFile
 from lakelog.format.plan import AtSnapshot, AtTime, InRange, PlanRequest
 from lakelog.format.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
 from lakelog.format.schema import TableSchema, assign_field_ids
-from lakelog.format.snapshot import Snapshot, SnapshotKind
+from lakelog.format.snapshot import ChangelogState, Snapshot, SnapshotKind
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.work import LeaseGrant, Pipeline
 from lakelog.rpc.commit import (
@@ -78,6 +78,7 @@ def tuples(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 properties = st.dictionaries(text, text, max_size=3)
 kinds = st.sampled_from(SnapshotKind)
+changelog_states = st.sampled_from(ChangelogState)
 statistics = st.builds(ColumnStatistics, int32, int64, optional(octets), optional(octets))
 files = st.builds(
     DataFile,
@@ -112,6 +113,8 @@ changes = st.builds(
     watermark_ms=optional(int64),
     properties=properties,
     allow_empty=st.booleans(),
+    changelog=changelog_states,
+    changelog_files=tuples(files),
 )
 commit_requests = st.builds(
     CommitRequest,
@@ -158,6 +161,7 @@ snapshots = st.builds(
     writer=text,
     identifier=int64,
     properties=properties,
+    changelog=changelog_states,
 )
 tables = st.builds(
     TableInfo,
@@ -183,6 +187,7 @@ plan_requests = st.builds(
     partitions=tuples(octets),
     first_key=optional(octets),
     last_key=optional(octets),
+    changelog=st.booleans(),
 )
 plan_headers = st.builds(
     PlanHeader,

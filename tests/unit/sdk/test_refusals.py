@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import pickle
 from typing import Any
 
 import pyarrow as pa
@@ -142,3 +143,48 @@ def test_results_of_statements_are_shown_in_a_line(catalog: Catalog) -> None:
     assert repr(catalog.sql("CREATE TABLE shop.t (id BIGINT, dt STRING)")) == "<sql result: Table shop.t created.>"
     catalog.sql("INSERT INTO shop.t VALUES (1, 'a')")
     assert repr(catalog.sql("SELECT * FROM shop.t")).startswith("<sql result: 1 rows, columns id, dt;")
+
+
+def test_use_is_refused_where_it_would_change_nothing(catalog: Catalog) -> None:
+    with pytest.raises(InvalidArgument, match=r"USE shop would end with this call .*database='shop'.*SqlSession"):
+        catalog.sql("USE shop")
+    with pytest.raises(InvalidArgument, match=r"no current database.*database='shop' with the statement") as told:
+        catalog.sql("SHOW TABLES")
+    assert "say USE" not in told.value.message
+    assert catalog.sql("SHOW TABLES", database="shop").rows is not None
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (None, "partition has None for column 'dt', which is date32.day. NOT NULL, so that there is no such partition"),
+        (1.5, "partition has 1.5 for column 'dt', which is date32.day. NOT NULL and cannot hold it"),
+    ],
+)
+def test_a_partition_that_cannot_be_is_told_as_the_partitions_value(catalog: Catalog, value: Any, told: str) -> None:
+    schema = pa.schema([pa.field("dt", pa.date32(), nullable=False), ("v", pa.int32())])
+    table = catalog.create_table("shop.days", schema, partition_by=["dt"])
+    with pytest.raises(InvalidArgument, match=told) as error:
+        table.overwrite(schema.empty_table(), partition={"dt": value})
+    assert "row" not in error.value.message
+
+
+def test_a_table_that_was_dropped_meanwhile_is_called_by_its_name(catalog: Catalog) -> None:
+    for name in ("kept", "gone"):
+        catalog.create_table(f"shop.{name}", pa.schema([("v", pa.int64())]))
+    transaction = catalog.transaction()
+    for name in ("kept", "gone"):
+        transaction.table(f"shop.{name}").append(pa.table({"v": [1]}))
+    catalog.drop_table("shop.gone")
+    with pytest.raises(NotFound, match=r"^Table shop\.gone was dropped while it was written to") as error:
+        transaction.commit()
+    assert error.value.reason == "TABLE_NOT_FOUND"
+    assert catalog.table("shop.kept").scan().count() == 0
+
+
+def test_a_transaction_does_not_travel(catalog: Catalog) -> None:
+    with catalog.transaction() as transaction:
+        table = transaction.table(catalog.create_table("shop.t", pa.schema([("v", pa.int64())])).name)
+        for what in (transaction, table):
+            with pytest.raises(InvalidArgument, match="cannot be pickled or copied"):
+                pickle.dumps(what)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -16,9 +17,12 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
+from lakelog.client.metastore import Metastore
 from lakelog.errors import DataCorrupted, InvalidArgument, LakelogError
 from lakelog.format.filter import parse_filter
 from lakelog.format.schema import TableSchema, assign_field_ids
+from lakelog.format.table import TableInfo, TableName
+from lakelog.spark.commit import open_attempt
 from lakelog.spark.data_source import LakelogSource
 from lakelog.spark.live_rows import _chunks, spark_location, split_by_size
 from lakelog.spark.planning import _depends_on_zone, _parse
@@ -27,12 +31,19 @@ from lakelog.spark.table_read import _translate
 from lakelog.spark.table_write import _BATCH_CONF, _large_batches
 from lakelog.spark.task_errors import find_lakelog_error, told_to_driver
 from lakelog.spark.tasks import pack_positions
-from lakelog.spark.types import is_widening, same_values, to_spark_schema
+from lakelog.spark.types import forbids_null, is_widening, same_values, to_spark_schema
 from lakelog.storage.live_file import LiveFile
 
 
 def file_of(name: str, size_bytes: int, rows: int = 100) -> LiveFile:
     return LiveFile(1, f"data/a/{name}", b"", 0, 0, rows, 0, size_bytes, None, None, 0, 1, 1, 0, 0)
+
+
+def test_spark_writes_to_no_table_whose_changelog_is_its_input() -> None:
+    schema = TableSchema(0, assign_field_ids(pa.schema([pa.field("k", pa.int64(), nullable=False)])), ("k",))
+    info = TableInfo("u" * 32, TableName("shop", "t"), "file:///w/", schema, {"changelog-producer": "input"}, 0, 0)
+    with pytest.raises(InvalidArgument, match=r"shop\.t has the option 'changelog-producer' = input.*with the SDK"):
+        open_attempt(cast(Metastore, None), info, None)
 
 
 def test_types_keep_ids_and_nullability() -> None:
@@ -47,6 +58,19 @@ def test_types_keep_ids_and_nullability() -> None:
     assert isinstance(inner, st.StructType)
     assert (inner["x"].dataType, inner["x"].metadata) == (st.TimestampNTZType(), {"parquet.field.id": 3})
     assert to_spark_schema(schema, nullable=True)["k"].nullable
+
+
+def test_a_schema_may_not_hide_nulls_anywhere() -> None:
+    nested: list[Callable[[bool], st.DataType]] = [
+        lambda may: st.ArrayType(st.IntegerType(), may),
+        lambda may: st.MapType(st.StringType(), st.IntegerType(), may),
+        lambda may: st.StructType([st.StructField("x", st.ArrayType(st.IntegerType(), may))]),
+        lambda may: st.StructType([st.StructField("x", st.IntegerType(), may)]),
+    ]
+    for make in nested:
+        assert forbids_null(make(False), make(True))
+        assert not forbids_null(make(True), make(False))
+        assert not forbids_null(make(True), make(True))
 
 
 @pytest.mark.parametrize(
@@ -96,6 +120,19 @@ def test_chunks_hold_bounded_words_and_all_files(monkeypatch: pytest.MonkeyPatch
     chunks = list(_chunks(files, words))
     assert [len(chunk) for chunk in chunks] == [2, 1, 1, 1]
     assert [file for chunk in chunks for file in chunk] == files
+
+
+def test_a_failed_task_ends_with_the_sentence() -> None:
+    with pytest.raises(Exception, match="damaged") as raised, told_to_driver():
+        raise DataCorrupted("The file x is damaged.", reason="FILE_SIZE", metadata={"path": "[ż] {x}]\n"})
+    marker, sentence = str(raised.value).split("\n")
+    assert sentence == "The file x is damaged."
+    assert marker == '[lakelog DataCorrupted, FILE_SIZE, 22 characters, {"path": "[\\u017c] {x}]\\n"}]'
+    found = find_lakelog_error(RuntimeError(f'raise TaskFailed(f"[lakelog {{kind}}, ...")\n{raised.value} and more'))
+    assert found is not None
+    assert (found.message, found.metadata) == (sentence, {"path": "[ż] {x}]\n"})
+    cut = RuntimeError(str(raised.value)[:60])
+    assert find_lakelog_error(cut) is None
 
 
 def test_an_error_survives_as_text() -> None:

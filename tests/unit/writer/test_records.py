@@ -205,7 +205,6 @@ def test_nested_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "part"),
     [
-        (b"", "no header"),
         (b"id,id\n1,2\n", "'id' twice"),
         (b"id,foo\n1,2\n", "'foo', which the table does not have"),
         (b"name\nx\n", "no column 'id'"),
@@ -217,6 +216,12 @@ def test_headers(tmp_path: Path, data: bytes, part: str) -> None:
     assert rows == []
     assert places(bad) == [(None, None)]
     assert part in bad[0]["reason"]
+
+
+@pytest.mark.parametrize("data", [b"", b"\n\n", b"\xef\xbb\xbf", gzip.compress(b"")])
+def test_a_file_in_which_nothing_is_written_holds_no_rows(tmp_path: Path, data: bytes) -> None:
+    name = "x.csv.gz" if data[:2] == b"\x1f\x8b" else "x.csv"
+    assert Case(tmp_path, Format.CSV).read(data, name) == ([], [])
 
 
 def test_unknown_columns_may_be_passed_over(tmp_path: Path) -> None:

@@ -1,0 +1,73 @@
+"""Asking for the files of a range of snapshots, of which some may have a changelog and others none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lakelog.change_plan import find_other_snapshots, has_changelog_producer
+from lakelog.client.metastore import Metastore
+from lakelog.format.files import FILE_SCHEMA
+from lakelog.format.filter import Filter
+from lakelog.format.plan import InRange, Plan
+from lakelog.format.schema import TableSchema
+from lakelog.format.table import TableInfo
+from lakelog.reading import plan_files
+from lakelog.storage.live_file import LiveFile, to_live_files
+
+
+@dataclass(frozen=True)
+class ChangeRange:
+    """What some snapshots brought.
+
+    Args:
+        plan: Of the range; its files are one sort of them.
+        condition: Of the read, on the plan's schema.
+        expects: Whether the table's option says that snapshots have a changelog.
+        data: Data files, of those snapshots at least that have no changelog.
+        changelog: Changelog files.
+    """
+
+    plan: Plan
+    condition: Filter | None
+    expects: bool
+    data: Sequence[LiveFile] = ()
+    changelog: Sequence[LiveFile] = ()
+
+
+def plan_range(
+    metastore: Metastore,
+    info: TableInfo,
+    after: int,
+    until: int,
+    parse: Callable[[TableSchema], Filter | None],
+    *,
+    raw: bool,
+) -> ChangeRange:
+    """Asks for the files of a range: once where all its snapshots are as the table's option leads to expect; blocks.
+
+    Args:
+        metastore: Who plans.
+        info: The table.
+        after: Excluded.
+        until: Included.
+        parse: Resolves the condition of the read on a schema; None: there is none.
+        raw: Data files only, whatever changelog there is.
+
+    Raises:
+        NotFound: There is no such snapshot yet.
+        SnapshotExpired: One is no longer kept.
+    """
+    keyed = bool(info.schema.primary_key) and not raw
+    expects = keyed and has_changelog_producer(info)
+    if after == until:
+        return ChangeRange(Plan(info, info.schema, {}, None, FILE_SCHEMA.empty_table()), parse(info.schema), expects)
+    plan, condition = plan_files(metastore, info, InRange(after, until), parse, changelog=expects)
+    first = to_live_files(plan.files)
+    others = find_other_snapshots(plan.range_snapshots, expects) if keyed else []
+    second: Sequence[LiveFile] = ()
+    if others:
+        rest, _ = plan_files(metastore, info, InRange(others[0] - 1, others[-1]), parse, changelog=not expects)
+        second = to_live_files(rest.files)
+    data, changelog = (second, first) if expects else (first, second)
+    return ChangeRange(plan, condition, expects, data, changelog)

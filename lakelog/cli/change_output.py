@@ -1,0 +1,69 @@
+"""Changed rows on the terminal or as JSON lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from lakelog.cli.invocation import Invocation
+from lakelog.cli.row_output import MAX_PRINTED_ROWS, note_hidden, print_json
+from lakelog.cli.row_table import ROW_KIND_STYLES, RowTable
+from lakelog.cli.text import plural
+from lakelog.format.rowkind import ROW_KIND_COLUMN
+
+
+def tell_skipped(invocation: Invocation, snapshot_ids: Sequence[int]) -> None:
+    """Says which snapshots are not shown."""
+    if snapshot_ids:
+        which = f"Snapshot {snapshot_ids[0]}" if len(snapshot_ids) == 1 else plural(len(snapshot_ids), "snapshot")
+        invocation.printer.note(f"{which} overwrote rows; what was replaced, and by what, is not shown.")
+
+
+class ChangePrinter:
+    """Prints changed rows up to a limit.
+
+    Args:
+        invocation: Whose printer is used.
+        limit: At most so many rows; 0: no end.
+    """
+
+    def __init__(self, invocation: Invocation, limit: int) -> None:
+        self._invocation = invocation
+        self._limit = limit
+        self._table = RowTable(invocation.printer, {ROW_KIND_COLUMN: lambda kind: ROW_KIND_STYLES.get(kind, "")})
+        self._cut = False
+        self.row_count = 0
+
+    def print(self, batches: Iterator[pa.RecordBatch]) -> bool:
+        """Prints rows; False when the limit is reached."""
+        for batch in batches:
+            room = self._limit - self.row_count if self._limit else batch.num_rows
+            shown = _kind_first(batch.slice(0, room))
+            self._print(shown)
+            self.row_count += shown.num_rows
+            if batch.num_rows > room:
+                self._cut = True
+                break
+        self._table.flush()
+        return not self._cut
+
+    def _print(self, batch: pa.RecordBatch) -> None:
+        if self._invocation.printer.is_json:
+            print_json(self._invocation, batch)
+            return
+        for start in range(0, batch.num_rows, MAX_PRINTED_ROWS):
+            self._table.add(batch.slice(start, MAX_PRINTED_ROWS))
+
+    def finish(self, *, follow: bool) -> None:
+        """Says what was left out."""
+        if self._cut and not follow:
+            rows = plural(self.row_count, "row")
+            self._invocation.printer.note(f"The first {rows}; there are more: --limit N, or --limit 0 for all.")
+        note_hidden(self._invocation, self._table)
+
+
+def _kind_first(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The row kind and the snapshot in front, where people look first and where no terminal is too narrow."""
+    front = [name for name in ("_snapshot_id", ROW_KIND_COLUMN) if name in batch.schema.names]
+    return batch.select([*front, *(name for name in batch.schema.names if name not in front)])

@@ -1,0 +1,56 @@
+"""`lakelog changes`: what some snapshots changed."""
+
+from __future__ import annotations
+
+import click
+
+from lakelog.cli.arguments import Whole, split_names
+from lakelog.cli.change_output import ChangePrinter, tell_skipped
+from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
+from lakelog.cli.tail import TABLE_LIMIT
+
+
+@click.command(
+    cls=LakelogCommand,
+    example=("lakelog changes shop.orders --after 3 --until 7", "lakelog changes shop.orders --after 3 --output json"),
+)
+@click.argument("name", metavar="DATABASE.TABLE")
+@click.option(
+    "--after", type=Whole(0), metavar="N", default=0, help="Behind snapshot N.  [default: 0, all that is kept]"
+)
+@click.option("--until", type=Whole(0), metavar="N", help="Up to and with snapshot N.  [default: the newest]")
+@click.option("-c", "--columns", metavar="COLUMNS", help="Names apart by commas.  [default: all]")
+@click.option("--filter", "condition", metavar="SQL", help="Only changed rows for which this is true.")
+@click.option(
+    "-n",
+    "--limit",
+    type=Whole(0),
+    metavar="N",
+    help=f"Stop after so many rows, 0 for none.  [default: {TABLE_LIMIT} in tables, else 0]",
+)
+@click.option("--raw", is_flag=True, help="Rows as they were written, without looking up what was there before.")
+@pass_invocation
+def changes(
+    invocation: Invocation,
+    name: str,
+    after: int,
+    until: int | None,
+    columns: str | None,
+    condition: str | None,
+    limit: int | None,
+    raw: bool,
+) -> None:
+    """Show what some snapshots changed.
+
+    Rows look as those of `lakelog tail`, which shows what comes: each has its kind and the snapshot that changed it.
+    """
+    table = invocation.catalog.table(name)
+    scan = table.changes(after, until, columns=split_names(columns), filter=condition, raw=raw)
+    if limit is None:
+        limit = 0 if invocation.printer.is_json else TABLE_LIMIT
+    tell_skipped(invocation, scan.skipped_snapshots)
+    output = ChangePrinter(invocation, limit)
+    output.print(scan.to_batches())
+    if output.row_count == 0:
+        invocation.printer.say(f"{table.name} has no changes here.")
+    output.finish(follow=False)

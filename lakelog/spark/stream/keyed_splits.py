@@ -1,0 +1,158 @@
+"""What each task tells of the changes of a table with a primary key: those of some buckets, commit by commit.
+
+Snapshots that have a changelog are read from it; for the others the states are planned in which old rows are looked up.
+Where a range holds both sorts, a task goes through them one behind the other, so that a bucket's changes stay in order.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Final
+
+from lakelog.change_plan import find_overwrites, pick_shown_files, split_by_changelog
+from lakelog.change_range import ChangeRange
+from lakelog.client.metastore import Metastore
+from lakelog.format.plan import AtSnapshot, PlanRequest
+from lakelog.format.snapshot import Snapshot
+from lakelog.format.table import TableInfo
+from lakelog.spark.stream.packing import pack, pick_times, sum_bytes
+from lakelog.spark.stream.tasks import ChangePart, ChangeSplit, PlannedStates
+from lakelog.storage.bucket_changes import Bucket, group_by_bucket, to_plan_request
+from lakelog.storage.live_file import LiveFile, to_live_files
+
+_LOOKUP_COST: Final = 4
+"""A file whose changes are told by looking old rows up is as much work as so many of its size that are read."""
+
+
+@dataclass(frozen=True)
+class KeyedSegment:
+    """Snapshots that follow each other and are read one way.
+
+    Args:
+        files: What they show, by commit, then in the order of their buckets.
+        states: The files of the states that are needed, by snapshot and bucket; None: these are changelog files.
+        overwrites: Ids of the snapshots that replaced rows, rising.
+        shows_overwrites: What these changed is shown, too.
+    """
+
+    files: Sequence[LiveFile]
+    states: Mapping[int, Mapping[Bucket, Sequence[LiveFile]]] | None
+    overwrites: Sequence[int] = ()
+    shows_overwrites: bool = False
+
+    def measure_buckets(self) -> dict[Bucket, int]:
+        """The buckets that have something to tell, each with the bytes that are to be read for it."""
+        sizes = {bucket: sum_bytes(files) for bucket, files in group_by_bucket(self.files).items()}
+        if self.states is None:
+            return sizes
+        found: defaultdict[Bucket, int] = defaultdict(int, sizes)
+        for each in self.overwrites if self.shows_overwrites else ():
+            # Where an overwrite changed nothing there is nothing to tell.
+            old, kept = self.states[each - 1], self.states[each]
+            for bucket in {*old, *kept}:
+                if old.get(bucket) != kept.get(bucket):
+                    found[bucket] += sum_bytes(kept.get(bucket, ()))
+        return {bucket: size * _LOOKUP_COST for bucket, size in found.items()}
+
+    def pick_part(self, buckets: Set[Bucket]) -> ChangePart:
+        """What a task that tells the changes of some buckets is to know."""
+        added = tuple(file for file in self.files if (file.partition, file.bucket) in buckets)
+        if self.states is None:
+            return ChangePart(added)
+        planned = {
+            each: tuple(file for bucket in sorted(buckets) for file in found.get(bucket, ()))
+            for each, found in self.states.items()
+        }
+        return ChangePart(added, PlannedStates(planned, added), tuple(self.overwrites), self.shows_overwrites)
+
+
+def plan_segments(
+    metastore: Metastore, told: ChangeRange, snapshots: Sequence[Snapshot], *, overwrites: bool
+) -> list[KeyedSegment]:
+    """Takes snapshots apart by how they are read, and asks for the states that tasks will ask for; blocks.
+
+    Args:
+        metastore: Who plans.
+        told: The files of the range.
+        snapshots: Those of it that are shown, rising.
+        overwrites: Also what overwrites changed.
+    """
+    uuid = told.plan.table.table_uuid
+    segments = []
+    for has_changelog, group in split_by_changelog(snapshots):
+        if has_changelog:
+            segments.append(KeyedSegment(pick_shown_files(told.changelog, group, overwrites=overwrites), None))
+            continue
+        files = pick_shown_files(told.data, group)
+        broken = find_overwrites(group)
+        states = _plan_states(metastore, uuid, files, group[0].snapshot_id - 1, broken, overwrites)
+        by_bucket = {each: group_by_bucket(held) for each, held in states}
+        segments.append(KeyedSegment(files, by_bucket, broken, overwrites))
+    return segments
+
+
+def to_keyed_splits(
+    table: TableInfo, segments: Sequence[KeyedSegment], times_ms: Mapping[int, int], size_bytes: int
+) -> list[ChangeSplit]:
+    """The tasks that tell the changes of some segments. Pure.
+
+    Args:
+        table: The table, with the schema to read with.
+        segments: One behind the other.
+        times_ms: When their snapshots were committed.
+        size_bytes: Of changelog files that one task reads.
+    """
+    sizes: defaultdict[Bucket, int] = defaultdict(int)
+    measured = [segment.measure_buckets() for segment in segments]
+    for each in measured:
+        for bucket, size in each.items():
+            sizes[bucket] += size
+    splits = []
+    for buckets in pack(sorted(sizes.items()), size_bytes):
+        told = [
+            segment.pick_part(buckets)
+            for segment, has in zip(segments, measured, strict=True)
+            if not buckets.isdisjoint(has)
+        ]
+        shown = [each for part in told if part.shows_overwrites for each in part.overwrites]
+        times = pick_times([file for part in told for file in part.files], times_ms)
+        splits.append(ChangeSplit(table, (), times | {each: times_ms[each] for each in shown}, parts=tuple(told)))
+    return splits
+
+
+def _plan_states(
+    metastore: Metastore,
+    table_uuid: str,
+    files: Sequence[LiveFile],
+    after: int,
+    broken: Sequence[int],
+    overwrites: bool,
+) -> Iterator[tuple[int, list[LiveFile]]]:
+    """The states that tasks will ask for: where commits begin to follow each other, and around overwrites."""
+    if overwrites:
+        for each in broken:
+            yield each, ask_state(metastore, PlanRequest(table_uuid, AtSnapshot(each)))
+            if each > 1:
+                yield each - 1, ask_state(metastore, PlanRequest(table_uuid, AtSnapshot(each - 1)))
+            else:
+                yield 0, []
+    starts = [after, *broken]
+    for place, start in enumerate(starts):
+        if overwrites and start in broken:
+            continue
+        end = starts[place + 1] if place + 1 < len(starts) else None
+        first = bisect.bisect_right(files, start, key=lambda file: file.added_snapshot)
+        last = None if end is None else bisect.bisect_left(files, end, key=lambda file: file.added_snapshot)
+        followers = files[first:last]
+        if start == 0:
+            yield 0, []
+        elif followers:
+            yield start, ask_state(metastore, to_plan_request(table_uuid, AtSnapshot(start), followers))
+
+
+def ask_state(metastore: Metastore, request: PlanRequest) -> list[LiveFile]:
+    """The live files of a state; blocks."""
+    return to_live_files(metastore.plan(request).files)

@@ -1,0 +1,107 @@
+"""One table's part of a transaction: what is written to it, and the change that becomes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakelog.commit_note import CommitNote
+from lakelog.format.commit import Change, Removal, RemovePartitions
+from lakelog.format.files import DataFile
+from lakelog.format.snapshot import ChangelogState, SnapshotKind
+from lakelog.format.table import TableInfo
+from lakelog.lookup_changelog import LookupChangelog
+from lakelog.options.table_options import CHANGELOG_PRODUCER
+from lakelog.options.values import TableOptions
+from lakelog.storage.intake import Intake
+from lakelog.storage.store import ObjectStore
+from lakelog.storage.table_writer import TableWriter
+
+if TYPE_CHECKING:
+    from lakelog.catalog import Catalog
+
+
+@dataclass
+class TablePart:
+    """One table's part of a transaction.
+
+    Args:
+        info: The table as it was when it joined.
+        options: Its options.
+        store: Where its files are.
+        intake: Takes its rows.
+        writer: Writes them, from the first one on.
+        files: The data files that are done.
+        inputs: The changelog files of the producer `input` that are done.
+        lookup: Of the producer `lookup`, once all rows are written.
+        removal: What the commit takes away.
+        is_dynamic: It takes away the partitions in which its own rows lie.
+        was_written: Something was written to it, which may have had no rows.
+    """
+
+    info: TableInfo
+    options: TableOptions
+    store: ObjectStore
+    intake: Intake
+    writer: TableWriter | None = None
+    files: list[DataFile] = field(default_factory=list)
+    inputs: list[DataFile] = field(default_factory=list)
+    lookup: LookupChangelog | None = None
+    removal: Removal | None = None
+    is_dynamic: bool = False
+    was_written: bool = False
+
+    @property
+    def producer(self) -> str:
+        """Who makes the changelog of what is written; an overwrite has none (SEMANTICS.md 3.4, 5.2)."""
+        return "none" if self.removal is not None or self.is_dynamic else self.options.get(CHANGELOG_PRODUCER)
+
+    @property
+    def changelog_files(self) -> tuple[DataFile, ...]:
+        """The changelog files written so far."""
+        return tuple(self.inputs) if self.lookup is None else self.lookup.files
+
+    def open_writer(self, attempt_id: str) -> TableWriter:
+        """What writes its rows."""
+        if self.writer is None:
+            self.writer = TableWriter(
+                self.store,
+                self.info.schema,
+                self.options,
+                attempt_id,
+                name_prefix=f"{len(self.files):05d}-" if self.files else "",
+                keeps_input=self.producer == "input",
+            )
+        return self.writer
+
+    def finish(self, catalog: Catalog, attempt_id: str) -> None:
+        """Makes all that was written durable, and readies the lookup where there is one to make."""
+        if self.writer is not None:
+            self.files.extend(self.writer.finish())
+            self.inputs.extend(self.writer.changelog_files)
+            self.writer = None
+        if self.producer == "lookup" and self.files:
+            self.lookup = LookupChangelog(
+                catalog.metastore, self.store, self.info, attempt_id, self.files, catalog.caches, catalog.clock
+            )
+
+    def to_change(self, note: CommitNote) -> Change:
+        """What is committed. Pure."""
+        removal = self.removal
+        if self.is_dynamic:
+            removal = RemovePartitions(tuple(sorted({file.partition for file in self.files})))
+        return Change(
+            table_uuid=self.info.table_uuid,
+            kind=SnapshotKind.APPEND if removal is None else SnapshotKind.OVERWRITE,
+            schema_id=self.info.schema.schema_id,
+            bucket_count=self.options.bucket_count(bool(self.info.schema.primary_key)),
+            add_files=tuple(self.files),
+            remove=removal,
+            base_snapshot_id=None if self.lookup is None else self.lookup.base_snapshot_id,
+            unchanged_buckets=() if self.lookup is None else self.lookup.buckets,
+            watermark_ms=note.watermark_ms,
+            properties=note.properties,
+            allow_empty=note.allow_empty,
+            changelog=ChangelogState.NONE if self.producer == "none" else ChangelogState.ATTACHED,
+            changelog_files=self.changelog_files,
+        )

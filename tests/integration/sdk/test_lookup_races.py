@@ -1,0 +1,155 @@
+"""Commits that look old rows up while others change the same buckets (SEMANTICS.md 3.5)."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from lakelog.catalog import Catalog
+from lakelog.errors import CommitConflict, OutcomeUnknown
+from lakelog.format.commit import CommitRequest, CommitResult
+from lakelog.storage.stores import LocationStores
+from metastore.inprocess import InProcessMetastore
+from tests.integration.sdk.conftest import data_files
+from tests.integration.sdk.faulty import FaultyMetastore
+from tests.integration.sdk.keyed import changelog_paths, make, replayed, rows, shown, told
+
+
+@pytest.fixture
+def raced(metastore: InProcessMetastore) -> tuple[FaultyMetastore, Catalog, Catalog]:
+    """A metastore that a test may interrupt, a catalog that goes through it, and another one that does not."""
+    faulty = FaultyMetastore(metastore)
+    return faulty, Catalog(faulty, LocationStores(), draw=lambda: 0.0), Catalog(metastore, LocationStores())
+
+
+def first_let(
+    faulty: FaultyMetastore,
+    other: Callable[[], object],
+    times: int = 1,
+    change: Callable[[CommitRequest], CommitRequest] = lambda each: each,
+) -> None:
+    """Has another commit come first, so many times."""
+    left = [times]
+
+    def commit(request: CommitRequest) -> CommitResult:
+        if left[0]:
+            left[0] -= 1
+            other()
+        return faulty.inner.commit(change(request))
+
+    faulty.on_commit = commit
+
+
+def test_who_lost_the_race_looks_up_again_what_has_changed(
+    raced: tuple[FaultyMetastore, Catalog, Catalog], warehouse: Path
+) -> None:
+    faulty, mine, others = raced
+    others.create_database("shop")
+    table = make(others, "lookup")
+    table.write(rows("+I 1|1|1", "+I 2|1|1"))
+    first_let(faulty, lambda: table.write(rows("+U 1|1|2")))
+    mine.table("shop.t").write(rows("+U 1|1|3", "+U 2|1|3"))
+    assert told(table, 1) == ["-U 1|1|1", "+U 1|1|2", "-U 1|1|2", "+U 1|1|3", "-U 2|1|1", "+U 2|1|3"]
+    assert replayed(table) == shown(table)
+    tries = [request.changes[0] for request in faulty.commits]
+    assert [each.base_snapshot_id for each in tries] == [1, 2]
+    before, after = ({file.path for file in each.changelog_files} for each in tries)
+    assert (len(before), len(after), len(before & after)) == (2, 2, 1), "the other bucket's changes are as they were"
+    # What was looked up in vain is gone.
+    left = [path for path in data_files(warehouse) if "changelog" in path]
+    assert sorted(path.split("/", 1)[1] for path in left) == changelog_paths(table, others.metastore)
+
+
+def test_without_the_check_the_changelog_is_wrong(raced: tuple[FaultyMetastore, Catalog, Catalog]) -> None:
+    """The control of the test before."""
+    faulty, mine, others = raced
+    others.create_database("shop")
+    table = make(others, "lookup")
+    table.write(rows("+I 1|1|1"))
+
+    def unchecked(request: CommitRequest) -> CommitRequest:
+        changes = tuple(dataclasses.replace(each, unchanged_buckets=()) for each in request.changes)
+        return dataclasses.replace(request, changes=changes)
+
+    first_let(faulty, lambda: table.write(rows("+U 1|1|2")), change=unchecked)
+    mine.table("shop.t").write(rows("+U 1|1|3"))
+    assert len(faulty.commits) == 1
+    with pytest.raises(AssertionError, match="takes away what was not there"):
+        replayed(table)
+
+
+def test_a_lost_answer_and_then_a_lost_race(raced: tuple[FaultyMetastore, Catalog, Catalog]) -> None:
+    """The repetition of the commit is refused, so that it is certain to have had no effect; then it looks up again."""
+    faulty, mine, others = raced
+    others.create_database("shop")
+    table = make(others, "lookup")
+    table.write(rows("+I 1|1|1"))
+
+    def lose(request: CommitRequest) -> CommitResult:
+        first_let(faulty, lambda: table.write(rows("+U 1|1|2")))
+        raise OutcomeUnknown("lost")
+
+    faulty.on_commit = lose
+    mine.table("shop.t").write(rows("+U 1|1|3"))
+    assert len(faulty.commits) == 3
+    assert told(table, 1) == ["-U 1|1|1", "+U 1|1|2", "-U 1|1|2", "+U 1|1|3"]
+
+
+def test_an_answer_lost_behind_the_commit(raced: tuple[FaultyMetastore, Catalog, Catalog]) -> None:
+    faulty, mine, others = raced
+    others.create_database("shop")
+    table = make(others, "lookup")
+
+    def lose(request: CommitRequest) -> CommitResult:
+        faulty.inner.commit(request)
+        faulty.on_commit = None
+        raise OutcomeUnknown("lost")
+
+    faulty.on_commit = lose
+    written = mine.table("shop.t").write(rows("+I 1|1|3"))
+    assert (written.snapshot_id, written.already_applied) == (1, False)
+    assert told(table, 0) == ["+I 1|1|3"]
+
+
+def test_a_race_that_never_ends_is_given_up(raced: tuple[FaultyMetastore, Catalog, Catalog], warehouse: Path) -> None:
+    faulty, mine, others = raced
+    others.create_database("shop")
+    table = make(others, "lookup")
+    first_let(faulty, lambda: table.write(rows("+U 1|1|2")), times=1000)
+    with pytest.raises(CommitConflict) as error:
+        mine.table("shop.t").write(rows("+U 1|1|3"))
+    assert "was tried 20 times, and each time another commit came first" in error.value.message
+    assert "more buckets" in error.value.message
+    assert error.value.reason == "BUCKET_CHANGED"
+    assert replayed(table) == shown(table) == {(1, 1): 2}
+    attempt = faulty.commits[0].attempt_id
+    assert not [path for path in data_files(warehouse) if attempt in path]
+
+
+def test_many_writers_of_one_bucket(catalog: Catalog, metastore: InProcessMetastore) -> None:
+    table = make(catalog, "lookup")
+    failures: list[BaseException] = []
+
+    def write(seed: int) -> None:
+        random = Random(seed)
+        own = Catalog(metastore, LocationStores()).table("shop.t")
+        try:
+            for number in range(6):
+                kinds = [random.choice(("+I", "+U", "-D")) for _ in range(5)]
+                own.write(rows(*(f"{kind} 1|{random.randrange(8)}|{seed * 100 + number}" for kind in kinds)))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=write, args=(seed,)) for seed in (1, 2, 3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert table.snapshots().num_rows == 18
+    assert replayed(table) == shown(table)

@@ -1,0 +1,139 @@
+"""`lakelog changes` and `lakelog consumers` over a real catalog."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+
+from lakelog.catalog import Catalog
+from lakelog.cli.app import run
+from lakelog.cli.invocation import Invocation
+from lakelog.cli.printer import OutputFormat, Printer
+
+from .shop import make_orders, orders
+
+
+class KeptOpen:
+    """The catalog of the test, which the command does not close."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._catalog, name)
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class Command:
+    catalog: Catalog
+    capture: pytest.CaptureFixture[str]
+
+    def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        out, err = io.StringIO(), io.StringIO()
+
+        def make_printer(output: OutputFormat) -> Printer:
+            return Printer(output, out, err, 120)
+
+        kept = cast(Catalog, KeptOpen(self.catalog))
+        code = run(arguments, Invocation(open_catalog=lambda _: kept, make_printer=make_printer))
+        captured = self.capture.readouterr()
+        return code, captured.out + out.getvalue(), err.getvalue() + captured.err
+
+
+@pytest.fixture
+def command(catalog: Catalog, capsys: pytest.CaptureFixture[str]) -> Command:
+    table = make_orders(catalog)
+    table.upsert(orders((1, "a", None), (2, "b", None)))
+    table.upsert(orders((2, "B", None)))
+    table.overwrite(orders((2, "B", None)))
+    table.delete(pa.table({"id": [2]}))
+    return Command(catalog, capsys)
+
+
+def test_changes_come_with_their_old_rows(command: Command) -> None:
+    code, out, err = command("changes", "shop.orders", "--after", "1", "--until", "2")
+    assert (code, err) == (0, "")
+    assert [line.split()[:4] for line in out.splitlines()] == [
+        ["_snapshot_id", "_row_kind", "id", "name"],
+        ["2", "-U", "2", "b"],
+        ["2", "+U", "2", "B"],
+    ]
+    code, out, err = command("changes", "shop.orders", "-o", "json", "-c", "id,_row_kind", "--filter", "id = 2")
+    assert [json.loads(line) for line in out.splitlines()] == [
+        {"_row_kind": "+I", "id": 2},
+        {"_row_kind": "-D", "id": 2},
+    ]
+    assert "Snapshot 3 overwrote rows" in command("changes", "shop.orders")[2]
+    code, out, _ = command("changes", "shop.orders", "--after", "3", "--raw", "-o", "json")
+    assert json.loads(out)["name"] is None
+    assert "has no changes here" in command("changes", "shop.orders", "--after", "4")[1]
+
+
+def test_changes_that_cannot_be(command: Command) -> None:
+    code, _, err = command("changes", "shop.orders", "--after", "9")
+    assert (code, "newest snapshot is 4" in err) == (3, True)
+    code, _, err = command("changes", "shop.orders", "--after", "3", "--until", "2")
+    assert (code, "Swap them" in err) == (2, True)
+    assert command("changes", "shop.order")[0] == 3
+
+
+def test_consumers_are_listed_reset_and_deleted(command: Command) -> None:
+    assert "shop.orders has no consumers." in command("consumers", "shop.orders")[1]
+    code, out, _ = command("consumers", "shop.orders", "--reset", "etl", "--to", "1")
+    assert (code, "goes on behind snapshot 1" in out) == (0, True)
+    code, out, _ = command("consumers", "shop.orders")
+    assert out.splitlines()[1].split()[:3] == ["etl", "1", "3"]
+    (listed,) = json.loads(command("consumers", "shop.orders", "-o", "json")[1])
+    assert (listed["consumer"], listed["snapshot_id"], listed["behind"], listed["holder"]) == ("etl", 1, 3, None)
+    code, _, err = command("consumers", "shop.orders", "--reset", "etl", "--to", "5")
+    assert (code, "the newest of table shop.orders is 4" in err) == (2, True)
+    code, _, err = command("consumers", "shop.orders", "--delete", "etl")
+    assert (code, "--yes" in err) == (2, True)
+    assert command("consumers", "shop.orders", "--delete", "etl", "--yes")[0] == 0
+    code, _, err = command("consumers", "shop.orders", "--delete", "etl", "--yes")
+    assert (code, "has no consumer 'etl'; it has none" in err) == (3, True)
+
+
+def test_contradicting_flags_of_consumers(command: Command) -> None:
+    for flags in (["--reset", "a"], ["--to", "1"], ["--reset", "a", "--to", "1", "--delete", "a"]):
+        assert command("consumers", "shop.orders", *flags)[0] == 2
+
+
+def test_tail_begins_where_a_mode_says_and_goes_on_as_a_consumer(command: Command) -> None:
+    def rows(*arguments: str) -> list[tuple[int, str, int]]:
+        code, out, err = command("tail", "shop.orders", "-o", "json", *arguments)
+        assert code == 0, err
+        found = [json.loads(line) for line in out.splitlines()]
+        return [(row["_snapshot_id"], row["_row_kind"], row["id"]) for row in found]
+
+    first = [(1, "+I", 1), (1, "+I", 2), (2, "-U", 2), (2, "+U", 2), (4, "-D", 2)]
+    assert rows("--mode", "from-snapshot", "-O", "scan.snapshot-id=1") == first
+    assert rows("-O", "scan.snapshot-id=1", "--consumer", "etl") == first
+    assert rows("--consumer", "etl") == []
+    assert rows("--mode", "from-snapshot", "-O", "scan.snapshot-id=4", "--raw") == [(4, "-D", 2)]
+    command.catalog.table("shop.orders").upsert(orders((7, "x", None)))
+    assert rows("--consumer", "etl") == [(5, "+I", 7)]
+    assert rows("--mode", "latest-full", "--limit", "1") == [(5, "+I", 7)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--mode", "oldest"], "scan.mode"),
+        (["--mode", "latest", "--after", "1"], "--after and --until cannot be given"),
+        (["--mode", "from-snapshot"], "needs the option 'scan.snapshot-id'"),
+        (["-O", "scan.snapshot-id"], "not of the form KEY=VALUE"),
+    ],
+)
+def test_tails_that_cannot_be(command: Command, arguments: list[str], message: str) -> None:
+    code, _, err = command("tail", "shop.orders", *arguments)
+    assert code == 2
+    assert message in err
