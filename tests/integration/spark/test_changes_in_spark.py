@@ -120,14 +120,18 @@ def test_modes_that_need_a_key(spark: SparkSession, stack: EmbeddedStack, make_t
     assert read_driven(stack.target, table.name, {"incremental-between": "0,1"}) == [{"k": 1, "a b": "x"}]
 
 
-@pytest.mark.parametrize("seed", [1, 4, 6, 9])
-def test_random_tables(stack: EmbeddedStack, catalog: Catalog, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("seed", "alters"), [(1, False), (4, False), (6, False), (9, False), (12, False), (2, True), (11, True)]
+)
+def test_random_tables(stack: EmbeddedStack, catalog: Catalog, seed: int, alters: bool) -> None:
     catalog.create_database("ranged", if_not_exists=True)
     history = History(catalog, f"ranged.t{seed}", seed)
-    for _ in range(10):
+    for number in range(10):
+        if alters and number % 3 == 2:
+            history.alter_producer()
         history.step()
     last = len(history.model.snapshots)
-    for mode in ("delta", "changelog", "diff") if history.key else ("delta",):
+    for mode in ("delta", "changelog", "diff", "auto") if history.key else ("delta", "auto"):
         after = history.random.randrange(last)
         options = {"incremental-between": f"{after},{last}", "incremental-between-scan-mode": mode}
         wanted = history.table.scan(options=options).to_arrow().to_pylist()

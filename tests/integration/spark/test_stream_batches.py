@@ -262,14 +262,18 @@ def test_an_empty_table(stack: EmbeddedStack, make_table: MakeTable) -> None:
     assert [flat(stream.run()) for stream in streams] == [[(1, "+I", 1, "a")]] * 2
 
 
-@pytest.mark.parametrize("seed", [2, 3, 5, 7, 8])
+@pytest.mark.parametrize(
+    ("seed", "alters"), [(2, False), (3, False), (5, False), (7, False), (8, False), (4, True), (9, True), (14, True)]
+)
 def test_a_stream_shows_what_the_sdk_shows(
-    stack: EmbeddedStack, catalog: Catalog, seed: int, monkeypatch: pytest.MonkeyPatch
+    stack: EmbeddedStack, catalog: Catalog, seed: int, alters: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Random tables, options and restarts, with buckets apart and together."""
+    """Random tables, options, changelogs and restarts, with buckets apart and together."""
     catalog.create_database("streamed", if_not_exists=True)
     history = History(catalog, f"streamed.t{seed}", seed)
-    for _ in range(12):
+    for number in range(12):
+        if alters and number % 3 == 2:
+            history.alter_producer()
         history.step()
     random = history.random
     until = len(history.model.snapshots)
