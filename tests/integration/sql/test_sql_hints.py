@@ -68,7 +68,7 @@ def test_an_insert_reads_with_options(filled: SqlSession) -> None:
     ("sql", "parts"),
     [
         ("SELECT * FROM t /*+ OPTIONS('scan.snapshotid' = '1') */", ["scan.snapshotid", "scan.snapshot-id"]),
-        ("SELECT * FROM t /*+ OPTIONS('scan.mode' = 'latest') */", ["scan.mode", "streaming"]),
+        ("SELECT * FROM t /*+ OPTIONS('scan.mode' = 'latest') */", ["scan.mode", "option of subscriptions"]),
         (f"SELECT * FROM t VERSION AS OF 1 {FIRST}", ["character 33", "directly behind"]),
         (f"SELECT * FROM t WHERE id > 1 {FIRST}", ["character 30", "directly behind"]),
         (f"WITH q AS (SELECT 1) SELECT * FROM q {FIRST}", ["directly behind"]),
