@@ -17,6 +17,7 @@ from lakelog.table import Table
 from tests.integration.spark.conftest import MakeTable
 from tests.integration.spark.driven_stream import read_driven
 from tests.property.tables.history import History, sorted_rows
+from tests.property.tables.keyed_changes import alter_producer
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("a b", pa.string())])
 
@@ -128,7 +129,7 @@ def test_random_tables(stack: EmbeddedStack, catalog: Catalog, seed: int, alters
     history = History(catalog, f"ranged.t{seed}", seed)
     for number in range(10):
         if alters and number % 3 == 2:
-            history.alter_producer()
+            alter_producer(history)
         history.step()
     last = len(history.model.snapshots)
     for mode in ("delta", "changelog", "diff", "auto") if history.key else ("delta", "auto"):

@@ -19,6 +19,7 @@ from tests.integration.spark.conftest import MakeTable
 from tests.integration.spark.driven_stream import STREAMED, DrivenStream, flat, put, stream_of, told
 from tests.property.tables.conditions import draw_condition
 from tests.property.tables.history import History, sorted_rows
+from tests.property.tables.keyed_changes import alter_producer
 
 Told = tuple[Any, ...]
 
@@ -273,7 +274,7 @@ def test_a_stream_shows_what_the_sdk_shows(
     history = History(catalog, f"streamed.t{seed}", seed)
     for number in range(12):
         if alters and number % 3 == 2:
-            history.alter_producer()
+            alter_producer(history)
         history.step()
     random = history.random
     until = len(history.model.snapshots)

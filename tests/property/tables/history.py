@@ -164,17 +164,6 @@ class History:
             calls += [self._delete] * 3 + [self._write] * 5
         random.choice(calls)()
 
-    def alter_producer(self) -> None:
-        """Later commits bring another changelog, or none."""
-        if not self.key:
-            return
-        self.producer = self.random.choice(("none", "input", "lookup"))
-        # Those of `lookup` are refused with another one.
-        own = [each for each in self.options if each.startswith("changelog-producer.")]
-        self.table.alter(set={"changelog-producer": self.producer}, unset=own)
-        self.options = {key: value for key, value in self.options.items() if key not in own}
-        self.options["changelog-producer"] = self.producer
-
     def _rows(self, most: int = 40) -> list[Row]:
         random = self.random
         count = random.choice((0, 1, 2, random.randrange(most), random.randrange(most)))

@@ -11,6 +11,18 @@ from tests.property.tables.conditions import Condition, Row, draw_condition
 from tests.property.tables.history import History, sorted_rows
 
 
+def alter_producer(history: History) -> None:
+    """Later commits bring another changelog, or none."""
+    if not history.key:
+        return
+    history.producer = history.random.choice(("none", "input", "lookup"))
+    # Those of `lookup` are refused with another one.
+    own = [each for each in history.options if each.startswith("changelog-producer.")]
+    history.table.alter(set={"changelog-producer": history.producer}, unset=own)
+    kept = {key: value for key, value in history.options.items() if key not in own}
+    history.options = kept | {"changelog-producer": history.producer}
+
+
 def check_keyed_changes(history: History, count: int) -> None:
     """What changed between two snapshots is what the table's producer is meant to tell."""
     if not history.key or not history.model.snapshots:
