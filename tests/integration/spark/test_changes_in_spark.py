@@ -8,11 +8,15 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 import lakelog.spark
 from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.errors import InvalidArgument, NotFound
+from lakelog.spark.connection import SparkConnection
+from lakelog.spark.source_options import SourceOptions
+from lakelog.spark.stream.reader import LakelogStreamReader
 from lakelog.table import Table
 from tests.integration.spark.conftest import MakeTable
 from tests.integration.spark.driven_stream import read_driven
@@ -92,6 +96,29 @@ def test_modes(stack: EmbeddedStack, keyed: Table, mode: str) -> None:
             ("-U", 2, "B"),
             ("-U", 2, "b"),
         ]
+
+
+def test_a_schema_that_is_given_picks_columns_by_name(spark: SparkSession, stack: EmbeddedStack, keyed: Table) -> None:
+    options = {"table": keyed.name, "incremental-between": "1,3", "incremental-between-scan-mode": "changelog"}
+
+    def read(schema: str) -> list[tuple[Any, ...]]:
+        return sorted(map(tuple, spark.read.format("lakelog").schema(schema).options(**options).load().collect()))
+
+    assert read("_row_kind string, `a b` string") == [("+I", "c"), ("+U", "B"), ("-D", "c"), ("-U", "b")]
+    # As where the option `columns` names them: an update that changed no column that is read is none (rule 3.3).
+    assert read("_row_kind string, k bigint not null") == [("+I", 3), ("-D", 3)]
+    for schema, message in {
+        "k int": "k: expected bigint, got int",
+        "k bigint, `a b` string not null": "a b: expected nullable, got NOT NULL",
+        "_snapshot_id bigint": "_snapshot_id: expected no such column",
+    }.items():
+        with pytest.raises(AnalysisException, match=message):
+            read(schema)
+    connected = SparkConnection(stack.target, tls=False)
+    given = StructType().add("k", "integer").add("_row_kind", "string")
+    reader = LakelogStreamReader(connected, SourceOptions.of({"table": keyed.name}), given)
+    with pytest.raises(InvalidArgument, match="k: expected bigint, got int"):
+        reader.initialOffset()
 
 
 def test_what_two_states_differ_in(stack: EmbeddedStack, keyed: Table) -> None:
