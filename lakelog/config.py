@@ -96,12 +96,24 @@ def read_connect_settings(
 
 
 def read_s3_settings(environment: Mapping[str, str]) -> S3Settings:
-    """Reads the part of `read_connect_settings` that says how to reach S3."""
+    """Reads the part of `read_connect_settings` that says how to reach S3.
+
+    Raises:
+        InvalidArgument: Half of the credentials is there.
+    """
 
     def read(name: str, *fallbacks: str) -> str | None:
         found = (environment.get(variable) for variable in (f"LAKELOG_S3_{name}", *fallbacks))
         return next((value for value in found if value), None)
 
+    keys = (read("ACCESS_KEY_ID", "AWS_ACCESS_KEY_ID"), read("SECRET_ACCESS_KEY", "AWS_SECRET_ACCESS_KEY"))
+    if (keys[0] is None) != (keys[1] is None):
+        there, missing = ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY")[:: 1 if keys[0] else -1]
+        raise InvalidArgument(
+            f"Of the credentials for S3 only LAKELOG_S3_{there} (or AWS_{there}) is set. Set LAKELOG_S3_{missing} too, "
+            "or neither of them.",
+            metadata={"field": f"LAKELOG_S3_{missing}"},
+        )
     return S3Settings(
         endpoint=read("ENDPOINT", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
         region=read("REGION", "AWS_REGION", "AWS_DEFAULT_REGION"),

@@ -52,13 +52,14 @@ class Consumers:
         return pa.table([pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)], schema=_SCHEMA)
 
     def reset(self, consumer_id: str, snapshot_id: int) -> None:
-        """Lets a consumer go on behind a snapshot, back or forth; makes it where there is none. Its reader is fenced.
+        """Lets a consumer go on behind a snapshot, back or forth. Its reader is fenced.
 
         Args:
             consumer_id: The consumer.
             snapshot_id: At most the newest; 0: it begins with the first.
 
         Raises:
+            NotFound: There is no such consumer; names those there are.
             InvalidArgument: The table has no such snapshot.
         """
         self._ask(lambda: self._metastore.reset_consumer(self._table_uuid, consumer_id, snapshot_id))

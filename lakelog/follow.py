@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -91,7 +91,8 @@ class TableFollower:
 
     def _follow_from(self, start: StreamStart) -> Iterator[Progress]:
         if start.full_at is not None:
-            yield from self._show_rows(start)
+            if (yield from self._show_rows(start)):
+                return
         else:
             yield Progress(None, Position(start.after, start.after_uuid))
         position = WatchPosition(self._table.table_uuid, start.after, start.after_uuid)
@@ -108,7 +109,8 @@ class TableFollower:
                 if event.dropped:
                     raise self._dropped()
 
-    def _show_rows(self, start: StreamStart) -> Iterator[Progress]:
+    def _show_rows(self, start: StreamStart) -> Generator[Progress, None, bool]:
+        """Hands out the rows to begin with; returns whether they are the end, for their watermark is beyond it."""
         assert start.full_at is not None, "it begins with rows"
         scan = plan_scan(
             self._catalog,
@@ -127,6 +129,8 @@ class TableFollower:
                 yield Progress(held, None)
             held = StreamBatch(self._with_kind(batch), start.full_at, str(self._table.name))
         yield Progress(held, Position(start.full_at, scan.snapshot_uuid))
+        bound, reached = self._view.last_watermark_ms, scan.watermark_ms
+        return bound is not None and reached is not None and reached > bound
 
     def _show_changes(self, snapshots: Sequence[Snapshot], start: StreamStart) -> Iterator[Progress]:
         uuids = {each.snapshot_id: each.snapshot_uuid for each in snapshots}

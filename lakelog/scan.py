@@ -66,6 +66,11 @@ class Scan:
         return "" if self._plan.snapshot is None else self._plan.snapshot.snapshot_uuid
 
     @property
+    def watermark_ms(self) -> int | None:
+        """The watermark of that snapshot, in milliseconds since the epoch; None where there is none."""
+        return None if self._plan.snapshot is None else self._plan.snapshot.watermark_ms
+
+    @property
     def skipped_snapshots(self) -> tuple[int, ...]:
         """Ids of the snapshots that overwrote rows, of which the changes show nothing; rising (SEMANTICS.md 5.2)."""
         if self._with_overwrites:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from lakelog.arguments import to_option_texts
 from lakelog.errors import InvalidArgument
@@ -31,6 +31,10 @@ from lakelog.subscription import Subscription
 
 if TYPE_CHECKING:
     from lakelog.catalog import Catalog
+
+
+_KEEP_EVERY_MS: Final = 15_000
+"""How often a reader that waits says that it is there."""
 
 
 def subscribe(
@@ -62,7 +66,14 @@ def subscribe(
         start = resume(catalog.metastore, table, parsed, consumer)
         position = Position(consumer.snapshot_id, consumer.snapshot_uuid)
     follower = TableFollower(catalog, table, start, view)
-    return Subscription(str(table.name), follower, position, _keeper(catalog, consumer), auto_commit=auto_commit)
+    return Subscription(
+        str(table.name),
+        follower,
+        position,
+        _keeper(catalog, consumer),
+        auto_commit=auto_commit,
+        keep_every_s=None if consumer is None else _keep_every_s(consumer),
+    )
 
 
 class _Keeper:
@@ -81,6 +92,12 @@ class _Keeper:
 
 def _keeper(catalog: Catalog, consumer: Consumer | None) -> Any:
     return _forget if consumer is None else _Keeper(catalog, consumer)
+
+
+def _keep_every_s(consumer: Consumer) -> float:
+    """Several times in the span after which an unused consumer expires."""
+    lives_ms = consumer.expires_at_ms - consumer.used_at_ms if consumer.expires_at_ms else _KEEP_EVERY_MS
+    return max(min(lives_ms / 4, _KEEP_EVERY_MS) / 1000, 0.05)
 
 
 def _forget(position: Position) -> None:
@@ -110,10 +127,21 @@ def _to_view(
     overwrites = options.get(STREAM_READ_OVERWRITE)
     if overwrites is None:
         overwrites = TableOptions(table.options).get(STREAMING_READ_OVERWRITE)
+    raw = options.get(SCAN_REMOVE_NORMALIZE)
+    if raw and table.schema.primary_key and overwrites:
+        if options.get(STREAM_READ_OVERWRITE):
+            raise InvalidArgument(
+                f"Options '{SCAN_REMOVE_NORMALIZE.key}' and '{STREAM_READ_OVERWRITE.key}' contradict each other: rows "
+                "as they were written do not tell what an overwrite took away. Leave one out.",
+                reason="CONTRADICTING_OPTIONS",
+                metadata={"option": SCAN_REMOVE_NORMALIZE.key, "other_option": STREAM_READ_OVERWRITE.key},
+            )
+        # The table's option is for those who read its changes.
+        overwrites = False
     return StreamView(
         names,
         condition,
-        raw=options.get(SCAN_REMOVE_NORMALIZE),
+        raw=raw,
         overwrites=overwrites,
         last_watermark_ms=options.get(SCAN_BOUNDED_WATERMARK),
         expired=options.get(EXPIRED_POSITION),

@@ -15,7 +15,7 @@ from contextlib import closing
 from types import TracebackType
 from typing import Final, Protocol
 
-from lakelog.errors import InvalidArgument
+from lakelog.errors import Fenced, InvalidArgument, LakelogError
 from lakelog.stream_batch import Position, Progress, StreamBatch
 
 _QUEUED: Final = 2
@@ -52,6 +52,8 @@ class Subscription:
         position: Where the reader is now; None: nowhere yet.
         keep: Told of each new position, to keep it; raises Fenced where another reader has taken over.
         auto_commit: The position moves by itself.
+        keep_every_s: How often the position is kept anew though it did not move: so a reader that waits is known to be
+            there, and learns of another that has taken over. None: never.
     """
 
     def __init__(
@@ -62,16 +64,21 @@ class Subscription:
         keep: Callable[[Position], None],
         *,
         auto_commit: bool,
+        keep_every_s: float | None = None,
     ) -> None:
         self._name = name
         self._follower = follower
         self._position = position
-        self._keep = keep
         self._auto_commit = auto_commit
         self._queue: queue.Queue[Progress | BaseException | None] = queue.Queue(_QUEUED)
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
         self._reached: Position | None = None
+        self._keeping = _Keeping(keep, position)
+        if keep_every_s is not None:
+            threading.Thread(
+                target=self._keeping.run, args=(keep_every_s, self._closed), name="lakelog-keep", daemon=True
+            ).start()
         self._ended = False
         self._whole = False
 
@@ -125,6 +132,7 @@ class Subscription:
             raise InvalidArgument(
                 f"timeout={timeout} is no time to wait: give 0 or more.", metadata={"field": "timeout"}
             )
+        self._keeping.check()
         if self._auto_commit:
             self.commit()
         if self._ended or self._closed.is_set():
@@ -145,6 +153,7 @@ class Subscription:
             if isinstance(found, BaseException):
                 self._ended = True
                 raise found
+            self._keeping.check()
             self._reached = found.done or self._reached
             if found.batch is not None:
                 self._whole = found.done is not None
@@ -168,9 +177,10 @@ class Subscription:
         Raises:
             Fenced: As `read`.
         """
+        self._keeping.check()
         reached, self._reached = self._reached, None
         if reached is not None and reached != self._position:
-            self._keep(reached)
+            self._keeping.move(reached)
             self._position = reached
 
     def close(self) -> None:
@@ -182,6 +192,44 @@ class Subscription:
         # Whoever waits in another thread wakes up.
         with contextlib.suppress(queue.Full):
             self._queue.put_nowait(None)
+
+
+class _Keeping:
+    """A reader's position, kept whenever it moves and now and then. Threads may share it.
+
+    Whoever was fenced stays so: what it handed out afterwards would be handled twice.
+    """
+
+    def __init__(self, keep: Callable[[Position], None], position: Position | None) -> None:
+        self._keep = keep
+        self._position = position
+        self._lock = threading.Lock()
+        self._fenced: Fenced | None = None
+
+    def check(self) -> None:
+        """Raises Fenced where the reader is fenced."""
+        if self._fenced is not None:
+            raise self._fenced
+
+    def move(self, position: Position) -> None:
+        """Keeps a new position."""
+        with self._lock:
+            try:
+                self._keep(position)
+            except Fenced as error:
+                self._fenced = error
+                raise
+            self._position = position
+
+    def run(self, every_s: float, closed: threading.Event) -> None:
+        """Keeps the position anew, until closed or fenced."""
+        while not closed.wait(every_s) and self._fenced is None:
+            with self._lock, contextlib.suppress(LakelogError):
+                if self._position is not None:
+                    try:
+                        self._keep(self._position)
+                    except Fenced as error:
+                        self._fenced = error
 
 
 def _run(follower: Follower, target: queue.Queue[Progress | BaseException | None], closed: threading.Event) -> None:

@@ -101,9 +101,10 @@ class Consumers:
         return await run_transaction(self._store, load)
 
     async def reset_consumer(self, table_uuid: str, consumer_id: str, snapshot_id: int) -> None:
-        """Sets a consumer's position, back or forth; makes it where there is none.
+        """Sets a consumer's position, back or forth.
 
         Raises:
+            NotFound: The table has none of this id.
             InvalidArgument: The position is not one that the table has.
         """
         check_uuid("table_uuid", table_uuid)
@@ -125,11 +126,12 @@ class Consumers:
                     f"{head.earliest_snapshot_id - 1} or more; it goes on behind it.",
                     metadata={"field": "snapshot_id", "earliest": str(head.earliest_snapshot_id)},
                 )
-            found = await self._find(tx, head, consumer_id, with_expired=True)
-            epoch = 1 if found is None else found.epoch + 1
+            found = await self._find(tx, head, consumer_id)
+            if found is None:
+                raise await _unknown(tx, head, consumer_id)
             known = await tx.list_snapshots(head.table_id, snapshot_id - 1, snapshot_id, 1) if snapshot_id else []
             uuid = known[0].snapshot_uuid if known else ""
-            await self._put(tx, head, Consumer(consumer_id, table_uuid, epoch, snapshot_id, uuid, "", 0))
+            await self._put(tx, head, Consumer(consumer_id, table_uuid, found.epoch + 1, snapshot_id, uuid, "", 0))
 
         await run_transaction(self._store, reset)
 
@@ -145,13 +147,7 @@ class Consumers:
         async def delete(tx: Transaction) -> None:
             head = (await _lock_heads(tx, [table_uuid]))[table_uuid]
             if await self._find(tx, head, consumer_id) is None:
-                known = sorted(each.consumer_id for each in await tx.list_consumers(head.table_id, table_uuid))
-                there = f"it has {', '.join(known[:10])}" if known else "it has none"
-                raise NotFound(
-                    f"Table {head.name} has no consumer '{consumer_id}'; {there}.",
-                    reason="CONSUMER_NOT_FOUND",
-                    metadata={"consumer_id": consumer_id},
-                )
+                raise await _unknown(tx, head, consumer_id)
             await tx.delete_consumer(head.table_id, consumer_id)
 
         await run_transaction(self._store, delete)
@@ -206,6 +202,16 @@ async def _check_in_history(tx: Transaction, head: TableHead, position: Consumer
             "metastore's database was restored or has lost commits. Read the table anew.",
             metadata={"table": head.name, "snapshot_id": str(position.snapshot_id)},
         )
+
+
+async def _unknown(tx: Transaction, head: TableHead, consumer_id: str) -> NotFound:
+    known = sorted(each.consumer_id for each in await tx.list_consumers(head.table_id, head.table_uuid))
+    there = f"it has {', '.join(known[:10])}" if known else "it has none"
+    return NotFound(
+        f"Table {head.name} has no consumer '{consumer_id}'; {there}. Subscribing with its id makes one.",
+        reason="CONSUMER_NOT_FOUND",
+        metadata={"consumer_id": consumer_id},
+    )
 
 
 def _with_expiry(consumer: Consumer, expiration_ms: int | None) -> Consumer:

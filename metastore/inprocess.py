@@ -193,7 +193,7 @@ class InProcessMetastore:
         return self.run(self.service.list_consumers(table_uuid))
 
     def reset_consumer(self, table_uuid: str, consumer_id: str, snapshot_id: int) -> None:
-        """Sets a consumer's position, back or forth; makes it where there is none."""
+        """Sets a consumer's position, back or forth; NotFound when there is none."""
         self.run(self.service.reset_consumer(table_uuid, consumer_id, snapshot_id))
 
     def delete_consumer(self, table_uuid: str, consumer_id: str) -> None:

@@ -212,7 +212,7 @@ class MetastoreService:
         return await self._consumers.list_consumers(table_uuid)
 
     async def reset_consumer(self, table_uuid: str, consumer_id: str, snapshot_id: int) -> None:
-        """Sets a consumer's position, back or forth; makes it where there is none."""
+        """Sets a consumer's position, back or forth; NotFound when there is none."""
         await self._consumers.reset_consumer(table_uuid, consumer_id, snapshot_id)
 
     async def delete_consumer(self, table_uuid: str, consumer_id: str) -> None:

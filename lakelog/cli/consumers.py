@@ -10,7 +10,7 @@ from lakelog.cli.arguments import Whole
 from lakelog.cli.confirmation import confirm
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.printer import Column
-from lakelog.cli.text import format_count
+from lakelog.cli.text import format_count, format_time
 from lakelog.errors import InvalidArgument
 
 COLUMNS: Final = (
@@ -32,9 +32,7 @@ COLUMNS: Final = (
     ),
 )
 @click.argument("name", metavar="DATABASE.TABLE")
-@click.option(
-    "--reset", metavar="CONSUMER", help="Let it go on behind the snapshot that --to names; makes it if need be."
-)
+@click.option("--reset", metavar="CONSUMER", help="Let it go on behind the snapshot that --to names.")
 @click.option("--to", type=Whole(0), metavar="N", help="With --reset: a snapshot; 0: it begins with the first.")
 @click.option("--delete", metavar="CONSUMER", help="Forget it, and what is kept for it.")
 @click.option("-y", "--yes", is_flag=True, help="Delete without asking.")
@@ -59,7 +57,9 @@ def consumers(
         )
         return
     if delete is not None:
-        confirm(invocation, f"Forget consumer {delete} of {table.name}?", yes)
+        # One that is not there is an error, whatever the answer.
+        if delete in table.consumers.list().column("id").to_pylist():
+            confirm(invocation, f"Forget consumer {delete} of {table.name}?", yes)
         table.consumers.delete(delete)
         invocation.printer.done(f"Forgot consumer {delete} of {table.name}.", {"consumer": delete, "deleted": True})
         return
@@ -70,7 +70,8 @@ def consumers(
 
 def _describe(row: dict[str, Any], latest: int) -> dict[str, Any]:
     """A consumer's record. Pure."""
-    times = {name: None if row[name] is None else row[name].isoformat() for name in ("used_at", "expires_at")}
+    names = ("used_at", "expires_at")
+    times = {name: None if row[name] is None else format_time(round(1000 * row[name].timestamp())) for name in names}
     return {
         "consumer": row["id"],
         "snapshot_id": row["snapshot_id"],

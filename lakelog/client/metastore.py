@@ -210,7 +210,7 @@ class Metastore(Protocol):
         ...
 
     def reset_consumer(self, table_uuid: str, consumer_id: str, snapshot_id: int) -> None:
-        """Sets a consumer's position, back or forth; makes it where there is none."""
+        """Sets a consumer's position, back or forth; NotFound when there is none."""
         ...
 
     def delete_consumer(self, table_uuid: str, consumer_id: str) -> None:

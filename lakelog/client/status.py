@@ -202,8 +202,8 @@ def _from_transport(
     shown = f"{code.name}: {text}" if text else code.name
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return InvalidArgument(
-            f"{target} answered but knows no {method}. Is this a lakelog metastore, and not older than this client? "
-            f"({shown})",
+            f"{target} answered but knows no {method}: it is a metastore older than this client, which must be "
+            f"upgraded, or no lakelog metastore. ({shown})",
             reason="WRONG_TARGET",
             metadata=metadata,
         )

@@ -268,7 +268,7 @@ def _check_producer(options: Mapping[str, str], columns: pa.Schema) -> None:
         (ROW_DEDUPLICATE, CHANGELOG_PRODUCER.read(options) == "lookup"),
         (ROW_DEDUPLICATE_IGNORE_FIELDS, ROW_DEDUPLICATE.read(options)),
     ):
-        if option.key in options and not wanted:
+        if option.read(options) != option.default and not wanted:
             needs = f"'{CHANGELOG_PRODUCER.key}' = lookup" if option is ROW_DEDUPLICATE else f"'{ROW_DEDUPLICATE.key}'"
             raise invalid_option(
                 option.key, options[option.key], f"It has no effect without {needs}. Give both, or none."

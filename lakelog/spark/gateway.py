@@ -30,8 +30,9 @@ SECRET_VARIABLE: Final = "PYSPARK_GATEWAY_SECRET"
 
 _LOOK_EVERY_S: Final = 0.05
 
-_IGNORING_INTERRUPTS: Final = ("/bin/sh", "-c", "trap '' INT; exec \"$@\"", "sh")
-"""Ctrl-C in a terminal is for Python, which ends Java in good order; what is ignored stays so across exec."""
+_IGNORING_SIGNALS: Final = ("/bin/sh", "-c", "trap '' INT TERM; exec \"$@\"", "sh")
+"""Ctrl-C in a terminal, and a SIGTERM to a whole process group, are for Python, which ends Java in good order: it ends
+when its standard input does. What is ignored stays so across exec."""
 
 _running: list[subprocess.Popen[bytes]] = []
 """Java ends when its standard input does, so whoever started it must hold that for as long as this process lives."""
@@ -91,7 +92,7 @@ def start_java(conf: Mapping[str, str]) -> JavaProcess:
         # Java writes it under another name first, so that it is whole once it is there.
         answer = Path(folder) / "connection"
         process = subprocess.Popen(
-            [*_IGNORING_INTERRUPTS, *submit],
+            [*_IGNORING_SIGNALS, *submit],
             stdin=subprocess.PIPE,
             env={**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(answer)},
         )

@@ -92,7 +92,7 @@ class ConsumerServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ResetConsumer(self, request, context):
-        """Sets a consumer's position, back or forth; makes it where there is none. A reader that is at work is fenced.
+        """Sets a consumer's position, back or forth. A reader that is at work is fenced.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

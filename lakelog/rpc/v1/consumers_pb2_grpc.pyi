@@ -46,7 +46,7 @@ class ConsumerServiceStub:
     ListConsumers: _grpc.UnaryUnaryMultiCallable[_consumers_pb2.ListConsumersRequest, _consumers_pb2.ListConsumersResponse]
     """Lists a table's consumers by id, those that expired left out."""
     ResetConsumer: _grpc.UnaryUnaryMultiCallable[_consumers_pb2.ResetConsumerRequest, _consumers_pb2.ResetConsumerResponse]
-    """Sets a consumer's position, back or forth; makes it where there is none. A reader that is at work is fenced."""
+    """Sets a consumer's position, back or forth. A reader that is at work is fenced."""
     DeleteConsumer: _grpc.UnaryUnaryMultiCallable[_consumers_pb2.DeleteConsumerRequest, _consumers_pb2.DeleteConsumerResponse]
     """Forgets a consumer. A reader that is at work is fenced."""
 
@@ -68,7 +68,7 @@ class ConsumerServiceAsyncStub(ConsumerServiceStub):
     ListConsumers: _aio.UnaryUnaryMultiCallable[_consumers_pb2.ListConsumersRequest, _consumers_pb2.ListConsumersResponse]  # type: ignore[assignment]
     """Lists a table's consumers by id, those that expired left out."""
     ResetConsumer: _aio.UnaryUnaryMultiCallable[_consumers_pb2.ResetConsumerRequest, _consumers_pb2.ResetConsumerResponse]  # type: ignore[assignment]
-    """Sets a consumer's position, back or forth; makes it where there is none. A reader that is at work is fenced."""
+    """Sets a consumer's position, back or forth. A reader that is at work is fenced."""
     DeleteConsumer: _aio.UnaryUnaryMultiCallable[_consumers_pb2.DeleteConsumerRequest, _consumers_pb2.DeleteConsumerResponse]  # type: ignore[assignment]
     """Forgets a consumer. A reader that is at work is fenced."""
 
@@ -111,7 +111,7 @@ class ConsumerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _consumers_pb2.ResetConsumerRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_consumers_pb2.ResetConsumerResponse, _abc.Awaitable[_consumers_pb2.ResetConsumerResponse]]:
-        """Sets a consumer's position, back or forth; makes it where there is none. A reader that is at work is fenced."""
+        """Sets a consumer's position, back or forth. A reader that is at work is fenced."""
 
     @_abc_1.abstractmethod
     def DeleteConsumer(

@@ -88,14 +88,17 @@ def test_a_position_is_one_that_the_table_has_and_does_not_go_back(metastore: Me
         metastore.advance_consumer("etl", [position(table, 1, 1)])
 
 
-def test_a_reset_goes_back_and_forth_and_makes_it(metastore: Metastore) -> None:
+def test_a_reset_goes_back_and_forth(metastore: Metastore) -> None:
     table = make_history(metastore)
+    with pytest.raises(NotFound, match=r"has no consumer 'new'; it has none\."):
+        metastore.reset_consumer(table.table_uuid, "new", 2)
+    metastore.open_consumer("new", [table.table_uuid], "")
     metastore.reset_consumer(table.table_uuid, "new", 2)
     (made,) = metastore.list_consumers(table.table_uuid)
     assert (made.snapshot_id, made.snapshot_uuid, made.holder) == (2, uuid_of(metastore, table, 2), "")
     metastore.reset_consumer(table.table_uuid, "new", 0)
     (opened,) = metastore.open_consumer("new", [table.table_uuid], "")
-    assert (opened.snapshot_id, opened.snapshot_uuid, opened.epoch) == (0, "", 3)
+    assert (opened.snapshot_id, opened.snapshot_uuid, opened.epoch) == (0, "", 4)
     with pytest.raises(InvalidArgument, match=r"cannot be set to snapshot 4: the newest of table shop\..* is 3"):
         metastore.reset_consumer(table.table_uuid, "new", 4)
 

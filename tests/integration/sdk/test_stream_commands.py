@@ -87,6 +87,9 @@ def test_changes_that_cannot_be(command: Command) -> None:
 
 def test_consumers_are_listed_reset_and_deleted(command: Command) -> None:
     assert "shop.orders has no consumers." in command("consumers", "shop.orders")[1]
+    code, _, err = command("consumers", "shop.orders", "--reset", "etl", "--to", "1")
+    assert (code, "has no consumer 'etl'" in err) == (3, True)
+    command.catalog.table("shop.orders").subscribe(consumer_id="etl").close()
     code, out, _ = command("consumers", "shop.orders", "--reset", "etl", "--to", "1")
     assert (code, "goes on behind snapshot 1" in out) == (0, True)
     code, out, _ = command("consumers", "shop.orders")

@@ -185,6 +185,10 @@ def test_it_ends_at_a_watermark(catalog: Catalog) -> None:
         assert [batch.snapshot_id for batch in stream] == [1, 2, 3]
         assert stream.ended
         assert stream.position == 3
+    # The rows there are lie beyond it already.
+    with table.subscribe(options={"scan.bounded.watermark": 20}) as stream:
+        assert {batch.snapshot_id for batch in stream} == {4}
+        assert stream.ended
 
 
 def test_a_consumer_goes_on_behind_what_was_done(catalog: Catalog) -> None:
@@ -239,6 +243,32 @@ def test_the_second_reader_of_a_consumer_takes_over(catalog: Catalog) -> None:
             assert rows(second, 1) == [(3, "+I", 2, "B")]
             with pytest.raises(Fenced, match=r"Consumer 'etl' of table .* is read by"):
                 first.read(WAIT_S)
+
+
+def test_who_is_fenced_stays_so(catalog: Catalog) -> None:
+    table = make_history(catalog)
+    with table.subscribe(consumer_id="etl", options={"scan.snapshot-id": 1}) as first:
+        rows(first, 2)
+        table.consumers.reset("etl", 0)
+        for _ in range(3):
+            with pytest.raises(Fenced, match="was reset"):
+                first.read(WAIT_S)
+        with pytest.raises(Fenced):
+            first.commit()
+
+
+def test_a_reader_that_waits_uses_its_consumer(catalog: Catalog) -> None:
+    table = make_history(catalog, **{"consumer.expiration-time": "1 s"})
+    with table.subscribe("latest", consumer_id="etl") as stream:
+        assert is_silent(stream)
+        for _ in range(5):
+            assert stream.read(0.4) is None
+        assert table.consumers.list().column("id").to_pylist() == ["etl"]
+        with table.subscribe("latest", consumer_id="etl"):
+            time.sleep(1.0)
+            # Without a change it is told, too.
+            with pytest.raises(Fenced, match="is read by"):
+                stream.read(0.2)
 
 
 def test_a_dropped_table_ends_it(catalog: Catalog) -> None:
@@ -307,6 +337,10 @@ def take(stream: Subscription, count: int) -> Iterator[Any]:
         ({"options": {"scan.snapshot-id": "0"}}, r"'scan\.snapshot-id' = '0' is not possible"),
         ({"consumer_id": ""}, "consumer-id"),
         ({"consumer_id": 7}, "consumer_id=7 is no text"),
+        (
+            {"options": {"scan.remove-normalize": "true", "streaming-read-overwrite": "true"}},
+            "do not tell what an overwrite took away",
+        ),
         ({"columns": ["nam"]}, "has no column 'nam'; near it are name"),
         ({"columns": "name"}, r"here perhaps \['name'\]"),
         ({"filter": "nam = 1"}, "nam"),

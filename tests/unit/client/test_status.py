@@ -164,8 +164,11 @@ def test_an_expired_deadline_is_named() -> None:
     assert "within the deadline of 2.5 s" in transport(grpc.StatusCode.DEADLINE_EXCEEDED, CallKind.READ).message
 
 
-def test_a_wrong_target_is_asked_about() -> None:
-    assert "Is this a lakelog metastore" in transport(grpc.StatusCode.UNIMPLEMENTED, CallKind.MUTATION).message
+def test_an_old_or_wrong_target_is_told_of() -> None:
+    assert (
+        "a metastore older than this client, which must be upgraded, or no lakelog metastore"
+        in transport(grpc.StatusCode.UNIMPLEMENTED, CallKind.MUTATION).message
+    )
 
 
 @pytest.mark.parametrize("details", [b"\xff\xff", b"", types_pb2.Status(code=14, message="theirs").SerializeToString()])

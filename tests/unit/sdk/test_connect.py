@@ -10,7 +10,7 @@ import pytest
 
 import lakelog
 from lakelog.arguments import parse_table_name, to_epoch_ms, to_option_texts
-from lakelog.config import read_connect_settings
+from lakelog.config import read_connect_settings, read_s3_settings
 from lakelog.errors import InvalidArgument
 from lakelog.format.table import TableName
 
@@ -86,3 +86,16 @@ def test_options_may_be_numbers_and_booleans() -> None:
     assert to_option_texts({"a": 1, "b": True, "c": "x"}) == {"a": "1", "b": "true", "c": "x"}
     with pytest.raises(InvalidArgument, match="'a' is a float"):
         to_option_texts({"a": 1.5})
+
+
+@pytest.mark.parametrize(
+    ("environment", "missing"),
+    [
+        ({"LAKELOG_S3_ACCESS_KEY_ID": "id"}, "LAKELOG_S3_SECRET_ACCESS_KEY"),
+        ({"AWS_SECRET_ACCESS_KEY": "hidden"}, "LAKELOG_S3_ACCESS_KEY_ID"),
+    ],
+)
+def test_half_of_the_credentials_for_s3_is_none(environment: dict[str, str], missing: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"Set {missing} too, or neither") as error:
+        read_s3_settings(environment)
+    assert "hidden" not in error.value.message

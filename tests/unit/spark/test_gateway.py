@@ -55,6 +55,7 @@ def test_java_is_started_without_running_fork_handlers(spark_home: Path) -> None
     assert (spark_home / "arguments").read_text().split() == ["--conf", "spark.driver.memory=2g", "pyspark-shell"]
     ignored = int((spark_home / "ignored").read_text().split()[1], 16)
     assert ignored & (1 << (signal.SIGINT - 1)), "Ctrl-C would end Java before Python"
+    assert ignored & (1 << (signal.SIGTERM - 1)), "so would a stop of the whole process group"
     assert java.process.poll() is None, "it ends with the input that we hold"
     java.process.communicate()
     assert java.process.returncode == 0
