@@ -109,6 +109,11 @@ class Progress:
         )
         self._report(state="running", last_error="")
 
+    def batch_waits(self, batch: BatchFiles | None) -> None:
+        """Notes a batch that did not go well: its files, and those behind them, wait in the source."""
+        if batch is not None:
+            self._place(batch.taken_before, batch.listed)
+
     def failed_for_now(self, error: BaseException) -> None:
         """Reports an error after which the batch is tried again."""
         self._metrics.failures.inc()
@@ -140,12 +145,14 @@ class Progress:
         self._metrics.rows.set(totals.rows)
         self._metrics.dead_letters.set(totals.dead_letters)
         if last is not None:
-            lag = last.listed - last.taken
-            position = f"{last.taken} of {last.listed} files"
-            self._state = replace(self._state, last_batch_id=last.batch_id, position=position, lag=lag)
+            self._state = replace(self._state, last_batch_id=last.batch_id)
             self._metrics.last_batch_id.set(last.batch_id)
-            self._metrics.taken_files.set(last.taken)
-            self._metrics.lag_files.set(lag)
+            self._place(last.taken, last.listed)
+
+    def _place(self, taken: int, listed: int) -> None:
+        self._state = replace(self._state, position=f"{taken} of {listed} files", lag=listed - taken)
+        self._metrics.taken_files.set(taken)
+        self._metrics.lag_files.set(listed - taken)
 
     def _report(self, **changes: str) -> None:
         self._state = replace(self._state, **changes)  # type: ignore[arg-type]

@@ -200,6 +200,7 @@ class Service:
                     done = writer.write(files, batch_id)
                 except BaseException as error:
                     self._batch_error = error
+                    self._progress.batch_waits(writer.batch_log.read(batch_id))
                     raise
                 self._went_well_s = self._clock.monotonic_s()
                 self._progress.batch_done(done)

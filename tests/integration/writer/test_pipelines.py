@@ -27,6 +27,8 @@ from writer.wiring import make_events, make_service, open_catalog
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from lakelog.format.work import Pipeline
+
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 _numbers = itertools.count(1)
 
@@ -154,11 +156,15 @@ def test_dead_letters_and_a_batch_of_nothing_else(lab: Lab, catalog: Catalog) ->
 
 
 def test_endings(lab: Lab, catalog: Catalog) -> None:
+    def report() -> Pipeline:
+        return next(found for found in catalog.metastore.list_pipelines() if found.name == lab.name)
+
     def last_error() -> str:
-        return next(found.last_error for found in catalog.metastore.list_pipelines() if found.name == lab.name)
+        return report().last_error
 
     lab.put("1.csv", "id,name\n1,a\nx,b\n")
     assert lab.run() is Ending.BAD_RECORD
+    assert (report().state, report().position, report().lag) == ("failed", "0 of 1 files", 1)
     assert f"{lab.folder}/in/1.csv, line 3: column 'id' has 'x'" in last_error()
     assert lab.rows() == []
     assert lab.run(mode="append") is Ending.INVALID

@@ -13,6 +13,8 @@ from lakelog.errors import InvalidArgument
 from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
 from metastore.service import MetastoreService
+from writer.files.batch_log import BatchFiles
+from writer.files.listing import FoundFile
 from writer.metrics import Metrics
 from writer.pipeline.spec import BadRecords, FileSource, Format, Mode, Pipeline
 from writer.progress import Progress
@@ -28,14 +30,29 @@ def metastore() -> Iterator[InProcessMetastore]:
     metastore.close()
 
 
-@pytest.mark.parametrize("text", ["a\0b", "half a \ud800 character", "line\nbreak", "x" * 10_000])
-def test_the_last_error_is_reported_whatever_is_in_it(metastore: InProcessMetastore, text: str) -> None:
+def test_files_of_a_batch_that_failed_wait_in_the_source(metastore: InProcessMetastore) -> None:
+    progress, epoch = make_progress(metastore)
+    progress.lead(epoch)
+    files = (FoundFile("a.csv", 1, 1), FoundFile("b.csv", 1, 1))
+    progress.batch_waits(BatchFiles(3, files, 5, 9))
+    progress.batch_waits(None)
+    progress.ended(InvalidArgument("x", reason="BAD_RECORD"))
+    (found,) = metastore.list_pipelines()
+    assert (found.position, found.lag, found.last_batch_id) == ("5 of 9 files", 4, None)
+
+
+def make_progress(metastore: InProcessMetastore) -> tuple[Progress, int]:
     source = FileSource(Path("/in"), Format.CSV)
     pipeline = Pipeline(
         Path("p.yaml"), "p", "d.t", None, source, Mode.APPEND, None, 1.0, Path("/c"), BadRecords.STOP, None
     )
     epoch = metastore.acquire_lease(pipeline.lease, "me", 60_000).epoch
-    progress = Progress(pipeline, metastore, Metrics("p"), structlog.get_logger())
+    return Progress(pipeline, metastore, Metrics("p"), structlog.get_logger()), epoch
+
+
+@pytest.mark.parametrize("text", ["a\0b", "half a \ud800 character", "line\nbreak", "x" * 10_000])
+def test_the_last_error_is_reported_whatever_is_in_it(metastore: InProcessMetastore, text: str) -> None:
+    progress, epoch = make_progress(metastore)
     progress.lead(epoch)
     progress.ended(InvalidArgument(text, reason="BAD_RECORD"))
     (found,) = metastore.list_pipelines()
