@@ -253,7 +253,7 @@ def test_a_server_of_another_kind_is_asked_about(connect: Connect) -> None:
     other.start()
     try:
         client = connect(f"127.0.0.1:{port}")
-        with pytest.raises(InvalidArgument, match="Is this a lakelog metastore") as caught:
+        with pytest.raises(InvalidArgument, match="or no lakelog metastore") as caught:
             client.create_database("x")
         assert f"127.0.0.1:{port}" in caught.value.message
     finally:
