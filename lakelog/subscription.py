@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from types import TracebackType
@@ -142,9 +143,12 @@ class Subscription:
                 target=_run, args=(self._follower, self._queue, self._closed), name="lakelog-subscribe", daemon=True
             )
             self._thread.start()
+        end_s = None if timeout is None else time.monotonic() + timeout
         while True:
+            # Of snapshots that show nothing there may be many, one behind the other.
+            left_s = None if end_s is None else max(end_s - time.monotonic(), 0.0)
             try:
-                found = self._queue.get(timeout=timeout)
+                found = self._queue.get(left_s != 0.0, left_s)
             except queue.Empty:
                 return None
             if found is None:
@@ -160,6 +164,8 @@ class Subscription:
                 return found.batch
             if self._auto_commit:
                 self.commit()
+            if left_s == 0.0:
+                return None
 
     @property
     def is_whole(self) -> bool:
@@ -178,10 +184,12 @@ class Subscription:
             Fenced: As `read`.
         """
         self._keeping.check()
-        reached, self._reached = self._reached, None
+        reached = self._reached
         if reached is not None and reached != self._position:
             self._keeping.move(reached)
             self._position = reached
+        # Not before: where it could not be kept, it is still to be.
+        self._reached = None
 
     def close(self) -> None:
         """Ends the subscription; the position stays where it is. Idempotent."""
