@@ -44,6 +44,15 @@ class Q1Model:
             self._columns[name][unique] = _as_integers(rows.column(name))[last]
         np.add.at(self._versions, ids, 1)
 
+    @property
+    def present(self) -> int:
+        """How many keys there are."""
+        return int(np.count_nonzero(self._versions))
+
+    def has(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Which of some keys are there."""
+        return self._versions[ids] > 0
+
     def digest(self, columns: tuple[str, ...], first: int = 0, last: int | None = None) -> Digest:
         """Of the rows whose key is from `first` to `last`, included."""
         part = slice(first, None if last is None else last + 1)

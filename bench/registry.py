@@ -35,10 +35,16 @@ def load_workloads() -> dict[str, Workload]:
     """All workloads by name, in the order of their numbers, each before its parts."""
     modules = [module.name for module in pkgutil.iter_modules(bench.workloads.__path__)]
     found: dict[str, Workload] = {}
-    for module_name in sorted(modules, key=lambda name: int(name.lstrip("w"))):
+    for module_name in sorted(modules, key=_number_of):
         for workload in _of_module(module_name):
             found[workload.name] = workload
     return found
+
+
+def _number_of(module_name: str) -> tuple[bool, int, str]:
+    """Those with a number come first, in its order."""
+    number = module_name.removeprefix("w")
+    return (not number.isdigit(), int(number) if number.isdigit() else 0, module_name)
 
 
 def _of_module(module_name: str) -> list[Workload]:

@@ -33,6 +33,7 @@ def connect(
     tls_cert: str | None = None,
     tls_key: str | None = None,
     token: str | None = None,
+    reader: str | None = None,
 ) -> Catalog:
     """Returns the catalog of a metastore. Connects when the catalog is first used.
 
@@ -46,6 +47,8 @@ def connect(
         tls_cert: PEM file with the client's own certificate; by default LAKELOG_TLS_CERT.
         tls_key: PEM file with its key; by default LAKELOG_TLS_KEY.
         token: Who we are; by default LAKELOG_TOKEN.
+        reader: `host:port` of a reader service that reads the files for subscriptions, several replicas apart by
+            commas; by default LAKELOG_READER; "": subscriptions read them here. TLS files and token are for it, too.
 
     Raises:
         InvalidArgument: There is no target, it is malformed, or the TLS arguments do not fit together.
@@ -54,13 +57,27 @@ def connect(
 
     from lakelog.catalog import Catalog
     from lakelog.client.grpc_metastore import GrpcMetastore
+    from lakelog.client.reader_target import ReaderTarget
     from lakelog.client.target import TlsFiles
     from lakelog.config import read_connect_settings
     from lakelog.storage.stores import LocationStores
 
     settings = read_connect_settings(
-        os.environ, target=target, tls=tls, tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key, token=token
+        os.environ,
+        target=target,
+        tls=tls,
+        tls_ca=tls_ca,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        token=token,
+        reader=reader,
     )
     files = TlsFiles(settings.tls_ca, settings.tls_cert, settings.tls_key) if settings.tls else None
     metastore = GrpcMetastore(settings.target, tls=files, token=settings.token)
-    return Catalog(metastore, LocationStores(settings.s3), cache_folder=settings.cache_folder)
+    service = ReaderTarget((), files, settings.token).settle(settings.reader)
+    return Catalog(
+        metastore,
+        LocationStores(settings.s3),
+        cache_folder=settings.cache_folder,
+        reader=service or ReaderTarget((), files, settings.token),
+    )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lakelog.arguments import parse_table_name, to_option_texts, to_schema
 from lakelog.attempts_ahead import AttemptsAhead
 from lakelog.client.metastore import Metastore
+from lakelog.client.reader_target import ReaderTarget
 from lakelog.clock import Clock, SystemClock
 from lakelog.commit_note import CommitIdentity, make_note
 from lakelog.errors import InvalidArgument
@@ -18,6 +19,9 @@ from lakelog.format.table import TableInfo
 from lakelog.storage.caches import Caches
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.stores import Stores
+from lakelog.stream_request import check_together
+from lakelog.subscribe import subscribe
+from lakelog.subscription import Subscription
 from lakelog.table import Table
 from lakelog.transaction import Transaction
 
@@ -35,6 +39,8 @@ class Catalog:
         draw: A random number in [0, 1), for their jitter.
         writer_epochs: Of the writers whose names this catalog has taken; see `register_writer`.
         cache_folder: For local copies of data files; None: a folder for temporary files.
+        reader: Which reader services read for subscriptions; without targets: none, but how to talk to one that is
+            named.
     """
 
     def __init__(
@@ -46,17 +52,20 @@ class Catalog:
         draw: Callable[[], float] = random.random,
         writer_epochs: Mapping[str, int] | None = None,
         cache_folder: str | None = None,
+        reader: ReaderTarget | None = None,
     ) -> None:
         self.metastore: Final = metastore
         self.clock: Final = clock or SystemClock()
         self.draw: Final = draw
         self.caches: Final = Caches(cache_folder, self.clock)
         self.attempts_ahead: Final = AttemptsAhead(metastore, self.clock)
+        self.reader: Final = reader or ReaderTarget(())
         self._stores = stores
         self._writer_epochs = dict(writer_epochs or {})
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_unpickle, (self.metastore, self._stores, dict(self._writer_epochs), self.caches.folder))
+        epochs = dict(self._writer_epochs)
+        return (_unpickle, (self.metastore, self._stores, epochs, self.caches.folder, self.reader))
 
     def __repr__(self) -> str:
         return f"<lakelog catalog of {self.metastore!r}>"
@@ -210,6 +219,60 @@ class Catalog:
             make_note(watermark, properties, allow_empty),
         )
 
+    # Streams
+
+    def subscribe(
+        self,
+        tables: Sequence[str],
+        scan_mode: str | None = None,
+        consumer_id: str | None = None,
+        auto_commit: bool = True,
+        *,
+        columns: Mapping[str, Sequence[str]] | None = None,
+        filter: Mapping[str, str] | None = None,  # noqa: A002
+        options: Mapping[str, Any] | None = None,
+        reader: str | None = None,
+    ) -> Subscription:
+        """Subscribes to several tables, so that what was committed to them together is seen together.
+
+        As `lakelog.table.Table.subscribe`, but for this: the batches of a transaction over several of the tables come
+        one after the other, with none of another commit in between, and the position moves behind them only when all
+        are done. The rows to begin with hold no half of a transaction either. Commits to single tables wait for nothing
+        but those before them in their own table.
+
+        Args:
+            tables: Full names `database.table`, each once.
+            scan_mode: As there, but no mode that names a snapshot.
+            consumer_id: Keeps the position in all of the tables.
+            auto_commit: As there.
+            columns: Names of the columns by table; those that are missing show all.
+            filter: SQL conditions by table.
+            options: As there, for all tables.
+            reader: As there.
+
+        Raises:
+            InvalidArgument: An argument is not possible, or the consumer has a position in some of the tables only.
+            NotFound: There is no such table.
+            SnapshotExpired: The consumer's next change of a table is no longer kept.
+        """
+        if isinstance(tables, str):
+            raise InvalidArgument(
+                f"tables='{tables}' is one text: give a list of names, here ['{tables}'].", metadata={"field": "tables"}
+            )
+        names = [parse_table_name(name) for name in tables]
+        check_together(names, {"columns": columns, "filter": filter})
+        return subscribe(
+            self,
+            [self.metastore.get_table(name) for name in names],
+            scan_mode=scan_mode,
+            consumer_id=consumer_id,
+            auto_commit=auto_commit,
+            columns=columns or {},
+            filters=filter or {},
+            options=options,
+            reader=self.reader.settle(reader),
+        )
+
     # Writers
 
     def register_writer(self, writer: str) -> int:
@@ -275,6 +338,10 @@ class Catalog:
 
 
 def _unpickle(
-    metastore: Metastore, stores: Stores, writer_epochs: Mapping[str, int], cache_folder: str | None
+    metastore: Metastore,
+    stores: Stores,
+    writer_epochs: Mapping[str, int],
+    cache_folder: str | None,
+    reader: ReaderTarget,
 ) -> Catalog:
-    return Catalog(metastore, stores, writer_epochs=writer_epochs, cache_folder=cache_folder)
+    return Catalog(metastore, stores, writer_epochs=writer_epochs, cache_folder=cache_folder, reader=reader)

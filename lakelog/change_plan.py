@@ -16,9 +16,9 @@ from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import ChangelogState, Snapshot, SnapshotKind
 from lakelog.format.table import TableInfo
 from lakelog.options.call_options import INCREMENTAL_BETWEEN_SCAN_MODE
-from lakelog.options.table_options import CHANGELOG_PRODUCER
+from lakelog.options.table_options import CHANGELOG_PRODUCER, DEDUPLICATE, MERGE_ENGINE
 from lakelog.options.values import ScanOptions, TableOptions
-from lakelog.reading import to_scan_columns
+from lakelog.reading import to_names, to_scan_columns
 from lakelog.storage.file_scan import ScanColumns
 from lakelog.storage.live_file import LiveFile
 from lakelog.storage.parquet_writer import plan_file_schema
@@ -64,6 +64,35 @@ def find_other_snapshots(snapshots: Sequence[Snapshot], expects: bool) -> list[i
 def has_changelog_producer(table: TableInfo) -> bool:
     """Whether commits to a table bring a changelog now; those before may have been others. Pure."""
     return bool(table.schema.primary_key) and TableOptions(table.options).get(CHANGELOG_PRODUCER) != "none"
+
+
+def check_raw(table: TableInfo, how: str) -> None:
+    """Raises InvalidArgument where what was written is not what a table shows (SEMANTICS.md 3.3). Pure.
+
+    Args:
+        table: The table.
+        how: What asked for rows as they were written, as users know it.
+    """
+    if not table.schema.primary_key:
+        return
+    engine = TableOptions(table.options).get(MERGE_ENGINE)
+    if engine != DEDUPLICATE:
+        raise InvalidArgument(
+            f"{how} is not possible for {table.name}: with '{MERGE_ENGINE.key}' = '{engine}' rows as they were written "
+            "are not what becomes of them. Leave it out, and changes come as they are.",
+            reason="RAW_REFUSED",
+            metadata={"table": str(table.name), "merge_engine": engine},
+        )
+
+
+def name_change_columns(columns: Sequence[str], table: TableInfo) -> list[str]:
+    """The columns of changes where some are asked for: the kind of a row is among them, or last. Pure.
+
+    Raises:
+        InvalidArgument: It is no list of names.
+    """
+    names = to_names(columns)
+    return [*names, ROW_KIND_COLUMN] if table.schema.primary_key and ROW_KIND_COLUMN not in names else names
 
 
 def to_change_columns(

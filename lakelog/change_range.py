@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lakelog.change_plan import find_other_snapshots, has_changelog_producer
 from lakelog.client.metastore import Metastore
+from lakelog.complete_changes import check_complete
 from lakelog.format.files import FILE_SCHEMA
 from lakelog.format.filter import Filter
 from lakelog.format.plan import InRange, Plan
@@ -57,12 +58,15 @@ def plan_range(
     Raises:
         NotFound: There is no such snapshot yet.
         SnapshotExpired: One is no longer kept.
+        Unavailable: The changelog of one is still to be made (`lakelog.complete_changes`).
     """
     keyed = bool(info.schema.primary_key) and not raw
     expects = keyed and has_changelog_producer(info)
     if after == until:
         return ChangeRange(Plan(info, info.schema, {}, None, FILE_SCHEMA.empty_table()), parse(info.schema), expects)
     plan, condition = plan_files(metastore, info, InRange(after, until), parse, changelog=expects)
+    if keyed:
+        check_complete(info, plan.range_snapshots)
     first = to_live_files(plan.files)
     others = find_other_snapshots(plan.range_snapshots, expects) if keyed else []
     second: Sequence[LiveFile] = ()

@@ -25,12 +25,20 @@ from lakelog.format.plan import AtSnapshot, PlanRequest
 from lakelog.format.rowkind import ROW_KIND_COLUMN, decode_kinds
 from lakelog.format.table import TableInfo
 from lakelog.options.values import TableOptions
-from lakelog.storage.bucket_changes import Bucket, BucketChanges, group_by_bucket, to_plan_request, to_run
+from lakelog.storage.bucket_changes import (
+    Bucket,
+    BucketChanges,
+    group_by_bucket,
+    leave_out_added,
+    to_request_before,
+    to_run,
+)
 from lakelog.storage.caches import Caches
 from lakelog.storage.file_scan import OWN_FIELDS, SNAPSHOT_ID_COLUMN, ScanColumns
 from lakelog.storage.live_file import LiveFile, to_live_files
 from lakelog.storage.lookahead import look_ahead
 from lakelog.storage.parquet_writer import plan_file_schema
+from lakelog.storage.read_counts import ReadCounts, ReadMetrics
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.superseded import MergePolicy
 
@@ -97,6 +105,7 @@ class NormalizedChanges:
         caches: Of this process; None: to be given before it is read.
         overwrites: Tell what the snapshots of `breaks` changed, too.
         told_rows: Rows of commits that are told together.
+        counts: Told of what is read; None: nobody is.
     """
 
     states: States
@@ -109,6 +118,7 @@ class NormalizedChanges:
     caches: Caches | None = field(repr=False)
     overwrites: bool = False
     told_rows: int = TOLD_ROWS
+    counts: ReadCounts | None = field(default=None, repr=False, compare=False)
 
     @property
     def returned_schema(self) -> pa.Schema:
@@ -118,7 +128,12 @@ class NormalizedChanges:
 
     def with_caches(self, caches: Caches | None) -> NormalizedChanges:
         """Itself with the caches of a process, or with none, to be taken to another one."""
-        return dataclasses.replace(self, caches=caches)
+        return dataclasses.replace(self, caches=caches, counts=None)
+
+    def counted_by(self, counts: ReadCounts) -> NormalizedChanges:
+        """Itself, telling what it reads of the commits' own files."""
+        counts.add(ReadMetrics(files=len(self.files)))
+        return dataclasses.replace(self, counts=counts)
 
     def read_batches(self) -> Iterator[pa.RecordBatch]:
         """Tells the changes, commit by commit.
@@ -155,7 +170,8 @@ class NormalizedChanges:
                 if sum(file.row_count for file in files) <= self.told_rows:
                     yield _Piece(base, [files[0].added_snapshot], files, None)
                     continue
-                for tables in self._teller().read_by_key_ranges(files):
+                for step in self._teller().read_by_key_ranges(files):
+                    tables = [each.rows for each in step]
                     yield _Piece({bucket: base.get(bucket, [])}, [files[0].added_snapshot], files, tables)
 
     def _windows(self) -> Iterator[list[LiveFile] | int]:
@@ -190,16 +206,16 @@ class NormalizedChanges:
             files = list({file.file_id: file for file in (*old, *new)}.values())
             kept = {file.file_id for file in new}, {file.file_id for file in old}
             sides = [file.file_id in kept[1] for file in files], [file.file_id in kept[0] for file in files]
-            for tables in self._teller().read_by_key_ranges(files):
-                yield _Piece({}, [snapshot_id], files, tables, sides)
+            for step in self._teller().read_by_key_ranges(files):
+                yield _Piece({}, [snapshot_id], files, [each.rows for each in step], sides)
 
     def _plan_before(self, window: Sequence[LiveFile]) -> Mapping[Bucket, list[LiveFile]]:
         """The files that were live before the first commit of a window, of the buckets it touches."""
-        if window[0].added_snapshot == 1:
+        first = window[0].added_snapshot
+        if first == 1:
             return {}
-        return self._by_bucket_at(
-            to_plan_request(self.table.table_uuid, AtSnapshot(window[0].added_snapshot - 1), window)
-        )
+        live = self.states.list_files(to_request_before(self.table.table_uuid, window))
+        return group_by_bucket(leave_out_added(live, first))
 
     def _by_bucket_at(self, request: PlanRequest) -> dict[Bucket, list[LiveFile]]:
         return group_by_bucket(self.states.list_files(request))
@@ -211,7 +227,10 @@ class NormalizedChanges:
         teller = self._teller()
         commits = list(dict.fromkeys(piece.commits))
         told: dict[int, list[pa.Table]] = {commit: [] for commit in commits}
-        for bucket, files in group_by_bucket(piece.files).items():
+        if self.counts is not None:
+            self.counts.add(ReadMetrics(files_opened=len(piece.files)))
+        # In one order however many commits are told together: a reader may go on behind a row that it has.
+        for bucket, files in sorted(group_by_bucket(piece.files).items()):
             runs: dict[int, list[MergeRun]] = {commit: [] for commit in commits}
             for number, file in enumerate(files):
                 read = teller.read(file) if piece.tables is None else to_run(piece.tables[number], file)
@@ -241,6 +260,7 @@ class NormalizedChanges:
                 self.policy.sequence,
                 sequence_descending=self.policy.sequence_descending,
                 delete_retention_ms=self.policy.delete_retention_ms,
+                keep_first=self.policy.keep_first,
             )
             names = [each.name for each in self._fields()]
             empty = pa.schema([each.remove_metadata() for each in self._fields()]).empty_table()
@@ -262,6 +282,7 @@ class NormalizedChanges:
             self.policy.sequence,
             self.policy.sequence_descending,
             self.policy.delete_retention_ms,
+            keep_first=self.policy.keep_first,
             drop_equal=True,
             compared=tuple(each.name for each in self.columns.read if each.name != ROW_KIND_COLUMN),
         )

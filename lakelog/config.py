@@ -12,6 +12,7 @@ from lakelog.storage.copy_cache import CACHE_VARIABLE
 from lakelog.storage.store import S3Settings
 
 TARGET_VARIABLE: Final = "LAKELOG_TARGET"
+READER_VARIABLE: Final = "LAKELOG_READER"
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class ConnectSettings:
         token: Who we are; never shown.
         s3: How to reach S3.
         cache_folder: For local copies of data files; None: a folder for temporary files.
+        reader: Reader services that read for subscriptions, as text; empty: none.
     """
 
     target: str
@@ -37,6 +39,7 @@ class ConnectSettings:
     token: str | None = field(repr=False)
     s3: S3Settings
     cache_folder: str | None = None
+    reader: str = ""
 
 
 def read_connect_settings(
@@ -48,29 +51,38 @@ def read_connect_settings(
     tls_cert: str | None = None,
     tls_key: str | None = None,
     token: str | None = None,
+    reader: str | None = None,
 ) -> ConnectSettings:
     """Puts arguments and environment together. Pure; an argument goes before its variable.
 
     Args:
-        environment: Of it LAKELOG_TARGET, LAKELOG_TLS_CA, LAKELOG_TLS_CERT, LAKELOG_TLS_KEY, LAKELOG_TOKEN,
-            LAKELOG_CACHE_DIR and LAKELOG_S3_ENDPOINT, _REGION, _ACCESS_KEY_ID, _SECRET_ACCESS_KEY, _SESSION_TOKEN are
-            read; for S3 the AWS_* variables count too. An empty variable counts as none.
+        environment: Of it LAKELOG_TARGET, LAKELOG_READER, LAKELOG_TLS_CA, LAKELOG_TLS_CERT, LAKELOG_TLS_KEY,
+            LAKELOG_TOKEN, LAKELOG_CACHE_DIR and LAKELOG_S3_ENDPOINT, _REGION, _ACCESS_KEY_ID, _SECRET_ACCESS_KEY,
+            _SESSION_TOKEN are read; for S3 the AWS_* variables count too. An empty variable counts as none.
         target: `host:port`.
         tls: True: TLS, also without files of one's own; False: none; None: TLS where a file is given.
         tls_ca: As in `ConnectSettings`.
         tls_cert: As in `ConnectSettings`.
         tls_key: As in `ConnectSettings`.
         token: As in `ConnectSettings`.
+        reader: As in `ConnectSettings`; None: its variable.
 
     Raises:
         InvalidArgument: No target, one of these is no text, or TLS files together with `tls=False`.
     """
-    texts = {"target": target, "tls_ca": tls_ca, "tls_cert": tls_cert, "tls_key": tls_key, "token": token}
+    texts = {
+        "target": target,
+        "tls_ca": tls_ca,
+        "tls_cert": tls_cert,
+        "tls_key": tls_key,
+        "token": token,
+        "reader": reader,
+    }
     for name, given_text in texts.items():
         if given_text is not None and not isinstance(given_text, str | os.PathLike):
             # A token is never shown, whatever it is.
             shown = f"a {type(given_text).__name__}" if name == "token" else f"{given_text!r:.80}"
-            example = "'localhost:7450'" if name == "target" else "text"
+            example = "'localhost:7450'" if name in ("target", "reader") else "text"
             raise InvalidArgument(f"{name} is {shown}: give it as text, {example}.", metadata={"field": name})
     target = target or environment.get(TARGET_VARIABLE) or None
     if target is None:
@@ -92,7 +104,8 @@ def read_connect_settings(
         ca = cert = key = None
     token = token or environment.get("LAKELOG_TOKEN") or None
     s3 = read_s3_settings(environment)
-    return ConnectSettings(target, ca, cert, key, use_tls, token, s3, read_cache_folder(environment))
+    reader = environment.get(READER_VARIABLE, "") if reader is None else reader
+    return ConnectSettings(target, ca, cert, key, use_tls, token, s3, read_cache_folder(environment), reader)
 
 
 def read_s3_settings(environment: Mapping[str, str]) -> S3Settings:

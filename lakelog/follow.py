@@ -1,84 +1,87 @@
-"""Following one table: the rows it begins with, then what each snapshot changes, as the metastore tells of it."""
+"""Following tables: the rows they begin with, then what each commit changes, as the metastore tells of it."""
 
 from __future__ import annotations
 
-import itertools
 import threading
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import replace
 
-import pyarrow as pa
-
-from lakelog.change_plan import has_changelog_producer
-from lakelog.client.metastore import Watch, WatchPosition
-from lakelog.errors import NotFound, SnapshotExpired
-from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind
+from lakelog.client.metastore import Metastore, Watch, WatchPosition
+from lakelog.errors import HistoryDiverged, NotFound, SnapshotExpired
+from lakelog.format.commit_order import MAX_KNOWN, Commit, CommitOrder
 from lakelog.format.snapshot import Snapshot
-from lakelog.format.table import TableInfo
-from lakelog.scan_planning import plan_changes, plan_scan
-from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN
-from lakelog.storage.parquet_writer import plan_file_schema
+from lakelog.storage.read_counts import ReadCounts, ReadMetrics
 from lakelog.stream_batch import Position, Progress, StreamBatch
 from lakelog.stream_start import StreamStart, start_over
-
-if TYPE_CHECKING:
-    from lakelog.catalog import Catalog
+from lakelog.stream_table import StreamTable
 
 
-@dataclass(frozen=True)
-class StreamView:
-    """What is shown of a table.
+class TablesFollower:
+    """Implements `lakelog.subscription.Follower` for one table or several.
+
+    Commits are put in order by `CommitOrder`. Of each answer of it, the snapshots of a table are planned and read
+    together, and what they show is handed out commit by commit.
 
     Args:
-        columns: Names of the columns; None: all.
-        filter: An SQL condition that each row shown fulfils; None: none.
-        raw: Rows as they were written, without looking up old ones.
-        overwrites: What overwrites changed, too.
-        last_watermark_ms: It ends before the first snapshot with a greater watermark; None: it does not end.
+        metastore: Who tells of commits.
+        tables: What to show of each table, and where to begin with it.
+        counts: Of what the tables read.
+        last_watermark_ms: A table ends before the first snapshot with a greater watermark; None: it does not end.
         expired: What happens when the next change is no longer kept: fail, earliest or full.
+        complete: Show a snapshot once its changelog and those before it are attached; rows as they were written need
+            none.
+        on_begin: Told where the tables begin anew, when that happened.
     """
 
-    columns: tuple[str, ...] | None
-    filter: str | None
-    raw: bool
-    overwrites: bool
-    last_watermark_ms: int | None
-    expired: str
-
-
-class TableFollower:
-    """Implements `lakelog.subscription.Follower` for one table.
-
-    Args:
-        catalog: Where the table is.
-        table: The table.
-        start: Where to begin.
-        view: What to show.
-    """
-
-    def __init__(self, catalog: Catalog, table: TableInfo, start: StreamStart, view: StreamView) -> None:
-        self._catalog = catalog
-        self._table = table
-        self._start = start
-        self._view = view
+    def __init__(
+        self,
+        metastore: Metastore,
+        tables: Sequence[tuple[StreamTable, StreamStart]],
+        counts: ReadCounts,
+        *,
+        last_watermark_ms: int | None,
+        expired: str,
+        complete: bool,
+        on_begin: Callable[[Sequence[StreamStart]], None],
+    ) -> None:
+        self._metastore = metastore
+        self._counts = counts
+        self._tables = {table.info.table_uuid: table for table, _ in tables}
+        self._starts = {table.info.table_uuid: start for table, start in tables}
+        self._last_watermark_ms = last_watermark_ms
+        self._expired = expired
+        self._complete = complete
+        self._on_begin = on_begin
+        # Rows of what comes next that the reader has already.
+        self._to_skip: dict[str, int] = {}
+        # What was handed out, some of it perhaps of a commit that is not whole yet.
+        self._shown: dict[str, Position] = {}
         self._closed = threading.Event()
         self._watch: Watch | None = None
 
+    @property
+    def metrics(self) -> ReadMetrics:
+        """What was read so far."""
+        return self._counts.metrics
+
     def follow(self) -> Iterator[Progress]:
-        """Hands out the rows to begin with, then each change; blocks; ends when closed."""
-        start = self._start
+        """Hands out the rows to begin with, then each commit; blocks; ends when closed."""
         while not self._closed.is_set():
+            begun = self._starts
             try:
-                yield from self._follow_from(start)
+                yield from self._follow()
             except SnapshotExpired:
-                if self._view.expired == "fail":
+                if self._expired == "fail":
                     raise
-                start = start_over(self._catalog.metastore, self._table, self._view.expired)
+                self._starts = self._start_over()
+                if self._starts == begun:
+                    # It would fail again: what the oldest snapshot replaced is no longer known, for instance.
+                    raise
+                self._on_begin(list(self._starts.values()))
             except NotFound as error:
-                # Dropped before its watch was open, or while a plan was asked for.
-                raise (self._dropped() if error.reason == "TABLE_NOT_FOUND" else error) from error
+                # Dropped before the watch was open, or while a plan was asked for.
+                raise (self._to_dropped(error) or error) from error
             else:
                 return
 
@@ -89,105 +92,172 @@ class TableFollower:
         if watch is not None:
             watch.close()
 
-    def _follow_from(self, start: StreamStart) -> Iterator[Progress]:
-        if start.full_at is not None:
-            if (yield from self._show_rows(start)):
-                return
-        else:
-            yield Progress(None, Position(start.after, start.after_uuid))
-        position = WatchPosition(self._table.table_uuid, start.after, start.after_uuid)
-        with closing(self._catalog.metastore.watch([position])) as watch:
+    def _follow(self) -> Iterator[Progress]:
+        self._shown = {}
+        self._to_skip = {uuid: start.skip_rows for uuid, start in self._starts.items() if start.skip_rows}
+        positions = {uuid: Position(start.after, start.after_uuid) for uuid, start in self._starts.items()}
+        order = CommitOrder(
+            {uuid: (at.snapshot_id, at.snapshot_uuid) for uuid, at in positions.items()},
+            last_watermark_ms=self._last_watermark_ms,
+            max_known=MAX_KNOWN,
+            first=next((uuid for uuid in self._to_skip if self._starts[uuid].full_at is None), None),
+        )
+        yield from self._show_states(order, positions)
+        if order.has_ended:
+            return
+        watched = [WatchPosition(uuid, at.snapshot_id, at.snapshot_uuid) for uuid, at in positions.items()]
+        with closing(self._metastore.watch(watched, complete=self._complete)) as watch:
             self._watch = watch
             if self._closed.is_set():
                 return
             for event in watch:
-                shown = self._within_watermark(event.snapshots)
-                for _, group in itertools.groupby(shown, lambda each: (each.schema_id, _is_before(each, start))):
-                    yield from self._show_changes(list(group), start)
-                if len(shown) < len(event.snapshots):
+                order.add(event.table_uuid, event.snapshots)
+                yield from self._show_ready(order)
+                if order.has_ended:
                     return
                 if event.dropped:
-                    raise self._dropped()
+                    raise self._tables[event.table_uuid].to_dropped()
 
-    def _show_rows(self, start: StreamStart) -> Generator[Progress, None, bool]:
-        """Hands out the rows to begin with; returns whether they are the end, for their watermark is beyond it."""
-        assert start.full_at is not None, "it begins with rows"
-        scan = plan_scan(
-            self._catalog,
-            self._table,
-            columns=self._view.columns,
-            filter=self._view.filter,
-            limit=None,
-            snapshot_id=start.full_at,
-            timestamp=None,
-            options=None,
-            files_since_ms=start.files_since_ms,
-        )
+    def _show_states(self, order: CommitOrder, positions: dict[str, Position]) -> Iterator[Progress]:
+        """Hands out the rows to begin with. The position moves when those of all tables are done.
+
+        A table whose watermark is beyond the end is told to have ended.
+        """
         held: StreamBatch | None = None
-        for batch in scan.to_batches():
-            if held is not None:
-                yield Progress(held, None)
-            held = StreamBatch(self._with_kind(batch), start.full_at, str(self._table.name))
-        yield Progress(held, Position(start.full_at, scan.snapshot_uuid))
-        bound, reached = self._view.last_watermark_ms, scan.watermark_ms
-        return bound is not None and reached is not None and reached > bound
+        bound = self._last_watermark_ms
+        for uuid, start in self._starts.items():
+            if start.full_at is not None:
+                state = self._tables[uuid].read_state(start.full_at, start.files_since_ms)
+                for batch in self._without_received(uuid, state.batches):
+                    if held is not None:
+                        yield Progress(held, None)
+                    held = batch
+                self._to_skip.pop(uuid, None)
+                positions[uuid] = Position(start.full_at, state.snapshot_uuid)
+                if bound is not None and state.watermark_ms is not None and state.watermark_ms > bound:
+                    order.end(uuid)
+            self._shown[uuid] = positions[uuid]
+        yield Progress(held, {self._tables[uuid].name: at for uuid, at in positions.items()})
 
-    def _show_changes(self, snapshots: Sequence[Snapshot], start: StreamStart) -> Iterator[Progress]:
-        uuids = {each.snapshot_id: each.snapshot_uuid for each in snapshots}
-        last = Position(snapshots[-1].snapshot_id, snapshots[-1].snapshot_uuid)
-        if _is_before(snapshots[-1], start):
-            yield Progress(None, last)
-            return
-        scan = plan_changes(
-            self._catalog,
-            self._table,
-            after=snapshots[0].snapshot_id - 1,
-            until=last.snapshot_id,
-            columns=self._columns(),
-            filter=self._view.filter,
-            raw=self._view.raw,
-            overwrites=self._view.overwrites,
-        )
-        held: StreamBatch | None = None
-        for batch in scan.to_batches():
-            # Rows of a batch come of one snapshot.
-            snapshot_id: int = batch.column(SNAPSHOT_ID_COLUMN)[0].as_py()
-            if held is not None:
-                done = held.snapshot_id != snapshot_id
-                yield Progress(held, Position(held.snapshot_id, uuids[held.snapshot_id]) if done else None)
-            held = StreamBatch(batch.drop_columns([SNAPSHOT_ID_COLUMN]), snapshot_id, str(self._table.name))
-        yield Progress(held, last)
+    def _show_ready(self, order: CommitOrder) -> Iterator[Progress]:
+        while not self._closed.is_set():
+            commits = order.take()
+            if commits:
+                yield from self._show_commits(commits)
+                continue
+            wanted = order.list_wanted()
+            if not wanted:
+                return
+            for uuid, after in wanted:
+                page = self._metastore.list_snapshots(uuid, after=after)
+                if page.snapshots and page.snapshots[0].snapshot_id != after + 1:
+                    raise SnapshotExpired(
+                        f"Snapshot {after + 1} of {self._tables[uuid].name} expired before it was read; the earliest "
+                        f"one kept is {page.earliest_snapshot_id}.",
+                        metadata={"snapshot_id": str(after + 1), "earliest": str(page.earliest_snapshot_id)},
+                    )
+                if page.latest_snapshot_id < after:
+                    raise HistoryDiverged(
+                        f"{self._tables[uuid].name} was read up to snapshot {after}, but its newest one is "
+                        f"{page.latest_snapshot_id}: the metastore was restored to an earlier state. Stop, and compare "
+                        "what was read with the table.",
+                        metadata={"table": self._tables[uuid].name, "snapshot_id": str(after)},
+                    )
+                until = page.complete_until if self._complete else page.latest_snapshot_id
+                found = [each for each in page.snapshots if each.snapshot_id <= until]
+                last = found[-1].snapshot_id if found else after
+                order.add(uuid, found, more=until > last)
 
-    def _dropped(self) -> NotFound:
-        return NotFound(
-            f"Table {self._table.name} was dropped, so no change will come any more.",
-            reason="TABLE_NOT_FOUND",
-            metadata={"table": str(self._table.name)},
-        )
+    def _show_commits(self, commits: Sequence[Commit]) -> Iterator[Progress]:
+        done: dict[str, Position] = {}
+        with ExitStack() as stack:
+            cursors = {uuid: stack.enter_context(closing(self._open(uuid, commits))) for uuid in self._tables}
+            for commit in commits:
+                held: StreamBatch | None = None
+                for uuid, snapshot in commit.snapshots.items():
+                    batches = cursors[uuid].read_snapshot(snapshot.snapshot_id)
+                    for batch in self._without_received(uuid, batches):
+                        if held is not None:
+                            yield Progress(held, None)
+                        elif done:
+                            # So that a position always stands right before what a reader has a part of.
+                            yield Progress(None, done)
+                            done = {}
+                        held = batch
+                    self._shown[uuid] = Position(snapshot.snapshot_id, snapshot.snapshot_uuid)
+                reached = {self._tables[uuid].name: self._shown[uuid] for uuid in commit.snapshots}
+                self._to_skip.clear()
+                done |= reached
+                if held is not None:
+                    yield Progress(held, done)
+                    done = {}
+        # Of commits that show nothing only the last is told, since a position is kept by a call.
+        if done:
+            yield Progress(None, done)
 
-    def _columns(self) -> list[str]:
-        names = self._table.schema.arrow.names if self._view.columns is None else list(self._view.columns)
-        kind = [ROW_KIND_COLUMN] if self._table.schema.primary_key and ROW_KIND_COLUMN not in names else []
-        return [*names, *kind, SNAPSHOT_ID_COLUMN]
+    def _without_received(self, uuid: str, batches: Iterator[StreamBatch]) -> Iterator[StreamBatch]:
+        """Leaves out the rows that the reader has already: they come in the same order each time."""
+        for batch in batches:
+            skipped = min(self._to_skip.get(uuid, 0), batch.data.num_rows)
+            if skipped:
+                self._to_skip[uuid] -= skipped
+            if skipped < batch.data.num_rows:
+                yield replace(batch, data=batch.data.slice(skipped)) if skipped else batch
 
-    def _with_kind(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if not self._table.schema.primary_key:
-            return batch
-        if batch.num_columns and (self._view.raw or has_changelog_producer(self._table)):
-            # As the changes behind them have it, where deletes may know only their key.
-            stored = plan_file_schema(self._table.schema, with_row_kind=False)
-            fields = [each.with_nullable(stored.field(each.name).nullable) for each in batch.schema]
-            batch = pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields))
-        kinds = pa.repeat(pa.scalar(RowKind.INSERT.text), batch.num_rows)
-        return batch.append_column(pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False), kinds)
+    def _open(self, uuid: str, commits: Sequence[Commit]) -> _Cursor:
+        start = self._starts[uuid]
+        snapshots = [commit.snapshots[uuid] for commit in commits if uuid in commit.snapshots]
+        shown = [each for each in snapshots if not _is_before(each, start)]
+        if not shown:
+            return _Cursor(iter(()))
+        return _Cursor(self._tables[uuid].read_changes(shown[0].snapshot_id, shown[-1].snapshot_id))
 
-    def _within_watermark(self, snapshots: Sequence[Snapshot]) -> list[Snapshot]:
-        bound = self._view.last_watermark_ms
-        if bound is None:
-            return list(snapshots)
-        return list(
-            itertools.takewhile(lambda each: each.watermark_ms is None or each.watermark_ms <= bound, snapshots)
-        )
+    def _start_over(self) -> dict[str, StreamStart]:
+        """Where to go on when a next change is no longer kept: as far as something was shown, nothing comes again."""
+        starts = start_over(self._metastore, [table.info for table in self._tables.values()], self._expired)
+        if self._expired == "full":
+            return dict(zip(self._tables, starts, strict=True))
+        found = {}
+        for uuid, start in zip(self._tables, starts, strict=True):
+            old, at = self._starts[uuid], self._shown.get(uuid)
+            if at is not None and at.snapshot_id >= start.after:
+                start = StreamStart(at.snapshot_id, at.snapshot_uuid)
+            found[uuid] = replace(start, first_snapshot=old.first_snapshot, first_time_ms=old.first_time_ms)
+        return found
+
+    def _to_dropped(self, error: NotFound) -> NotFound | None:
+        if error.reason != "TABLE_NOT_FOUND":
+            return None
+        for table in self._tables.values():
+            try:
+                self._metastore.get_table_by_uuid(table.info.table_uuid)
+            except NotFound:
+                return table.to_dropped()
+        return None
+
+
+class _Cursor:
+    """Hands out what a range of snapshots changed, snapshot by snapshot."""
+
+    def __init__(self, batches: Iterator[StreamBatch]) -> None:
+        self._batches = batches
+        self._next: StreamBatch | None = None
+
+    def read_snapshot(self, snapshot_id: int) -> Iterator[StreamBatch]:
+        """The batches of a snapshot; those before it were asked for."""
+        while True:
+            if self._next is None:
+                self._next = next(self._batches, None)
+            if self._next is None or self._next.snapshot_id != snapshot_id:
+                return
+            batch, self._next = self._next, None
+            yield batch
+
+    def close(self) -> None:
+        """Stops reading."""
+        close = getattr(self._batches, "close", None)
+        if close is not None:
+            close()
 
 
 def _is_before(snapshot: Snapshot, start: StreamStart) -> bool:

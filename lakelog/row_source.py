@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lakelog.storage.caches import Caches
 from lakelog.storage.live_file import LiveFile
+from lakelog.storage.read_counts import ReadCounts
 
 
 class RowSource(Protocol):
@@ -33,6 +34,9 @@ class RowSource(Protocol):
 
     def with_caches(self, caches: Caches | None) -> RowSource:
         """Itself with the caches of a process, or with none, to be taken to another one."""
+
+    def counted_by(self, counts: ReadCounts) -> RowSource:
+        """Itself, telling what it reads; what it looks up, the caches count."""
 
 
 @dataclass(frozen=True)
@@ -67,3 +71,7 @@ class SuccessiveRows:
     def with_caches(self, caches: Caches | None) -> SuccessiveRows:
         """Itself with the caches of a process, or with none."""
         return dataclasses.replace(self, sources=[source.with_caches(caches) for source in self.sources])
+
+    def counted_by(self, counts: ReadCounts) -> SuccessiveRows:
+        """Itself, telling what its sources read."""
+        return dataclasses.replace(self, sources=[source.counted_by(counts) for source in self.sources])

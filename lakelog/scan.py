@@ -12,6 +12,7 @@ from lakelog.errors import InvalidArgument
 from lakelog.format.plan import Plan
 from lakelog.options.values import TableOptions
 from lakelog.row_source import RowSource
+from lakelog.storage.read_counts import ReadCounts, ReadMetrics
 from lakelog.storage.superseded import MergePolicy, to_merge_policy
 
 if TYPE_CHECKING:
@@ -33,14 +34,23 @@ class Scan:
         rows: How to read it.
         limit: At most so many rows; None: all.
         with_overwrites: Of changes: what overwrites changed is among them.
+        counts: Told of what is read; None: its own.
     """
 
     def __init__(
-        self, catalog: Catalog, plan: Plan, rows: RowSource, limit: int | None, *, with_overwrites: bool = False
+        self,
+        catalog: Catalog,
+        plan: Plan,
+        rows: RowSource,
+        limit: int | None,
+        *,
+        with_overwrites: bool = False,
+        counts: ReadCounts | None = None,
     ) -> None:
         self._catalog = catalog
         self._plan = plan
-        self._rows = rows
+        self._counts = counts or ReadCounts()
+        self._rows = rows.counted_by(self._counts)
         self._limit = limit
         self._with_overwrites = with_overwrites
 
@@ -76,6 +86,11 @@ class Scan:
         if self._with_overwrites:
             return ()
         return tuple(find_overwrites(self._plan.range_snapshots))
+
+    @property
+    def metrics(self) -> ReadMetrics:
+        """What was read so far, and what could be left out: files, row groups, bytes."""
+        return self._counts.metrics
 
     @property
     def schema(self) -> pa.Schema:

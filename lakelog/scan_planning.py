@@ -21,6 +21,7 @@ from lakelog.change_plan import (
 )
 from lakelog.change_range import plan_range
 from lakelog.changes import ComparedStates, MetastoreStates, NormalizedChanges
+from lakelog.complete_changes import DEFAULT_TIMEOUT_S, plan_when_complete
 from lakelog.errors import InvalidArgument
 from lakelog.format.plan import AtSnapshot, PlanRequest
 from lakelog.format.rowkind import ROW_KIND_COLUMN
@@ -32,6 +33,7 @@ from lakelog.row_source import RowSource, SuccessiveRows
 from lakelog.scan import Scan, check_limit, find_policy
 from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN, FileScan
 from lakelog.storage.live_file import to_live_files
+from lakelog.storage.read_counts import ReadCounts
 
 if TYPE_CHECKING:
     from lakelog.catalog import Catalog
@@ -49,6 +51,7 @@ def plan_scan(
     timestamp: int | dt.datetime | None,
     options: Mapping[str, Any] | None,
     files_since_ms: int | None = None,
+    counts: ReadCounts | None = None,
 ) -> Scan:
     """Plans a read of a table's state; arguments as of `lakelog.table.Table.scan`.
 
@@ -82,7 +85,7 @@ def plan_scan(
         policy,
         catalog.caches.positions,
     )
-    return Scan(catalog, plan, files, limit)
+    return Scan(catalog, plan, files, limit, counts=counts)
 
 
 def _plan_between(
@@ -111,16 +114,22 @@ def _plan_between(
     names = [*(name for name in names if name != ROW_KIND_COLUMN), ROW_KIND_COLUMN]
     if mode == "changelog" or after == until:
         overwrites = TableOptions(info.options).get(STREAMING_READ_OVERWRITE)
-        return plan_changes(
-            catalog,
+        return plan_when_complete(
+            catalog.metastore,
             info,
-            after=after,
-            until=until,
-            columns=names,
-            filter=condition,
-            limit=limit,
-            raw=False,
-            overwrites=overwrites,
+            until,
+            DEFAULT_TIMEOUT_S,
+            lambda: plan_changes(
+                catalog,
+                info,
+                after=after,
+                until=until,
+                columns=names,
+                filter=condition,
+                limit=limit,
+                raw=False,
+                overwrites=overwrites,
+            ),
         )
     plan, parsed = plan_files(catalog.metastore, info, AtSnapshot(until), make_parser(condition))
     if after:
@@ -154,6 +163,7 @@ def plan_changes(
     raw: bool = True,
     overwrites: bool = False,
     without_deletes: bool = False,
+    counts: ReadCounts | None = None,
 ) -> Scan:
     """Plans a read of what the snapshots behind `after`, up to and with `until`, changed.
 
@@ -202,4 +212,4 @@ def plan_changes(
             None if policy is None else dataclasses.replace(policy, keeps_deletes=True),
             catalog.caches.positions,
         )
-    return Scan(catalog, plan, rows, limit, with_overwrites=overwrites)
+    return Scan(catalog, plan, rows, limit, with_overwrites=overwrites, counts=counts)

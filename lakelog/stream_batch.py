@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ class StreamBatch:
 
 @dataclass(frozen=True)
 class Position:
-    """Where a reader is: all up to and with this snapshot is done.
+    """Where a reader of a table is: all up to and with this snapshot is done.
 
     Attributes:
         snapshot_id: 0: nothing is done, and what comes next is the first snapshot.
@@ -41,8 +42,9 @@ class Progress:
 
     Args:
         batch: Rows; None: only the position moves.
-        done: Where the reader is when it is done with all of it; None: still inside of a snapshot.
+        done: Where the reader is when it is done with all of it, by table (`database.table`), of those in which it gets
+            ahead; None: still inside of a commit.
     """
 
     batch: StreamBatch | None
-    done: Position | None
+    done: Mapping[str, Position] | None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from lakelog.client.metastore import Metastore
-from lakelog.errors import NotFound, SnapshotExpired
+from lakelog.client.metastore import LatestSnapshot, Metastore
+from lakelog.errors import InvalidArgument, NotFound, SnapshotExpired
 from lakelog.format.consumer import Consumer
 from lakelog.format.table import TableInfo
 from lakelog.options.stream_options import (
@@ -28,6 +29,7 @@ class StreamStart:
         files_since_ms: Of these only the rows of files committed at or after this time; None: all.
         first_snapshot: Changes of snapshots before this one are passed over.
         first_time_ms: So are those of snapshots committed before this time; None: none.
+        skip_rows: The reader has so many rows of what comes next already.
     """
 
     after: int
@@ -36,20 +38,40 @@ class StreamStart:
     files_since_ms: int | None = None
     first_snapshot: int = 0
     first_time_ms: int | None = None
+    skip_rows: int = 0
 
 
 def find_start(metastore: Metastore, table: TableInfo, options: StreamOptions) -> StreamStart:
-    """Finds where a subscription begins that has no position yet; blocks on the metastore.
+    """Finds where a subscription to one table begins that has no position yet; see `find_starts`."""
+    return find_starts(metastore, [table], options)[0]
+
+
+def find_starts(metastore: Metastore, tables: Sequence[TableInfo], options: StreamOptions) -> list[StreamStart]:
+    """Finds where a subscription begins that has no position yet, in the order of the tables; blocks on the metastore.
+
+    Of several tables no commit is half before that: they are looked at in one moment, and what was committed together
+    has one time.
 
     Raises:
         NotFound: `from-snapshot-full` names a snapshot that is not there yet.
+        InvalidArgument: A snapshot is named, and there are several tables.
     """
-    page = metastore.list_snapshots(table.table_uuid, limit=1)
-    latest, earliest = page.latest_snapshot_id, page.earliest_snapshot_id
+    if len(tables) > 1 and options.mode in ("from-snapshot", "from-snapshot-full"):
+        raise InvalidArgument(
+            f"'{options.mode}' names a snapshot of one table, and these are {len(tables)}. Begin several tables with "
+            "'latest-full', 'latest' or 'from-timestamp', or go on as a consumer.",
+            metadata={"scan.mode": options.mode},
+        )
+    found = metastore.list_latest([table.table_uuid for table in tables])
+    return [_find_start(metastore, table, options, latest) for table, latest in zip(tables, found, strict=True)]
+
+
+def _find_start(metastore: Metastore, table: TableInfo, options: StreamOptions, found: LatestSnapshot) -> StreamStart:
+    latest, earliest = found.snapshot_id, found.earliest_snapshot_id
     mode = options.mode
     wanted = options.get(STREAM_SNAPSHOT_ID)
     if mode == "latest":
-        return StreamStart(latest)
+        return StreamStart(latest, found.snapshot_uuid)
     if mode == "from-snapshot":
         assert wanted is not None, "the options were checked"
         return StreamStart(min(max(wanted, earliest, 1) - 1, latest), first_snapshot=wanted)
@@ -69,44 +91,56 @@ def find_start(metastore: Metastore, table: TableInfo, options: StreamOptions) -
         before = _count_before(metastore, table, since_ms, earliest, latest)
         return StreamStart(before, first_time_ms=since_ms)
     if mode == "from-file-creation-time":
-        start = _full(latest)
-        return StreamStart(
-            start.after, full_at=start.full_at, files_since_ms=options.get(STREAM_FILE_CREATION_TIME_MILLIS)
-        )
+        start = _full(latest, found.snapshot_uuid)
+        return replace(start, files_since_ms=options.get(STREAM_FILE_CREATION_TIME_MILLIS))
     # Without a full compaction `compacted-full` is `latest-full`.
-    return _full(latest)
+    return _full(latest, found.snapshot_uuid)
 
 
-def resume(metastore: Metastore, table: TableInfo, options: StreamOptions, consumer: Consumer) -> StreamStart:
-    """Finds where a consumer goes on.
+def resume(
+    metastore: Metastore, tables: Sequence[TableInfo], options: StreamOptions, consumers: Sequence[Consumer]
+) -> list[StreamStart]:
+    """Finds where a consumer goes on that has a position in each table.
 
     Raises:
         SnapshotExpired: What comes next is no longer kept, and the options do not say what to do then.
     """
-    assert consumer.snapshot_id is not None, "one without a position begins as its options say"
-    page = metastore.list_snapshots(table.table_uuid, limit=1)
-    latest, earliest = page.latest_snapshot_id, page.earliest_snapshot_id
-    if latest == 0 or consumer.snapshot_id >= earliest - 1:
-        return StreamStart(consumer.snapshot_id, consumer.snapshot_uuid)
+    starts = []
+    expired = False
+    found = metastore.list_latest([table.table_uuid for table in tables])
     policy = options.get(EXPIRED_POSITION)
-    if policy == "fail":
-        raise SnapshotExpired(
-            f"Consumer '{consumer.consumer_id}' of {table.name} is at snapshot {consumer.snapshot_id}, but snapshots "
-            f"{earliest} to {latest} are all that is kept. Reset it, or subscribe with '{EXPIRED_POSITION.key}' = "
-            "'earliest' or 'full'.",
-            metadata={"table": str(table.name), "earliest": str(earliest), "latest": str(latest)},
-        )
-    return start_over(metastore, table, policy)
+    for table, consumer, at in zip(tables, consumers, found, strict=True):
+        assert consumer.snapshot_id is not None, "one without a position begins as its options say"
+        start = StreamStart(consumer.snapshot_id, consumer.snapshot_uuid)
+        if at.snapshot_id and start.after < at.earliest_snapshot_id - 1:
+            if policy == "fail":
+                raise SnapshotExpired(
+                    f"Consumer '{consumer.consumer_id}' of {table.name} is at snapshot {start.after}, but snapshots "
+                    f"{at.earliest_snapshot_id} to {at.snapshot_id} are all that is kept. Reset it, or subscribe with "
+                    f"'{EXPIRED_POSITION.key}' = 'earliest' or 'full'.",
+                    metadata={
+                        "table": str(table.name),
+                        "earliest": str(at.earliest_snapshot_id),
+                        "latest": str(at.snapshot_id),
+                    },
+                )
+            expired = True
+            start = StreamStart(at.earliest_snapshot_id - 1)
+        starts.append(start)
+    # The rows of one table beside the changes of others would show halves of commits.
+    return start_over(metastore, tables, policy) if expired and policy == "full" else starts
 
 
-def start_over(metastore: Metastore, table: TableInfo, policy: str) -> StreamStart:
+def start_over(metastore: Metastore, tables: Sequence[TableInfo], policy: str) -> list[StreamStart]:
     """Where a reader goes on whose next change is no longer kept: with the `earliest` that is, or with all rows."""
-    page = metastore.list_snapshots(table.table_uuid, limit=1)
-    return _full(page.latest_snapshot_id) if policy == "full" else StreamStart(page.earliest_snapshot_id - 1)
+    found = metastore.list_latest([table.table_uuid for table in tables])
+    if policy == "full":
+        return [_full(each.snapshot_id, each.snapshot_uuid) for each in found]
+    return [StreamStart(max(each.earliest_snapshot_id - 1, 0)) for each in found]
 
 
-def _full(snapshot_id: int) -> StreamStart:
-    return StreamStart(snapshot_id, full_at=snapshot_id or None)
+def _full(snapshot_id: int, snapshot_uuid: str = "") -> StreamStart:
+    return StreamStart(snapshot_id, snapshot_uuid, full_at=snapshot_id or None)
 
 
 def _count_before(metastore: Metastore, table: TableInfo, time_ms: int, earliest: int, latest: int) -> int:

@@ -1,8 +1,8 @@
-"""Subscriptions: a table's changes, pushed to whoever iterates, from where it stopped last time.
+"""Subscriptions: the changes of tables, pushed to whoever iterates, from where it stopped last time.
 
-A thread follows the table's history and puts batches into a short queue, which the iterating thread empties: a slow
+A thread follows the tables' history and puts batches into a short queue, which the iterating thread empties: a slow
 reader stops it, and nothing else. With each batch comes where its reader is when it is done with it, so that a position
-never stands inside of a snapshot.
+never stands inside of a commit.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from types import TracebackType
 from typing import Final, Protocol
 
 from lakelog.errors import Fenced, InvalidArgument, LakelogError
+from lakelog.storage.read_counts import ReadMetrics
 from lakelog.stream_batch import Position, Progress, StreamBatch
 
 _QUEUED: Final = 2
@@ -31,6 +32,11 @@ _CLOSE_TIMEOUT_S: Final = 10.0
 class Follower(Protocol):
     """A source of changes."""
 
+    @property
+    def metrics(self) -> ReadMetrics:
+        """What was read so far by this process."""
+        ...
+
     def follow(self) -> Iterator[Progress]:
         """Hands out changes as they come; blocks; ends when closed. A generator."""
         ...
@@ -41,7 +47,9 @@ class Follower(Protocol):
 
 
 class Subscription:
-    """A table's changes as they come; `Table.subscribe` makes it. One thread iterates, any may close it.
+    """The changes of tables as they come; `Table.subscribe` makes it for one table, `Catalog.subscribe` for several.
+
+    One thread iterates, any may close it.
 
     Iterating blocks until there is something, and ends when it is closed, or at the end that the options set. The
     position moves when the next batch is asked for: whoever dies before that gets the same batch again. Without
@@ -50,8 +58,9 @@ class Subscription:
     Args:
         name: What is subscribed to, for people.
         follower: Where changes come from.
-        position: Where the reader is now; None: nowhere yet.
-        keep: Told of each new position, to keep it; raises Fenced where another reader has taken over.
+        positions: Where the reader is now, by table (`database.table`); those where it is nowhere yet are missing.
+        keep: Told of each new position, of all tables together in which it moves, to keep it; raises Fenced where
+            another reader has taken over.
         auto_commit: The position moves by itself.
         keep_every_s: How often the position is kept anew though it did not move: so a reader that waits is known to be
             there, and learns of another that has taken over. None: never.
@@ -61,21 +70,21 @@ class Subscription:
         self,
         name: str,
         follower: Follower,
-        position: Position | None,
-        keep: Callable[[Position], None],
+        positions: Mapping[str, Position],
+        keep: Callable[[Mapping[str, Position]], None],
         *,
         auto_commit: bool,
         keep_every_s: float | None = None,
     ) -> None:
         self._name = name
         self._follower = follower
-        self._position = position
+        self._positions = dict(positions)
         self._auto_commit = auto_commit
         self._queue: queue.Queue[Progress | BaseException | None] = queue.Queue(_QUEUED)
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
-        self._reached: Position | None = None
-        self._keeping = _Keeping(keep, position)
+        self._reached: dict[str, Position] = {}
+        self._keeping = _Keeping(keep, positions)
         if keep_every_s is not None:
             threading.Thread(
                 target=self._keeping.run, args=(keep_every_s, self._closed), name="lakelog-keep", daemon=True
@@ -84,8 +93,9 @@ class Subscription:
         self._whole = False
 
     def __repr__(self) -> str:
-        at = "nothing done yet" if self._position is None else f"snapshot {self._position.snapshot_id} done"
-        return f"<subscription to {self._name}: {at}{', closed' if self._closed.is_set() else ''}>"
+        ids = [each.snapshot_id for each in self._positions.values()]
+        done = f"snapshot{'s'[: len(ids) - 1]} {', '.join(map(str, ids))} done" if ids else "nothing done yet"
+        return f"<subscription to {self._name}: {done}{', closed' if self._closed.is_set() else ''}>"
 
     def __enter__(self) -> Subscription:
         return self
@@ -111,8 +121,26 @@ class Subscription:
 
     @property
     def position(self) -> int | None:
-        """The last snapshot that is done; 0: none, and the first one comes next. None: not known yet."""
-        return None if self._position is None else self._position.snapshot_id
+        """The last snapshot that is done; 0: none, and the first one comes next. None: not known yet.
+
+        Raises:
+            InvalidArgument: There are several tables: `positions` tells of each.
+        """
+        if len(self._positions) > 1:
+            raise InvalidArgument(
+                f"A subscription to several tables ({self._name}) has no single position; `positions` tells of each."
+            )
+        return next((each.snapshot_id for each in self._positions.values()), None)
+
+    @property
+    def positions(self) -> dict[str, int]:
+        """The last snapshot that is done, by table (`database.table`); empty: not known yet."""
+        return {name: position.snapshot_id for name, position in self._positions.items()}
+
+    @property
+    def metrics(self) -> ReadMetrics:
+        """What was read so far, and what could be left out; nothing where a reader service reads: it has its own."""
+        return self._follower.metrics
 
     def read(self, timeout: float | None = None) -> StreamBatch | None:
         """The next batch.
@@ -158,7 +186,7 @@ class Subscription:
                 self._ended = True
                 raise found
             self._keeping.check()
-            self._reached = found.done or self._reached
+            self._reached |= found.done or {}
             if found.batch is not None:
                 self._whole = found.done is not None
                 return found.batch
@@ -169,7 +197,7 @@ class Subscription:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the batch handed out last ends a snapshot, so that `commit` would move behind it."""
+        """Whether the batch handed out last ends a commit, so that `commit` would move behind it."""
         return self._whole
 
     @property
@@ -178,18 +206,18 @@ class Subscription:
         return self._ended or self._closed.is_set()
 
     def commit(self) -> None:
-        """Moves the position behind the batches handed out so far, as far as they are whole snapshots.
+        """Moves the position behind the batches handed out so far, as far as they are whole commits.
 
         Raises:
             Fenced: As `read`.
         """
         self._keeping.check()
-        reached = self._reached
-        if reached is not None and reached != self._position:
+        reached = {name: at for name, at in self._reached.items() if at != self._positions.get(name)}
+        if reached:
             self._keeping.move(reached)
-            self._position = reached
+            self._positions |= reached
         # Not before: where it could not be kept, it is still to be.
-        self._reached = None
+        self._reached = {}
 
     def close(self) -> None:
         """Ends the subscription; the position stays where it is. Idempotent."""
@@ -203,14 +231,14 @@ class Subscription:
 
 
 class _Keeping:
-    """A reader's position, kept whenever it moves and now and then. Threads may share it.
+    """A reader's positions, kept whenever it moves and now and then. Threads may share it.
 
     Whoever was fenced stays so: what it handed out afterwards would be handled twice.
     """
 
-    def __init__(self, keep: Callable[[Position], None], position: Position | None) -> None:
+    def __init__(self, keep: Callable[[Mapping[str, Position]], None], positions: Mapping[str, Position]) -> None:
         self._keep = keep
-        self._position = position
+        self._positions = dict(positions)
         self._lock = threading.Lock()
         self._fenced: Fenced | None = None
 
@@ -219,23 +247,23 @@ class _Keeping:
         if self._fenced is not None:
             raise self._fenced
 
-    def move(self, position: Position) -> None:
-        """Keeps a new position."""
+    def move(self, positions: Mapping[str, Position]) -> None:
+        """Keeps new positions of some tables, all or none."""
         with self._lock:
             try:
-                self._keep(position)
+                self._keep(positions)
             except Fenced as error:
                 self._fenced = error
                 raise
-            self._position = position
+            self._positions |= positions
 
     def run(self, every_s: float, closed: threading.Event) -> None:
-        """Keeps the position anew, until closed or fenced."""
+        """Keeps the positions anew, until closed or fenced."""
         while not closed.wait(every_s) and self._fenced is None:
             with self._lock, contextlib.suppress(LakelogError):
-                if self._position is not None:
+                if self._positions:
                     try:
-                        self._keep(self._position)
+                        self._keep(self._positions)
                     except Fenced as error:
                         self._fenced = error
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from lakelog.arguments import to_option_texts
-from lakelog.change_plan import check_range
+from lakelog.change_plan import check_range, check_raw, name_change_columns
+from lakelog.complete_changes import DEFAULT_TIMEOUT_S, check_timeout, plan_when_complete
 from lakelog.consumers import Consumers
 from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.plan import PlanRequest
@@ -19,6 +21,7 @@ from lakelog.options.values import TableOptions
 from lakelog.reading import settle_state
 from lakelog.scan import Scan, check_limit
 from lakelog.scan_planning import plan_changes, plan_scan
+from lakelog.storage.copy_cache import CacheStatistics
 from lakelog.subscribe import subscribe
 from lakelog.subscription import Subscription
 from lakelog.table_writes import TableWrites
@@ -112,6 +115,7 @@ class Table(TableWrites):
         filter: str | None = None,  # noqa: A002
         limit: int | None = None,
         raw: bool = False,
+        timeout: float = DEFAULT_TIMEOUT_S,
     ) -> Scan:
         """Plans a read of what the snapshots behind `after`, up to and with `until`, changed, in their order.
 
@@ -126,20 +130,26 @@ class Table(TableWrites):
         Args:
             after: Excluded; 0: from the first snapshot that is kept.
             until: Included; None: the newest.
-            columns: Names of the columns to return, `_row_kind` and `_snapshot_id` among them if they are wanted; None:
-                all and these two.
+            columns: Names of the columns to return, `_snapshot_id` among them if it is wanted; None: all, `_row_kind`
+                and `_snapshot_id`. Of a table with a primary key `_row_kind` always comes, last where it is not named:
+                without it nobody could tell rows that came from rows that went.
             filter: An SQL condition on the table's columns.
             limit: At most so many rows.
             raw: Rows as they were written instead: the last row a key of each commit, deletes with whatever values
                 they carried. Makes no difference for append tables, whose rows are always as written.
+            timeout: How many seconds to wait for changelogs that a compactor is to make (`lookup-wait`).
 
         Raises:
             InvalidArgument: An argument is not possible; named, with the remedy.
             NotFound: The table has no snapshot `after` yet.
             SnapshotExpired: A snapshot of the range is no longer kept.
+            Unavailable: A snapshot still waited for a compactor when the time was over; named.
         """
         check_limit(limit)
         check_range(after, until)
+        timeout_s = check_timeout(timeout)
+        if raw:
+            check_raw(self._info, "raw=True")
         last = until
         if last is None:
             last = self._refresh().latest_snapshot_id
@@ -149,19 +159,23 @@ class Table(TableWrites):
                     reason="SNAPSHOT_NOT_FOUND",
                     metadata={"snapshot_id": str(after), "latest": str(last)},
                 )
-        return self._ask(
-            lambda: plan_changes(
+
+        names = None if columns is None else name_change_columns(columns, self._info)
+
+        def plan() -> Scan:
+            return plan_changes(
                 self._catalog,
                 self._info,
                 after=after,
                 until=last,
-                columns=columns,
+                columns=names,
                 filter=filter,
                 limit=limit,
                 raw=raw,
                 overwrites=not raw and TableOptions(self._info.options).get(STREAMING_READ_OVERWRITE),
             )
-        )
+
+        return self._ask(lambda: plan_when_complete(self._catalog.metastore, self._info, last, timeout_s, plan))
 
     def subscribe(
         self,
@@ -172,6 +186,7 @@ class Table(TableWrites):
         columns: Sequence[str] | None = None,
         filter: str | None = None,  # noqa: A002
         options: Mapping[str, Any] | None = None,
+        reader: str | None = None,
     ) -> Subscription:
         """Subscribes to the table's changes: batches come as they are committed, without asking again and again.
 
@@ -189,6 +204,8 @@ class Table(TableWrites):
             columns: Names of the columns; None: all.
             filter: An SQL condition on the table's columns.
             options: Options of subscriptions by key, for instance `{"scan.snapshot-id": "3"}`.
+            reader: `host:port` of a reader service that reads for us, several replicas apart by commas; "": none;
+                None: as `lakelog.connect` was told.
 
         Raises:
             InvalidArgument: An argument is not possible, or two of them contradict each other.
@@ -199,13 +216,14 @@ class Table(TableWrites):
         return self._ask(
             lambda: subscribe(
                 self._catalog,
-                info,
+                [info],
                 scan_mode=scan_mode,
                 consumer_id=consumer_id,
                 auto_commit=auto_commit,
-                columns=columns,
-                filter=filter,
+                columns={} if columns is None else {str(info.name): columns},
+                filters={} if filter is None else {str(info.name): filter},
                 options=options,
+                reader=self._catalog.reader.settle(reader),
             )
         )
 
@@ -213,6 +231,11 @@ class Table(TableWrites):
     def consumers(self) -> Consumers:
         """Named readers of the table: `.list()`, `.reset(id, snapshot_id)`, `.delete(id)`."""
         return Consumers(self._catalog.metastore, self.uuid, self._ask)
+
+    @property
+    def lookup_metrics(self) -> CacheStatistics:
+        """What looking old rows up has done in this process: hits of local copies, bytes read, made and evicted."""
+        return replace(self._catalog.caches.find_copies(self.uuid, TableOptions(self._info.options)).statistics)
 
     def snapshots(self, limit: int | None = None) -> pa.Table:
         """Lists the snapshots that are kept, oldest first.

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
+from lakelog.commit_changelog import find_producer, to_changelog_state
 from lakelog.commit_note import CommitNote
 from lakelog.format.commit import Change, Removal, RemovePartitions
 from lakelog.format.files import DataFile
-from lakelog.format.snapshot import ChangelogState, SnapshotKind
+from lakelog.format.snapshot import SnapshotKind
 from lakelog.format.table import TableInfo
 from lakelog.lookup_changelog import LookupChangelog
-from lakelog.options.table_options import CHANGELOG_PRODUCER
 from lakelog.options.values import TableOptions
 from lakelog.storage.intake import Intake
 from lakelog.storage.store import ObjectStore
@@ -33,6 +35,7 @@ class TablePart:
         writer: Writes them, from the first one on.
         files: The data files that are done.
         inputs: The changelog files of the producer `input` that are done.
+        runs: Rows of data files that are done, where they are to be looked up and take little memory.
         lookup: Of the producer `lookup`, once all rows are written.
         removal: What the commit takes away.
         is_dynamic: It takes away the partitions in which its own rows lie.
@@ -46,6 +49,7 @@ class TablePart:
     writer: TableWriter | None = None
     files: list[DataFile] = field(default_factory=list)
     inputs: list[DataFile] = field(default_factory=list)
+    runs: dict[str, pa.Table] = field(default_factory=dict)
     lookup: LookupChangelog | None = None
     removal: Removal | None = None
     is_dynamic: bool = False
@@ -54,12 +58,18 @@ class TablePart:
     @property
     def producer(self) -> str:
         """Who makes the changelog of what is written; an overwrite has none (SEMANTICS.md 3.4, 5.2)."""
-        return "none" if self.removal is not None or self.is_dynamic else self.options.get(CHANGELOG_PRODUCER)
+        return find_producer(self.options, replaces=self.removal is not None or self.is_dynamic)
 
     @property
     def changelog_files(self) -> tuple[DataFile, ...]:
         """The changelog files written so far."""
         return tuple(self.inputs) if self.lookup is None else self.lookup.files
+
+    @property
+    def paths(self) -> list[str]:
+        """All that was written so far."""
+        made = [file.path for file in (*self.files, *self.inputs)]
+        return made if self.lookup is None else made + self.lookup.paths
 
     def open_writer(self, attempt_id: str) -> TableWriter:
         """What writes its rows."""
@@ -71,6 +81,7 @@ class TablePart:
                 attempt_id,
                 name_prefix=f"{len(self.files):05d}-" if self.files else "",
                 keeps_input=self.producer == "input",
+                keeps_runs=self.producer == "lookup",
             )
         return self.writer
 
@@ -79,10 +90,18 @@ class TablePart:
         if self.writer is not None:
             self.files.extend(self.writer.finish())
             self.inputs.extend(self.writer.changelog_files)
+            self.runs |= self.writer.runs
             self.writer = None
         if self.producer == "lookup" and self.files:
             self.lookup = LookupChangelog(
-                catalog.metastore, self.store, self.info, attempt_id, self.files, catalog.caches, catalog.clock
+                catalog.metastore,
+                self.store,
+                self.info,
+                attempt_id,
+                self.files,
+                catalog.caches,
+                catalog.clock,
+                runs=self.runs,
             )
 
     def to_change(self, note: CommitNote) -> Change:
@@ -95,13 +114,13 @@ class TablePart:
             kind=SnapshotKind.APPEND if removal is None else SnapshotKind.OVERWRITE,
             schema_id=self.info.schema.schema_id,
             bucket_count=self.options.bucket_count(bool(self.info.schema.primary_key)),
-            add_files=tuple(self.files),
+            add_files=tuple(self.files) if self.lookup is None else self.lookup.data_files,
             remove=removal,
             base_snapshot_id=None if self.lookup is None else self.lookup.base_snapshot_id,
             unchanged_buckets=() if self.lookup is None else self.lookup.buckets,
             watermark_ms=note.watermark_ms,
             properties=note.properties,
             allow_empty=note.allow_empty,
-            changelog=ChangelogState.NONE if self.producer == "none" else ChangelogState.ATTACHED,
+            changelog=to_changelog_state(self.producer),
             changelog_files=self.changelog_files,
         )

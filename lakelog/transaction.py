@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from lakelog.client.retry import RetryPolicy, call_repeatedly
 from lakelog.clock import RandomIds
+from lakelog.commit_changelog import commit_lookups
 from lakelog.commit_note import CommitIdentity, CommitNote, name_dropped_table
 from lakelog.errors import CommitConflict, Effect, InvalidArgument, LakelogError
 from lakelog.format.commit import (
@@ -39,12 +40,6 @@ if TYPE_CHECKING:
 
 _COMMIT_TOTAL_S: Final = 30.0
 """How long a commit with an unknown outcome is repeated beyond what the metastore's client does by itself."""
-
-_MAX_LOOKUPS: Final = 20
-"""Tries against others that change the same buckets: the waits between them, which grow, add up to about 15 seconds."""
-
-_LOOK_AGAIN: Final = ("BUCKET_CHANGED", "BASE_EXPIRED")
-"""Reasons of a conflict that a lookup against the newest snapshot settles."""
 
 
 class Transaction:
@@ -172,38 +167,30 @@ class Transaction:
 
     def _commit_lookups(self) -> CommitResult:
         """Commits, with changelogs that are looked up again for as long as others change the same buckets meanwhile."""
-        policy = RetryPolicy()
-        for tries in range(1, _MAX_LOOKUPS + 1):
-            try:
-                for part in self._parts.values():
-                    if part.lookup is not None:
-                        part.lookup.look_up()
-                request = self._make_request()
-            except BaseException:
+        lookups = [part.lookup for part in self._parts.values() if part.lookup is not None]
+        try:
+            return commit_lookups(lookups, self._try_commit, self._catalog.clock, self._catalog.draw)
+        except BaseException as error:
+            if not self._ended:
                 # Nothing was sent, or it was refused: no commit has these files.
-                self._ended = False
                 self.abandon()
-                raise
-            self._ended = True
-            try:
-                return self._send(request)
-            except CommitConflict as error:
-                if error.reason not in _LOOK_AGAIN:
-                    self._give_up()
-                    raise
-                if tries == _MAX_LOOKUPS:
-                    self._give_up()
-                    raise _never_settled(error) from error
-                self._catalog.clock.sleep(policy.backoff_s(tries, self._catalog.draw()))
-            except LakelogError as error:
-                if error.effect is Effect.NONE:
-                    self._give_up()
+            elif isinstance(error, LakelogError) and error.effect is Effect.NONE:
+                self._give_up()
+            if isinstance(error, LakelogError):
                 names = {table_uuid: str(part.info.name) for table_uuid, part in self._parts.items()}
                 dropped = name_dropped_table(error, names)
                 if dropped is not None:
                     raise dropped from error
-                raise
-        raise AssertionError("the last try returns or raises")
+            raise
+
+    def _try_commit(self) -> CommitResult:
+        request = self._make_request()
+        self._ended = True
+        try:
+            return self._send(request)
+        except CommitConflict:
+            self._ended = False
+            raise
 
     def _send(self, request: CommitRequest) -> CommitResult:
         return call_repeatedly(
@@ -248,7 +235,7 @@ class Transaction:
         for part in self._parts.values():
             # What cannot be deleted belongs to an attempt that is doomed: the collector finds it.
             with contextlib.suppress(LakelogError):
-                part.store.delete_many([file.path for file in (*part.files, *part.changelog_files)])
+                part.store.delete_many(part.paths)
 
     # The commit
 
@@ -362,12 +349,3 @@ class TransactionTable:
                 batch = static.fill_in(batch)
             table, kinds = part.intake.take(batch, source)
             part.open_writer(self._transaction._attempt_id).write(table, kinds)
-
-
-def _never_settled(error: CommitConflict) -> CommitConflict:
-    return CommitConflict(
-        f"{error.message} This was tried {_MAX_LOOKUPS} times, and each time another commit came first; nothing of it "
-        "is visible. Write it again, give the table more buckets, or let fewer writers write the same ones.",
-        reason=error.reason,
-        metadata=error.metadata,
-    )

@@ -29,7 +29,8 @@ from lakelog.format.commit_facts import (
     WriterFacts,
 )
 from lakelog.format.commit_rules import Verdict, applied_results, check_commit
-from lakelog.format.snapshot import Snapshot
+from lakelog.format.job import CHANGELOG, CHANGELOG_PRIORITY, DueJob
+from lakelog.format.snapshot import ChangelogState, Snapshot
 
 from .partitions import PartitionRules
 from .records import GroupFacts, GroupKeys, GroupRecords, NewResult, ResultKey
@@ -113,7 +114,11 @@ async def _load_facts(transaction: Transaction, request: CommitRequest, facts: G
             files[change.table_uuid] = await transaction.find_files(head.table_id, change.remove.file_ids)
         if change.unchanged_buckets and change.base_snapshot_id is not None:
             changes[change.table_uuid] = await transaction.find_changes(
-                head.table_id, change.base_snapshot_id, change.unchanged_buckets
+                head.table_id,
+                change.base_snapshot_id,
+                change.unchanged_buckets,
+                # Positions in files that were rewritten since say nothing.
+                compactions=any(file.superseded_path is not None for file in change.add_files),
             )
     return CommitFacts(
         heads=facts.heads,
@@ -154,10 +159,14 @@ async def _apply(
     partitions: PartitionRules,
 ) -> Accepted:
     results = []
+    made: dict[str, tuple[int, Snapshot]] = {}
+    # One time for all tables, so that a time in between never parts what was committed together.
+    times_ms = [state.facts.heads[change.table_uuid].committed_at_ms for change in request.changes]
+    now_ms = max(state.facts.now_ms, *times_ms)
     for change in request.changes:
         head = state.facts.heads[change.table_uuid]
         removed = await _remove(transaction, change, head, partitions)
-        after, snapshot = apply_change(request, change, head, removed, state.facts.now_ms, ids.new_id())
+        after, snapshot = apply_change(request, change, head, removed, now_ms, ids.new_id())
         if snapshot is None:
             result = ChangeResult(change.table_uuid, None)
         else:
@@ -168,11 +177,17 @@ async def _apply(
             table_id = head.table_id
             state.records.files.extend((table_id, file) for file in place_files(change, head, snapshot, inputs))
             state.records.changelog_files.extend((table_id, file) for file in place_changelog(change, snapshot))
-            state.records.snapshots.append((table_id, snapshot))
-            state.new_snapshots.setdefault(change.table_uuid, []).append(snapshot)
+            made[change.table_uuid] = (table_id, snapshot)
             state.facts.heads[change.table_uuid] = after
         _record_result(request, change, head.table_id, result, state)
         results.append(result)
+    snapshot_ids = {table_uuid: snapshot.snapshot_id for table_uuid, (_, snapshot) in made.items()}
+    for table_uuid, (table_id, alone) in made.items():
+        snapshot = replace(alone, siblings={other: n for other, n in snapshot_ids.items() if other != table_uuid})
+        state.records.snapshots.append((table_id, snapshot))
+        if snapshot.changelog is ChangelogState.OPEN:
+            state.records.jobs[table_id, CHANGELOG, ""] = DueJob(table_id, CHANGELOG, priority=CHANGELOG_PRIORITY)
+        state.new_snapshots.setdefault(table_uuid, []).append(snapshot)
     attempt = state.facts.attempts.get(request.attempt_id)
     if attempt is not None:
         state.facts.attempts[attempt.attempt_id] = replace(attempt, state=AttemptState.COMMITTED)

@@ -12,10 +12,10 @@ from typing import Any, Final, NoReturn, get_args
 
 from lakelog.client.target import Target, parse_target
 from lakelog.errors import InvalidArgument
+from lakelog.serving.access import Access, parse_token_file
+from lakelog.serving.listening import ServerTls
 
 from .postgres.store import Durability
-from .server.access import Access, parse_token_file
-from .server.grpc_server import ServerTls
 from .server.logs import LEVELS
 from .server.startup import StartupFailure, as_startup_failure, normalize_warehouse, to_libpq_url
 

@@ -32,8 +32,11 @@ from .store import Store, run_transaction
 
 log = logging.getLogger(__name__)
 
-Committed = Callable[[str, Sequence[Snapshot]], None]
-"""Told of the new snapshots of a table, in order, after they are durable."""
+Committed = Callable[[str, Sequence[Snapshot], int], None]
+"""Told of the new snapshots of a table, in order, after they are durable, and up to which no changelog is open then."""
+
+JobsDue = Callable[[], None]
+"""Told that commits have made jobs due."""
 
 Uncertain = Callable[[str], None]
 """Told of a table that may have new snapshots."""
@@ -67,6 +70,7 @@ class CommitGate:
         committed: Told of new snapshots.
         uncertain: Told of tables that may have new snapshots.
         partitions: Checks encoded partitions.
+        jobs_due: Told when jobs have become due.
     """
 
     def __init__(
@@ -79,7 +83,9 @@ class CommitGate:
         committed: Committed,
         uncertain: Uncertain,
         partitions: PartitionRules,
+        jobs_due: JobsDue,
     ) -> None:
+        self._jobs_due = jobs_due
         self._store = store
         self._ids = ids
         self._clock = clock
@@ -200,9 +206,11 @@ class CommitGate:
         )
 
     def _answer_each(self, group: list[_Waiting], state: GroupState) -> None:
+        if state.records.jobs:
+            self._jobs_due()
         for table_uuid, snapshots in state.new_snapshots.items():
-            self._committed(table_uuid, snapshots)
             head = state.facts.heads[table_uuid]
+            self._committed(table_uuid, snapshots, head.complete_until)
             self._metrics.set_level("live_files", head.total_files, head.name)
         for waiting, verdict in zip(group, state.verdicts, strict=True):
             if isinstance(verdict, LakelogError):

@@ -10,10 +10,12 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from lakelog.client.metastore import SnapshotPage, WatchEvent, WatchPosition
+from lakelog.client.metastore import LatestSnapshot, SnapshotPage, WatchEvent, WatchPosition
 from lakelog.client.plan_assembly import assemble_files
+from lakelog.format.attachment import AttachRequest, AttachResult
 from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
 from lakelog.format.consumer import Consumer, ConsumerPosition
+from lakelog.format.job import Job, JobState
 from lakelog.format.plan import Plan, PlanRequest
 from lakelog.format.schema import TableSchema
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
@@ -148,13 +150,21 @@ class InProcessMetastore:
         """Snapshots behind `after` up to `until` (0: no end), at most `limit` (0: 1000)."""
         return self.run(self.service.list_snapshots(table_uuid, after=after, until=until, limit=limit, newest=newest))
 
+    def list_latest(self, table_uuids: Sequence[str]) -> list[LatestSnapshot]:
+        """The newest snapshots of tables, in their order, all at one moment."""
+        return self.run(self.service.list_latest(table_uuids))
+
     def plan(self, request: PlanRequest) -> Plan:
         """The files a read must look at."""
         return self.run(collect_plan(self.service, request))
 
-    def watch(self, positions: Sequence[WatchPosition]) -> InProcessWatch:
+    def attach_changelogs(self, request: AttachRequest) -> AttachResult:
+        """Attaches changelogs to the lowest open snapshots, all or none; idempotent."""
+        return self.run(self.service.attach_changelogs(request))
+
+    def watch(self, positions: Sequence[WatchPosition], *, complete: bool = False) -> InProcessWatch:
         """Tells of each new snapshot, none left out, beginning behind the positions."""
-        return InProcessWatch(self, positions)
+        return InProcessWatch(self, positions, complete)
 
     def acquire_lease(self, name: str, holder: str, duration_ms: int) -> LeaseGrant:
         """Takes a lease that is free or over."""
@@ -179,6 +189,32 @@ class InProcessMetastore:
     def forget_pipeline(self, name: str) -> None:
         """Takes a pipeline that has ended out of the list."""
         self.run(self.service.forget_pipeline(name))
+
+    def lease_job(
+        self, kinds: Sequence[str], table_uuids: Sequence[str], holder: str, *, duration_ms: int, wait_ms: int = 0
+    ) -> Job | None:
+        """Takes a job that is due; None: none was due within the wait."""
+        return self.run(self.service.lease_job(kinds, table_uuids, holder, duration_ms=duration_ms, wait_ms=wait_ms))
+
+    def heartbeat_job(self, job_id: int, epoch: int, duration_ms: int) -> int:
+        """Keeps a job; returns the milliseconds that remain; Fenced when another does it."""
+        return self.run(self.service.heartbeat_job(job_id, epoch, duration_ms))
+
+    def finish_job(self, job_id: int, epoch: int, outcome: str = "") -> bool:
+        """Ends a job that went well, or gives it back; whether it is due again. Fenced when another does it."""
+        return self.run(self.service.finish_job(job_id, epoch, outcome))
+
+    def fail_job(self, job_id: int, epoch: int, reason: str, *, final: bool = False, passing: bool = False) -> JobState:
+        """Ends a job that failed; where it is now: due after a pause, or failed. Fenced when another does it."""
+        return self.run(self.service.fail_job(job_id, epoch, reason, final=final, passing=passing))
+
+    def list_jobs(self, table_uuids: Sequence[str] = ()) -> list[Job]:
+        """All jobs, or those of some tables, by table, kind and scope."""
+        return self.run(self.service.list_jobs(table_uuids))
+
+    def retry_job(self, job_id: int) -> None:
+        """Makes a job that failed or rests due at once; NotFound when there is none."""
+        self.run(self.service.retry_job(job_id))
 
     def open_consumer(self, consumer_id: str, table_uuids: Sequence[str], holder: str) -> list[Consumer]:
         """Begins to read as a consumer, in the order of the tables; fences whoever read under its name before."""
@@ -241,9 +277,9 @@ class InProcessPipeline:
 class InProcessWatch:
     """An open watch."""
 
-    def __init__(self, metastore: InProcessMetastore, positions: Sequence[WatchPosition]) -> None:
+    def __init__(self, metastore: InProcessMetastore, positions: Sequence[WatchPosition], complete: bool) -> None:
         self._metastore = metastore
-        self._events = metastore.service.watch(positions)
+        self._events = metastore.service.watch(positions, complete=complete)
         self._next: Future[WatchEvent | None] | None = None
         self._closed = False
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from lakelog.errors import Fenced
+from lakelog.format.job import JOB_LEASES
 from lakelog.format.work import LeaseGrant
 
-from .requests import check_number, check_text
+from .requests import check_number, check_text, invalid
 from .store import Store, run_transaction
 
 MIN_DURATION_MS = 1000
@@ -21,6 +22,8 @@ class Leases:
     async def acquire_lease(self, name: str, holder: str, duration_ms: int) -> LeaseGrant:
         """Takes a lease that is free or over."""
         check_text("lease", name, 1, 256)
+        if name.startswith(JOB_LEASES):
+            raise invalid("lease", name, "Names that begin with 'job/' are those of jobs; take a job instead.")
         check_text("holder", holder, 1, 256)
         check_number("duration_ms", duration_ms, MIN_DURATION_MS, MAX_DURATION_MS)
         return await run_transaction(self._store, lambda tx: tx.acquire_lease(name, holder, duration_ms))

@@ -13,6 +13,7 @@ from lakelog.format.commit_facts import (
     RecordedResult,
     TableHead,
 )
+from lakelog.format.job import DueJob
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import TableInfo, TableName
@@ -104,6 +105,25 @@ class GroupRecords:
     changelog_files: list[tuple[int, PlacedChangelogFile]] = field(default_factory=list)
     results: list[NewResult] = field(default_factory=list)
     attempts: dict[str, AttemptState] = field(default_factory=dict)
+    jobs: dict[tuple[int, str, str], DueJob] = field(default_factory=dict)
+    """By table, kind and scope."""
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """Changelogs to be attached.
+
+    Args:
+        head: Of the table, as it is behind it.
+        snapshot_ids: The snapshots.
+        files: Their files.
+        attempt_id: Whose files they are; committed by it.
+    """
+
+    head: TableHead
+    snapshot_ids: Sequence[int]
+    files: Sequence[PlacedChangelogFile]
+    attempt_id: str
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Final
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.commit import (
+    BucketRef,
     Change,
     CommitRequest,
     RemoveEverything,
@@ -145,10 +146,11 @@ def check_commit_request(request: CommitRequest, limits: Limits) -> None:
             "add_files", f"{files} files", f"Give at most {limits.max_commit_files} in one commit; write larger files."
         )
     for change in request.changes:
-        _check_change(change)
+        check_change(change)
 
 
-def _check_change(change: Change) -> None:
+def check_change(change: Change) -> None:
+    """Check all of one table's part that can be checked without looking at the table."""
     check_uuid("table_uuid", change.table_uuid)
     check_number("schema_id", change.schema_id, 0, MAX_INT32)
     check_number("bucket_count", change.bucket_count, -1, MAX_INT32)
@@ -174,14 +176,35 @@ def _check_change(change: Change) -> None:
         raise invalid("path", path, "Name each file once in a commit.")
     for file in files:
         _check_file(file)
+    _check_superseded(change)
     if change.changelog_files and change.changelog is not ChangelogState.ATTACHED:
         raise invalid(
             "changelog_files",
             f"{len(change.changelog_files)} files",
             f"changelog says '{change.changelog.value}': say ATTACHED, or leave the files out.",
         )
+    if change.changelog is ChangelogState.OPEN and change.kind is not SnapshotKind.APPEND:
+        raise invalid("changelog", change.changelog.value, "Only what an APPEND changed is told later.")
     if change.changelog is not ChangelogState.NONE and change.kind is SnapshotKind.COMPACT:
         raise invalid("changelog", change.changelog.value, "A COMPACT changes no row, so it has no changelog.")
+
+
+def _check_superseded(change: Change) -> None:
+    knowing = [file for file in change.add_files if file.superseded_path is not None]
+    if not knowing:
+        return
+    unchanged = set(change.unchanged_buckets)
+    for file in knowing:
+        assert file.superseded_path is not None, "they were chosen by it"
+        if len(file.superseded_path) > 1024:
+            raise invalid("superseded_path", file.superseded_path, "Give at most 1024 characters.")
+        if BucketRef(file.partition, file.bucket) not in unchanged:
+            raise invalid(
+                "superseded_path",
+                file.superseded_path,
+                f"It is for bucket {file.bucket}, which is not among unchanged_buckets: positions hold as long as no "
+                "other file came or went. Name the bucket there, or leave the path out.",
+            )
 
 
 def _check_removal(change: Change) -> None:

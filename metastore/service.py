@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from lakelog.client.metastore import SnapshotPage, WatchEvent, WatchPosition
+from lakelog.client.metastore import LatestSnapshot, SnapshotPage, WatchEvent, WatchPosition
 from lakelog.clock import Clock, Ids, RandomIds, SystemClock
+from lakelog.format.attachment import AttachRequest, AttachResult
 from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
 from lakelog.format.consumer import Consumer, ConsumerPosition
+from lakelog.format.job import Job, JobState
 from lakelog.format.plan import PlanRequest
 from lakelog.format.schema import TableSchema
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
@@ -18,14 +21,16 @@ from lakelog.format.work import LeaseGrant, Pipeline
 from .catalog import Catalog
 from .consumers import Consumers
 from .gate import CommitGate
+from .jobs import Jobs
 from .leases import Leases
 from .limits import Limits
 from .metrics import Metrics, NoMetrics
+from .open_changelogs import OpenChangelogs
 from .packing import Packer
 from .partitions import PartitionRules
 from .pipelines import Pipelines
 from .planning import Planner, PlanStream
-from .snapshots import list_snapshots
+from .snapshots import list_latest, list_snapshots
 from .staging import Staging
 from .store import Store
 from .watching import WatchHub
@@ -64,9 +69,20 @@ class MetastoreService:
         self._store = store
         self.watches = WatchHub(store, limits, metrics)
         self.packer = Packer(store)
+        self.jobs = Jobs(store, clock, self.watches, limits)
+        partitions = PartitionRules()
         self._gate = CommitGate(
-            store, ids, clock, limits, metrics, self.watches.committed, self.watches.uncertain, PartitionRules()
+            store,
+            ids,
+            clock,
+            limits,
+            metrics,
+            self.watches.committed,
+            self.watches.uncertain,
+            partitions,
+            self.jobs.due,
         )
+        self._open_changelogs = OpenChangelogs(store, limits, self.watches, partitions)
         self._metrics = metrics
         self._catalog = Catalog(store, ids, warehouse, self._table_dropped)
         self._planner = Planner(store, clock, limits, metrics)
@@ -167,13 +183,62 @@ class MetastoreService:
         """Snapshots behind `after` up to `until` (0: no end), at most `limit` (0: 1000)."""
         return await list_snapshots(self._store, table_uuid, after=after, until=until, limit=limit, newest=newest)
 
+    async def list_latest(self, table_uuids: Sequence[str]) -> list[LatestSnapshot]:
+        """The newest snapshots of tables, in their order, all at one moment."""
+        return await list_latest(self._store, table_uuids)
+
     async def plan(self, request: PlanRequest) -> PlanStream:
         """The files a read must look at."""
         return await self._planner.plan(request)
 
-    def watch(self, positions: Sequence[WatchPosition]) -> AsyncIterator[WatchEvent]:
+    async def attach_changelogs(self, request: AttachRequest) -> AttachResult:
+        """Attaches changelogs to the lowest open snapshots, all or none; idempotent."""
+        return await self._open_changelogs.attach_changelogs(request)
+
+    def watch(self, positions: Sequence[WatchPosition], *, complete: bool = False) -> AsyncIterator[WatchEvent]:
         """Tells of each new snapshot, none left out, beginning behind the positions."""
-        return self.watches.watch(positions)
+        return self.watches.watch(positions, complete=complete)
+
+    async def lease_job(
+        self,
+        kinds: Sequence[str],
+        table_uuids: Sequence[str],
+        holder: str,
+        *,
+        duration_ms: int,
+        wait_ms: int = 0,
+        gone: asyncio.Event | None = None,
+    ) -> Job | None:
+        """Takes a job that is due; None: none was due within the wait. Set `gone` when nobody waits any more."""
+        return await self.jobs.lease_job(
+            kinds, table_uuids, holder, duration_ms=duration_ms, wait_ms=wait_ms, gone=gone
+        )
+
+    def stop_waiting(self) -> None:
+        """Lets all who wait for a job go without one; idempotent."""
+        self.jobs.close()
+
+    async def heartbeat_job(self, job_id: int, epoch: int, duration_ms: int) -> int:
+        """Keeps a job; returns the milliseconds that remain; Fenced when another does it."""
+        return await self.jobs.heartbeat_job(job_id, epoch, duration_ms)
+
+    async def finish_job(self, job_id: int, epoch: int, outcome: str = "") -> bool:
+        """Ends a job that went well, or gives it back; whether it is due again. Fenced when another does it."""
+        return await self.jobs.finish_job(job_id, epoch, outcome)
+
+    async def fail_job(
+        self, job_id: int, epoch: int, reason: str, *, final: bool = False, passing: bool = False
+    ) -> JobState:
+        """Ends a job that failed; where it is now: due after a pause, or failed. Fenced when another does it."""
+        return await self.jobs.fail_job(job_id, epoch, reason, final=final, passing=passing)
+
+    async def list_jobs(self, table_uuids: Sequence[str] = ()) -> list[Job]:
+        """All jobs, or those of some tables, by table, kind and scope."""
+        return await self.jobs.list_jobs(table_uuids)
+
+    async def retry_job(self, job_id: int) -> None:
+        """Makes a job that failed or rests due at once; NotFound when there is none."""
+        await self.jobs.retry_job(job_id)
 
     async def acquire_lease(self, name: str, holder: str, duration_ms: int) -> LeaseGrant:
         """Takes a lease that is free or over."""
@@ -225,5 +290,6 @@ class MetastoreService:
 
     async def close(self) -> None:
         """Ends watches, lets commits that run come to their end and refuses those that wait; idempotent."""
+        self.jobs.close()
         self.watches.close()
         await self._gate.close()

@@ -1,17 +1,19 @@
-"""Listing the snapshots of a table."""
+"""Listing the snapshots of tables."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from lakelog.client.metastore import SnapshotPage
+from lakelog.client.metastore import LatestSnapshot, SnapshotPage
 from lakelog.format.commit_rules import table_gone
 
-from .requests import check_number, check_uuid
+from .requests import check_number, check_table_uuids, check_uuid
 from .store import Store, Transaction, run_transaction
 
 DEFAULT_LIMIT: Final = 1000
 MAX_LIMIT: Final = 10_000
+MAX_TABLES: Final = 1000
 
 
 async def list_snapshots(
@@ -30,6 +32,25 @@ async def list_snapshots(
         last = min(until, head.latest_snapshot_id) if until else head.latest_snapshot_id
         found = await tx.list_snapshots(head.table_id, after, last, limit or DEFAULT_LIMIT, newest=newest)
         earliest = head.earliest_snapshot_id if head.latest_snapshot_id else 0
-        return SnapshotPage(tuple(found), head.latest_snapshot_id, earliest)
+        return SnapshotPage(tuple(found), head.latest_snapshot_id, earliest, head.first_open_snapshot)
+
+    return await run_transaction(store, load)
+
+
+async def list_latest(store: Store, table_uuids: Sequence[str]) -> list[LatestSnapshot]:
+    """The newest snapshots of tables, in their order, all at one moment: no commit to several of them is half there."""
+    check_table_uuids("table_uuids", table_uuids, MAX_TABLES)
+
+    async def load(tx: Transaction) -> list[LatestSnapshot]:
+        # SUBTLE: one look at all heads. Looked at one by one, a commit could come in between.
+        heads = await tx.find_heads(table_uuids)
+        found = []
+        for table_uuid in table_uuids:
+            head = heads.get(table_uuid)
+            if head is None:
+                raise table_gone(table_uuid)
+            earliest = head.earliest_snapshot_id if head.latest_snapshot_id else 0
+            found.append(LatestSnapshot(table_uuid, head.latest_snapshot_id, head.latest_uuid, earliest))
+        return found
 
     return await run_transaction(store, load)

@@ -27,12 +27,23 @@ from lakelog.format.commit_facts import (
     TableHead,
 )
 from lakelog.format.consumer import Consumer
+from lakelog.format.job import Job
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import DatabaseInfo, TableName
 from lakelog.format.work import LeaseGrant, Pipeline
 
-from .records import FileQuery, GroupFacts, GroupKeys, GroupRecords, NewChunk, NewTable, Packed, TableRecord
+from .records import (
+    Attachment,
+    FileQuery,
+    GroupFacts,
+    GroupKeys,
+    GroupRecords,
+    NewChunk,
+    NewTable,
+    Packed,
+    TableRecord,
+)
 
 T = TypeVar("T")
 
@@ -86,7 +97,7 @@ class CatalogTransaction(Protocol):
         ...
 
     async def delete_table(self, table_id: int) -> None:
-        """Takes a table whose head is locked out of the catalog. What is known of its files stays, for collection."""
+        """Takes a table whose head is locked out of the catalog, and its jobs; what is known of its files stays."""
         ...
 
     async def list_schemas(self, table_id: int) -> list[TableSchema]:
@@ -102,15 +113,17 @@ class CommitTransaction(Protocol):
         ...
 
     async def lock_group(self, keys: GroupKeys) -> GroupFacts:
-        """Locks the heads in table-id order, the writers, the attempts and the leases, then tells all about them."""
+        """Locks the heads in table-id order, the writers, leases and jobs, and the attempts, then tells all of them."""
         ...
 
     async def find_files(self, table_id: int, file_ids: Sequence[int]) -> list[FileFacts]:
         """Those of the files that exist, live or not."""
         ...
 
-    async def find_changes(self, table_id: int, after: int, buckets: Sequence[BucketRef]) -> list[BucketChange]:
-        """Which snapshots behind `after`, compactions apart, brought or took data of the buckets."""
+    async def find_changes(
+        self, table_id: int, after: int, buckets: Sequence[BucketRef], *, compactions: bool = False
+    ) -> list[BucketChange]:
+        """Which snapshots behind `after` brought or took data of the buckets; compactions only if asked for."""
         ...
 
     async def list_partitions(self, table_id: int) -> list[bytes]:
@@ -149,6 +162,14 @@ class CommitTransaction(Protocol):
 
     async def find_progress(self, table_id: int, writer: str) -> WriterProgress:
         """What a writer has committed last to a table."""
+        ...
+
+    async def list_open_snapshots(self, table_id: int, limit: int) -> list[Snapshot]:
+        """The lowest snapshots of a locked head whose changelogs are open, rising, at most `limit`."""
+        ...
+
+    async def attach_changelogs(self, attachment: Attachment) -> None:
+        """Writes changelogs down that were found right. The last call of a transaction."""
         ...
 
 
@@ -248,6 +269,50 @@ class WorkTransaction(Protocol):
         ...
 
 
+class JobTransaction(Protocol):
+    """Jobs. Only the database's clock judges deadlines and pauses; a lock on a job comes behind one on a head."""
+
+    async def lease_job(
+        self, kinds: Sequence[str], table_uuids: Sequence[str], holder: str, duration_ms: int
+    ) -> tuple[Job, bool] | None:
+        """Takes the first job that is due, or over; its epoch rises by one, and so do its attempts.
+
+        The flag tells whether it was over: whoever held it was not heard of in time.
+        """
+        ...
+
+    async def next_due_ms(self, kinds: Sequence[str], table_uuids: Sequence[str]) -> int | None:
+        """In how many milliseconds the first of these jobs is due or over; None: none will be by itself."""
+        ...
+
+    async def doom_attempts(self, writer: str) -> list[str]:
+        """Dooms the open attempts of a writer and tells which."""
+        ...
+
+    async def find_job(self, job_id: int) -> Job | None:
+        """A job, without locking it."""
+        ...
+
+    async def lock_job(self, job_id: int) -> Job | None:
+        """Keeps a job as it is."""
+        ...
+
+    async def renew_job(self, job_id: int, duration_ms: int) -> None:
+        """Moves the deadline of a locked job."""
+        ...
+
+    async def put_job(self, job: Job, pause_ms: int) -> None:
+        """Changes state, attempts, reason and outcome of a locked job that nobody holds any more.
+
+        What is due, or becomes so, is due after the pause.
+        """
+        ...
+
+    async def list_jobs(self, table_uuids: Sequence[str]) -> list[Job]:
+        """All jobs, or those of some tables, by table, kind and scope."""
+        ...
+
+
 class ConsumerTransaction(Protocol):
     """Named readers."""
 
@@ -273,7 +338,13 @@ class ConsumerTransaction(Protocol):
 
 
 class Transaction(
-    CatalogTransaction, CommitTransaction, SnapshotTransaction, WorkTransaction, ConsumerTransaction, Protocol
+    CatalogTransaction,
+    CommitTransaction,
+    SnapshotTransaction,
+    WorkTransaction,
+    JobTransaction,
+    ConsumerTransaction,
+    Protocol,
 ):
     """All that can be done in one transaction."""
 

@@ -8,7 +8,9 @@ Invariants:
 
 1. A watcher's position rises by one snapshot at a time, and each follows the one told of before: a database that lost
    commits in a failover, under an open watch too, ends it (RELIABILITY.md, C9).
-2. What is kept in memory of a table is a gapless tail of its history; where that cannot be, it is forgotten.
+2. Up to which snapshot no changelog is open never falls, nor does the newest snapshot: a watcher is told up to one of
+   them, as it asked.
+3. What is kept in memory of a table is a gapless tail of its history; where that cannot be, it is forgotten.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final
@@ -25,7 +27,7 @@ from lakelog.client.metastore import WatchEvent, WatchPosition
 from lakelog.errors import HistoryDiverged, LakelogError, ResourceExhausted, SnapshotExpired
 from lakelog.format.commit_facts import TableHead
 from lakelog.format.commit_rules import table_gone
-from lakelog.format.snapshot import Snapshot
+from lakelog.format.snapshot import ChangelogState, Snapshot
 
 from .limits import Limits
 from .metrics import Metrics
@@ -48,14 +50,18 @@ class _WatchedTable:
     Args:
         table_id: The store's number of it.
         latest: The newest snapshot known of.
+        complete: Up to this one no changelog is open.
         tail: The newest snapshots without a gap, at most `_MAX_TAIL`; may be empty.
+        first_open_in_tail: The lowest of these whose changelog was open when they were kept; 0: none.
         dropped: Whether it was dropped.
         watchers: Who is to be woken.
     """
 
     table_id: int
     latest: int
+    complete: int
     tail: deque[Snapshot] = field(default_factory=lambda: deque(maxlen=_MAX_TAIL))
+    first_open_in_tail: int = 0
     dropped: bool = False
     watchers: set[_Watcher] = field(default_factory=set)
 
@@ -68,12 +74,18 @@ class _Watcher:
         after: The last snapshot told of, by table uuid; a table that was dropped is missing.
         after_uuids: Its uuid, where it is known.
         caught_up: Tables whose newest snapshot the watcher has seen once.
+        wants_complete: It is told of a snapshot once no changelog up to and with its own is open.
     """
 
     after: dict[str, int]
     after_uuids: dict[str, str] = field(default_factory=dict)
     caught_up: set[str] = field(default_factory=set)
+    wants_complete: bool = False
     woken: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def until(self, table: _WatchedTable) -> int:
+        """Up to which snapshot of a table it is told."""
+        return table.complete if self.wants_complete else table.latest
 
 
 class WatchHub:
@@ -94,9 +106,11 @@ class WatchHub:
         self._to_announce: set[str] = set()
         self._announce_soon = asyncio.Event()
         self._closed = False
+        self.listeners: list[Callable[[frozenset[str]], None]] = []
+        """Told of each announcement of another metastore; an empty one means that some may have been missed."""
 
-    def committed(self, table_uuid: str, snapshots: Sequence[Snapshot]) -> None:
-        """Tells of new snapshots of a table, which are durable, in rising order."""
+    def committed(self, table_uuid: str, snapshots: Sequence[Snapshot], complete: int) -> None:
+        """Tells of new snapshots of a table, which are durable, in rising order, and up to which none is open."""
         self._to_announce.add(table_uuid)
         self._announce_soon.set()
         table = self._tables.get(table_uuid)
@@ -105,8 +119,25 @@ class WatchHub:
         if not table.tail or snapshots[0].snapshot_id != table.tail[-1].snapshot_id + 1:
             # Another metastore committed in between, or this one never learned of a commit whose answer was lost.
             table.tail.clear()
+            table.first_open_in_tail = 0
         table.tail.extend(snapshots)
-        self._advance(table, snapshots[-1].snapshot_id)
+        if not table.first_open_in_tail:
+            opened = (each.snapshot_id for each in snapshots if each.changelog is ChangelogState.OPEN)
+            table.first_open_in_tail = next(opened, 0)
+        self._advance(table, snapshots[-1].snapshot_id, complete)
+
+    def attached(self, table_uuid: str, complete: int) -> None:
+        """Tells that changelogs were attached, and up to which snapshot none is open now."""
+        self._to_announce.add(table_uuid)
+        self._announce_soon.set()
+        table = self._tables.get(table_uuid)
+        if table is not None:
+            self._advance(table, table.latest, complete)
+
+    def announce(self, name: str) -> None:
+        """Tells other metastores on the same store of something that is no table, soon."""
+        self._to_announce.add(name)
+        self._announce_soon.set()
 
     def uncertain(self, table_uuid: str) -> None:
         """Tells that a table may have new snapshots."""
@@ -123,8 +154,10 @@ class WatchHub:
         if table is not None:
             self._drop(table)
 
-    async def watch(self, positions: Sequence[WatchPosition]) -> AsyncIterator[WatchEvent]:
+    async def watch(self, positions: Sequence[WatchPosition], *, complete: bool = False) -> AsyncIterator[WatchEvent]:
         """New snapshots of tables behind the positions, in rising order, without gaps; ends when all are dropped.
+
+        With `complete` each is told of once no changelog up to and with its own is open.
 
         Raises:
             NotFound: A table does not exist.
@@ -136,6 +169,7 @@ class WatchHub:
         watcher = _Watcher(
             {position.table_uuid: position.after for position in positions},
             {position.table_uuid: position.after_uuid for position in positions if position.after_uuid},
+            wants_complete=complete,
         )
         self._watchers.add(watcher)
         self._metrics.set_level("watchers", len(self._watchers))
@@ -170,6 +204,8 @@ class WatchHub:
         """Follows what other metastores announce, until the store is closed."""
         async with aclosing(self._store.listen()) as announcements:
             async for announced in announcements:
+                for hear in self.listeners:
+                    hear(announced)
                 try:
                     await self._look([table for table in announced or self._tables if table in self._tables])
                 except LakelogError as error:
@@ -193,12 +229,17 @@ class WatchHub:
             if head is None:
                 self._drop(table)
             else:
-                self._advance(table, head.latest_snapshot_id)
+                self._advance(table, head.latest_snapshot_id, head.complete_until)
 
-    def _advance(self, table: _WatchedTable, latest: int) -> None:
-        if latest <= table.latest:
+    def _advance(self, table: _WatchedTable, latest: int, complete: int) -> None:
+        if 0 < table.first_open_in_tail <= max(table.complete, complete):
+            # Those in memory are from before their changelogs were attached.
+            table.tail.clear()
+            table.first_open_in_tail = 0
+        if latest <= table.latest and complete <= table.complete:
             return
-        table.latest = latest
+        table.latest = max(table.latest, latest)
+        table.complete = max(table.complete, complete)
         for watcher in table.watchers:
             watcher.woken.set()
 
@@ -215,17 +256,19 @@ class WatchHub:
                 raise table_gone(position.table_uuid)
             await _check_history(tx, head, position)
         for table_uuid, head in heads.items():
-            table = self._tables.setdefault(table_uuid, _WatchedTable(head.table_id, head.latest_snapshot_id))
+            table = self._tables.setdefault(
+                table_uuid, _WatchedTable(head.table_id, head.latest_snapshot_id, head.complete_until)
+            )
             table.watchers.add(watcher)
         # What was committed between reading a head and registering is found by looking once more.
         for table_uuid, head in (await tx.find_heads(list(heads))).items():
-            self._advance(self._tables[table_uuid], head.latest_snapshot_id)
+            self._advance(self._tables[table_uuid], head.latest_snapshot_id, head.complete_until)
 
     async def _tell(self, watcher: _Watcher, table_uuid: str) -> AsyncIterator[WatchEvent]:
         table = self._tables[table_uuid]
-        while watcher.after[table_uuid] < table.latest:
+        while watcher.after[table_uuid] < watcher.until(table):
             after = watcher.after[table_uuid]
-            lag = table.latest - after
+            lag = watcher.until(table) - after
             if table_uuid in watcher.caught_up and lag > self._limits.watch_lag_snapshots:
                 raise ResourceExhausted(
                     f"The watcher read too slowly: it is {lag} snapshots behind table {table_uuid}, and "
@@ -233,7 +276,7 @@ class WatchHub:
                     reason="WATCHER_TOO_SLOW",
                     metadata={"table_uuid": table_uuid, "after": str(after), "latest": str(table.latest)},
                 )
-            snapshots = await self._load(table, after)
+            snapshots = await self._load(table, after, watcher.until(table))
             _check_parent(table_uuid, watcher.after_uuids.get(table_uuid, ""), snapshots[0])
             watcher.after[table_uuid] = snapshots[-1].snapshot_id
             watcher.after_uuids[table_uuid] = snapshots[-1].snapshot_uuid
@@ -243,13 +286,13 @@ class WatchHub:
             del watcher.after[table_uuid]
             yield WatchEvent(table_uuid, (), dropped=True)
 
-    async def _load(self, table: _WatchedTable, after: int) -> tuple[Snapshot, ...]:
+    async def _load(self, table: _WatchedTable, after: int, until: int) -> tuple[Snapshot, ...]:
         tail = table.tail
         # What another metastore committed behind the tail is known to be there, but only the store has it.
         if tail and tail[0].snapshot_id <= after + 1 <= tail[-1].snapshot_id:
             start = after + 1 - tail[0].snapshot_id
-            return tuple(tail[place] for place in range(start, min(len(tail), start + _MAX_EVENT)))
-        until = table.latest
+            end = min(len(tail), start + _MAX_EVENT, until + 1 - tail[0].snapshot_id)
+            return tuple(tail[place] for place in range(start, end))
         found = await run_transaction(
             self._store, lambda tx: tx.list_snapshots(table.table_id, after, until, _MAX_EVENT)
         )

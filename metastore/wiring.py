@@ -28,6 +28,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 
 from lakelog.clock import RandomIds, SystemClock
 from lakelog.errors import InvalidArgument, LakelogError
+from lakelog.serving.http_endpoint import HttpEndpoint
 
 from .background import Background
 from .config import MigrateConfig, ServeConfig
@@ -36,7 +37,6 @@ from .postgres import PostgresStore, check_current, migrate
 from .server.audit import log
 from .server.database_probe import DatabaseProbe
 from .server.grpc_server import MetastoreServer, ServerSettings
-from .server.http_endpoint import HttpEndpoint
 from .server.interceptor import CallLimits
 from .server.lifecycle import run_until_signal
 from .server.rpc_metrics import RpcMetrics

@@ -12,9 +12,10 @@ from lakelog.errors import LakelogError
 from lakelog.extras import explain_missing
 
 try:
+    from lakelog.serving.logs import set_up_logs
+
     from .config import Config, parse_config, read_environment
     from .ending import Ending, to_ending
-    from .logs import set_up_logs
     from .pipeline.reading import read_pipeline
     from .pipeline.spec import Pipeline
 except ModuleNotFoundError as error:
@@ -61,7 +62,7 @@ def _run(config: Config, pipeline: Pipeline) -> int:
     # Not above: it imports Spark, which takes longer than to say what is wrong with a file.
     from .wiring import make_events, make_service, open_catalog
 
-    log = set_up_logs(config.log_level, pipeline.name)
+    log = set_up_logs(config.log_level, pipeline=pipeline.name)
     events = make_events()
 
     def stop(number: int, _frame: object) -> None:

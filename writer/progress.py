@@ -8,10 +8,10 @@ from typing import Final
 from lakelog.client.metastore import Metastore
 from lakelog.errors import Fenced, LakelogError
 from lakelog.format import work
+from lakelog.serving.logs import Log
 
 from .checkpoint import Totals
 from .files.batch_log import BatchFiles
-from .logs import Log
 from .metrics import Metrics
 from .pipeline.spec import Pipeline
 

@@ -20,6 +20,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lakelog.clock import Clock
 from lakelog.errors import LakelogError, Unavailable
+from lakelog.serving.batch_gate import Gate
+from lakelog.serving.lease import LeaseKeeper
+from lakelog.serving.logs import Log
 from lakelog.spark.task_errors import find_lakelog_error
 
 from .batch import BatchWriter
@@ -28,8 +31,6 @@ from .ending import Ending, may_pass, to_ending
 from .files.batch_log import BatchFiles, BatchLog
 from .files.listing import FoundFile
 from .files.stream import SOURCE_NAME, source_options
-from .lease import LeaseKeeper
-from .logs import Log
 from .pipeline.spec import Pipeline
 from .progress import Progress
 
@@ -42,32 +43,6 @@ _CONCURRENT: Final = "CONCURRENT_STREAM_LOG_UPDATE"
 _LOG_WITHIN_S: Final = 5.0
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 10.0
-
-
-class Stop(Exception):
-    """Raised inside a batch that shall not begin, because the pipeline ends."""
-
-
-class Gate:
-    """Lets batches in until it is closed; whoever closes it waits for the one inside. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._closed = False
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-        if self._closed:
-            self._lock.release()
-            raise Stop("the pipeline is stopping")
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-
-    def close(self) -> None:
-        """Lets no batch in any more and blocks until none is inside."""
-        with self._lock:
-            self._closed = True
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
-import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -18,6 +13,9 @@ from lakelog.client.metastore import Metastore
 from lakelog.clock import SystemClock
 from lakelog.errors import InvalidArgument
 from lakelog.format.table import TableInfo, TableName
+from lakelog.serving.lease import LeaseKeeper
+from lakelog.serving.logs import Log
+from lakelog.serving.spark_process import keeping_interrupts, let_workers_import
 from lakelog.spark.connection import make_connection, open_metastore
 
 from .batch import BatchWriter
@@ -27,8 +25,6 @@ from .config import Config
 from .files.batch_log import BatchLog
 from .files.listing import list_files
 from .files.stream import register_source
-from .lease import LeaseKeeper
-from .logs import Log
 from .metrics import Metrics
 from .pipeline.spec import Pipeline
 from .progress import Progress
@@ -101,7 +97,7 @@ def make_service(
         return BatchWriter(pipeline, info, task, checkpoint, BatchLog(checkpoint.log_folder), metastore, lease, clock)
 
     def start_spark() -> SparkSession:
-        _let_workers_import_us()
+        let_workers_import(__file__, __package__ or "")
         with keeping_interrupts():
             spark = lakelog.spark.build_session(f"lakelog-{pipeline.name}", config.spark_master, config.spark_conf)
         lakelog.spark.install(spark, target)
@@ -137,25 +133,3 @@ def _serve_metrics(metrics: Metrics, host: str, port: int) -> int:
 def make_events() -> Events:
     """Nothing has happened yet."""
     return Events(threading.Event(), threading.Event(), threading.Event())
-
-
-@contextmanager
-def keeping_interrupts() -> Iterator[None]:
-    """Leaves Ctrl-C to whoever had it before: PySpark would make it an exception in the midst of our work."""
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, before)
-
-
-def _let_workers_import_us() -> None:
-    """Spark's Python processes find lakelog and this service where we found them."""
-    roots = [
-        str(Path(lakelog.spark.__file__).parents[2]),
-        str(Path(__file__).parents[(__package__ or "").count(".") + 1]),
-    ]
-    inherited = os.environ.get("PYTHONPATH", "")
-    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([*roots, *filter(None, inherited.split(os.pathsep))]))
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

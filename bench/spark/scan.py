@@ -6,7 +6,7 @@ Both sides make their DataFrame anew each time, as a query does. *Cold*: which r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,12 +23,12 @@ from lakelog.table import Table
 
 _DELTAS = (0, 1, 2, 5, 10, 20)
 _QUICK_DELTAS = (0, 5, 20)
-_NAME = "b.t"
 _ALL_TARGETS = {0: 0.95, 5: 0.85, 20: 0.8}
 _ALL_CACHED_TARGET = 0.9
 """What is aimed at with committed bitmaps: nothing has to be found then either."""
 _NARROW_TARGETS = {5: 0.7, 20: 0.55}
 _LOOKUP_TARGET = 1.5
+_COMMITTED_TARGETS = {5: 0.9, 20: 0.9}
 
 
 @dataclass(frozen=True)
@@ -48,20 +48,40 @@ def measure_scan(bench: Bench) -> Iterator[Figure]:
     """All columns and three, a point and a range, with 0 to 20 deltas of a tenth of the base each."""
     base = bench.scaled(BASE_ROWS)
     with open_spark(bench) as on:
-        table = on.catalog.create_table(_NAME, q1_schema(), primary_key=["id"], options={"bucket": "2"})
-        model = Q1Model(base)
-        _upsert(table, model, np.arange(base), 1)
-        done = 0
-        for deltas in _QUICK_DELTAS if bench.quick else _DELTAS:
-            for number in range(done, deltas):
-                _upsert(table, model, np.random.default_rng(number).permutation(base)[: base // 10], number + 2)
-            done = deltas
-            state = _State(on, table, model, deltas)
-            _check_rows(state)
+        table = on.catalog.create_table("b.t", q1_schema(), primary_key=["id"], options={"bucket": "2"})
+        for state in _grow(on, table, base, _QUICK_DELTAS if bench.quick else _DELTAS):
             for columns in (Q1_COLUMNS, tuple(HASHED)):
                 yield from _measure_full(bench, state, columns)
             for label, first, last in (("point", base // 3, base // 3), ("range of 1000", base // 2, base // 2 + 999)):
                 yield _measure_lookup(bench, state, label, first, last)
+
+
+def measure_committed(bench: Bench) -> Iterator[Figure]:
+    """The same where each commit looked its old rows up, so that which rows are superseded is committed."""
+    options = {"bucket": "2", "changelog-producer": "lookup"}
+    with open_spark(bench) as on:
+        table = on.catalog.create_table("b.c", q1_schema(), primary_key=["id"], options=options)
+        for state in _grow(on, table, bench.scaled(BASE_ROWS), (5, 20)):
+            for columns in (Q1_COLUMNS, tuple(HASHED)):
+                everything = columns == Q1_COLUMNS
+                label = f"read, k={state.deltas}, {'all' if everything else len(columns)} columns, positions committed"
+                target = (_COMMITTED_TARGETS if everything else _NARROW_TARGETS)[state.deltas]
+                variants = {label: (_ours(state, columns, cold=True), target)}
+                yield from compare_variants(variants, _reference(state, columns), pairs=bench.pairs, warm_ups=WARM_UPS)
+
+
+def _grow(on: SparkBench, table: Table, base: int, steps: Sequence[int]) -> Iterator[_State]:
+    """A base, then as many deltas of a tenth of it as each step says."""
+    model = Q1Model(base)
+    _upsert(table, model, np.arange(base), 1)
+    done = 0
+    for deltas in steps:
+        for number in range(done, deltas):
+            _upsert(table, model, np.random.default_rng(number).permutation(base)[: base // 10], number + 2)
+        done = deltas
+        state = _State(on, table, model, deltas)
+        _check_rows(state)
+        yield state
 
 
 def _upsert(table: Table, model: Q1Model, ids: np.ndarray, seed: int) -> None:
@@ -72,7 +92,7 @@ def _upsert(table: Table, model: Q1Model, ids: np.ndarray, seed: int) -> None:
 
 def _check_rows(state: _State) -> None:
     """Whole rows, once: the digests of the runs look at each column by itself."""
-    found = lakelog.spark.read_table(state.on.spark, _NAME, columns=HASHED).toArrow()
+    found = lakelog.spark.read_table(state.on.spark, state.table.name, columns=HASHED).toArrow()
     check_rows(f"rows with k={state.deltas}", found, state.model, tuple(HASHED))
 
 
@@ -112,7 +132,7 @@ def _ours(
         if cold:
             installation.positions.clear()
             installation.frames.clear()
-        rows = lakelog.spark.read_table(spark, _NAME, filter=None if bounds is None else _condition(bounds))
+        rows = lakelog.spark.read_table(spark, state.table.name, filter=None if bounds is None else _condition(bounds))
         found = tuple(rows.selectExpr(*aggregates).collect()[0])
         return lambda: check_equal(f"read_table with k={state.deltas}", found, expected)
 

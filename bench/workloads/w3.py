@@ -6,4 +6,4 @@ from bench import sdk
 from bench.spark import scan
 
 TITLE = "Merge on read: 4 M Q1 rows + k x 400 k"
-PARTS = {"sdk": sdk.measure_scan, "spark": scan.measure_scan}
+PARTS = {"sdk": sdk.measure_scan, "spark": scan.measure_scan, "committed": scan.measure_committed}

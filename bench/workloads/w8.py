@@ -16,16 +16,17 @@ import lakelog
 from bench.context import Bench
 from bench.measure import Figure, WrongAnswerError, absolute
 from bench.shapes import q1, q1_schema
+from bench.spark import streams
 from lakelog.testing import embedded_stack
 
-TITLE = "freshness of a subscription: 10 commits/s of 100 rows, written -> received, SDK in file mode"
+TITLE = "freshness of a stream: 10 commits/s of 100 rows, written -> received, in file mode"
 _SECONDS = 60
 _EVERY_S = 0.1
 _ROWS = 100
 _WARM_UPS = 20
 
 
-def run(bench: Bench) -> Iterator[Figure]:
+def measure_sdk(bench: Bench) -> Iterator[Figure]:
     """Latencies of an append table, and of a keyed one whose changes come with their old rows."""
     with embedded_stack(bench.folder / "stack") as stack:
         lakelog.connect(stack.target).create_database("b")
@@ -71,3 +72,6 @@ def _measure(target: str, name: str, key: list[str], count: int) -> list[float]:
     reader.close()
     writer.close()
     return [1000 * (received - begun) for received, begun in zip(received_s, begun_s, strict=True)]
+
+
+PARTS = {"sdk": measure_sdk, "spark": streams.measure_freshness}

@@ -19,6 +19,7 @@ from lakelog.cli.failures import ExitCode, describe_error, exit_code_of
 from lakelog.cli.files import files
 from lakelog.cli.insert import insert
 from lakelog.cli.invocation import Invocation, LakelogGroup, shared_options
+from lakelog.cli.jobs import jobs
 from lakelog.cli.pipelines import pipelines
 from lakelog.cli.printer import OutputFormat
 from lakelog.cli.scan import scan
@@ -69,6 +70,7 @@ for _command in (
     snapshots,
     files,
     pipelines,
+    jobs,
     sql,
 ):
     app.add_command(_command)

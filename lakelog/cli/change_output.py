@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import pyarrow as pa
 
@@ -11,6 +12,9 @@ from lakelog.cli.row_output import MAX_PRINTED_ROWS, note_hidden, print_json
 from lakelog.cli.row_table import ROW_KIND_STYLES, RowTable
 from lakelog.cli.text import plural
 from lakelog.format.rowkind import ROW_KIND_COLUMN
+
+TABLE_COLUMN: Final = "_table"
+"""Names the table of a row, where there are several."""
 
 
 def tell_skipped(invocation: Invocation, snapshot_ids: Sequence[int]) -> None:
@@ -31,7 +35,8 @@ class ChangePrinter:
     def __init__(self, invocation: Invocation, limit: int) -> None:
         self._invocation = invocation
         self._limit = limit
-        self._table = RowTable(invocation.printer, {ROW_KIND_COLUMN: lambda kind: ROW_KIND_STYLES.get(kind, "")})
+        self._table = self._make_table()
+        self._columns: list[str] = []
         self._cut = False
         self.row_count = 0
 
@@ -52,8 +57,18 @@ class ChangePrinter:
         if self._invocation.printer.is_json:
             print_json(self._invocation, batch)
             return
+        if self._columns and self._columns != batch.schema.names:
+            # Rows of another table.
+            self._table.flush()
+            note_hidden(self._invocation, self._table)
+            self._invocation.printer.say("")
+            self._table = self._make_table()
+        self._columns = batch.schema.names
         for start in range(0, batch.num_rows, MAX_PRINTED_ROWS):
             self._table.add(batch.slice(start, MAX_PRINTED_ROWS))
+
+    def _make_table(self) -> RowTable:
+        return RowTable(self._invocation.printer, {ROW_KIND_COLUMN: lambda kind: ROW_KIND_STYLES.get(kind, "")})
 
     def finish(self, *, follow: bool) -> None:
         """Says what was left out."""
@@ -64,6 +79,6 @@ class ChangePrinter:
 
 
 def _kind_first(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The row kind and the snapshot in front, where people look first and where no terminal is too narrow."""
-    front = [name for name in ("_snapshot_id", ROW_KIND_COLUMN) if name in batch.schema.names]
+    """Table, snapshot and row kind in front, where people look first and where no terminal is too narrow."""
+    front = [name for name in (TABLE_COLUMN, "_snapshot_id", ROW_KIND_COLUMN) if name in batch.schema.names]
     return batch.select([*front, *(name for name in batch.schema.names if name not in front)])

@@ -8,6 +8,7 @@ from lakelog.cli.arguments import Whole, split_names
 from lakelog.cli.change_output import ChangePrinter, tell_skipped
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.tail import TABLE_LIMIT
+from lakelog.complete_changes import DEFAULT_TIMEOUT_S
 
 
 @click.command(
@@ -28,6 +29,14 @@ from lakelog.cli.tail import TABLE_LIMIT
     metavar="N",
     help=f"Stop after so many rows, 0 for none.  [default: {TABLE_LIMIT} in tables, else 0]",
 )
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    default=DEFAULT_TIMEOUT_S,
+    show_default=True,
+    help="How long to wait for changelogs that a compactor is to make.",
+)
 @click.option("--raw", is_flag=True, help="Rows as they were written, without looking up what was there before.")
 @pass_invocation
 def changes(
@@ -38,6 +47,7 @@ def changes(
     columns: str | None,
     condition: str | None,
     limit: int | None,
+    timeout: float,
     raw: bool,
 ) -> None:
     """Show what some snapshots changed.
@@ -45,7 +55,7 @@ def changes(
     Rows look as those of `lakelog tail`, which shows what comes: each has its kind and the snapshot that changed it.
     """
     table = invocation.catalog.table(name)
-    scan = table.changes(after, until, columns=split_names(columns), filter=condition, raw=raw)
+    scan = table.changes(after, until, columns=split_names(columns), filter=condition, raw=raw, timeout=timeout)
     if limit is None:
         limit = 0 if invocation.printer.is_json else TABLE_LIMIT
     tell_skipped(invocation, scan.skipped_snapshots)

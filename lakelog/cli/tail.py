@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import Final
 
@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from lakelog.arguments import parse_table_name
 from lakelog.cli.arguments import Whole, parse_options, split_names
-from lakelog.cli.change_output import ChangePrinter, tell_skipped
+from lakelog.cli.change_output import TABLE_COLUMN, ChangePrinter, tell_skipped
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.client.metastore import WatchPosition
+from lakelog.complete_changes import DEFAULT_TIMEOUT_S, check_reached
 from lakelog.errors import InvalidArgument, NotFound, Unavailable
 from lakelog.format.table import TableInfo
 from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN
@@ -32,9 +33,13 @@ _RETRY_S: Final = 1.0
 
 @click.command(
     cls=LakelogCommand,
-    example=("lakelog tail shop.orders --follow", "lakelog tail shop.orders --after 0 --until 7 --output json"),
+    example=(
+        "lakelog tail shop.orders --follow",
+        "lakelog tail shop.orders --after 0 --until 7 --output json",
+        "lakelog tail shop.orders shop.items --mode latest --follow",
+    ),
 )
-@click.argument("name", metavar="DATABASE.TABLE")
+@click.argument("names", metavar="DATABASE.TABLE...", nargs=-1, required=True)
 @click.option(
     "--after",
     type=Whole(0),
@@ -65,7 +70,7 @@ _RETRY_S: Final = 1.0
 @pass_invocation
 def tail(
     invocation: Invocation,
-    name: str,
+    names: tuple[str, ...],
     after: int | None,
     until: int | None,
     columns: str | None,
@@ -82,16 +87,22 @@ def tail(
     Each row has its kind and the snapshot that brought it. In a table with a primary key that is +I for a new row, -D
     for one that went, -U and +U for the old and the new form of one that changed. Snapshots that overwrote rows show
     none; a line says which. With --output json each row is an object on a line of its own.
+
+    Several tables begin with the rows there are, unless --mode says otherwise, and what was committed to them together
+    is shown together; each row then names its table.
     """
     options = parse_options(settings, "--option")
-    subscribes = mode is not None or bool(options) or consumer is not None
+    subscribes = mode is not None or bool(options) or consumer is not None or len(names) > 1
     if subscribes and (after is not None or until is not None):
         raise InvalidArgument(
-            "--after and --until cannot be given with --mode, --option or --consumer. Leave them out."
+            "--after and --until cannot be given with --mode, --option or --consumer, nor for several tables. Leave "
+            "them out."
         )
+    if len(names) > 1 and (columns is not None or condition is not None):
+        raise InvalidArgument("--columns and --filter are of one table, and there are several. Leave them out.")
     if after is not None and until is not None and until <= after:
         raise InvalidArgument(f"--until {until} is not behind --after {after}; there is nothing between them.")
-    info = invocation.metastore.get_table(parse_table_name(name))
+    info, *others = (invocation.metastore.get_table(parse_table_name(each)) for each in names)
     latest = info.latest_snapshot_id
     begin = max(latest - 1, 0) if after is None else after
     if limit is None:
@@ -100,17 +111,30 @@ def tail(
     if subscribes:
         if raw:
             options.setdefault("scan.remove-normalize", "true")
-        with invocation.catalog.table(name).subscribe(
-            mode, consumer, columns=split_names(columns), filter=condition, options=options
+        wanted = split_names(columns)
+        with invocation.catalog.subscribe(
+            names,
+            mode,
+            consumer,
+            columns=None if wanted is None else {str(info.name): wanted},
+            filter=None if condition is None else {str(info.name): condition},
+            options=options,
         ) as stream:
-            _print_stream(stream, output, None if follow else latest)
+            last = {str(each.name): each.latest_snapshot_id for each in (info, *others)}
+
+            def check_waiting() -> None:
+                # Rows as they were written wait for no compactor.
+                for each in () if raw else (info, *others):
+                    check_reached(invocation.metastore, each, each.latest_snapshot_id)
+
+            _print_stream(stream, output, None if follow else last, check_waiting, with_table=len(names) > 1)
         output.finish(follow=follow)
         return
-    ends = _follow(invocation, info, begin, until) if follow else iter([min(latest, until or latest)])
-    table = invocation.catalog.table(name)
+    ends = _follow(invocation, info, begin, until, complete=not raw) if follow else iter([min(latest, until or latest)])
+    table = invocation.catalog.table(names[0])
     if begin > latest and not follow:
         # Nothing is there to show yet, and nobody waits for it: the SDK says so.
-        table.changes(after=begin, raw=True)
+        table.changes(after=begin)
     for end in ends:
         if end > begin:
             changes = table.changes(after=begin, until=end, columns=split_names(columns), filter=condition, raw=raw)
@@ -123,20 +147,41 @@ def tail(
     output.finish(follow=follow)
 
 
-def _print_stream(stream: Subscription, output: ChangePrinter, last: int | None) -> None:
-    """Prints a subscription, up to and with the snapshot `last`; None: until it ends or Ctrl-C."""
+def _print_stream(
+    stream: Subscription,
+    output: ChangePrinter,
+    last: Mapping[str, int] | None,
+    check_waiting: Callable[[], None],
+    *,
+    with_table: bool,
+) -> None:
+    """Prints a subscription, up to and with the snapshots `last` of its tables; None: until it ends or Ctrl-C.
+
+    Where nothing has come for long it is asked whether snapshots wait for a compactor, which raises then.
+    """
+    heard_s = time.monotonic()
     while True:
         batch = stream.read(None if last is None else _CAUGHT_UP_S)
         if batch is None:
-            if stream.ended or (last is not None and (stream.position or 0) >= last):
+            if stream.ended or (
+                last is not None and all(stream.positions.get(name, 0) >= n for name, n in last.items())
+            ):
                 return
+            if time.monotonic() - heard_s > DEFAULT_TIMEOUT_S:
+                check_waiting()
+                heard_s = time.monotonic()
             continue
-        ids = pa.repeat(pa.scalar(batch.snapshot_id, pa.int64()), batch.data.num_rows)
-        if not output.print(iter([batch.data.append_column(SNAPSHOT_ID_COLUMN, ids)])):
+        heard_s = time.monotonic()
+        rows = batch.data.append_column(
+            SNAPSHOT_ID_COLUMN, pa.repeat(pa.scalar(batch.snapshot_id, pa.int64()), batch.data.num_rows)
+        )
+        if with_table:
+            rows = rows.append_column(TABLE_COLUMN, pa.repeat(pa.scalar(batch.table), rows.num_rows))
+        if not output.print(iter([rows])):
             return
 
 
-def _follow(invocation: Invocation, info: TableInfo, after: int, until: int | None) -> Iterator[int]:
+def _follow(invocation: Invocation, info: TableInfo, after: int, until: int | None, *, complete: bool) -> Iterator[int]:
     """Ids of the newest snapshot known, each time there is a newer one; survives a metastore that goes and returns.
 
     Raises:
@@ -145,7 +190,8 @@ def _follow(invocation: Invocation, info: TableInfo, after: int, until: int | No
     position, uuid, away = after, "", False
     while until is None or position < until:
         try:
-            with closing(invocation.metastore.watch([WatchPosition(info.table_uuid, position, uuid)])) as watch:
+            watched = [WatchPosition(info.table_uuid, position, uuid)]
+            with closing(invocation.metastore.watch(watched, complete=complete)) as watch:
                 for event in watch:
                     if away:
                         invocation.printer.note("The metastore is back.")

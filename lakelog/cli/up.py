@@ -75,6 +75,8 @@ _CHECK_WITHIN_S: Final = 60.0
     metavar="DIR|FILE",
     help="Pipeline files to run, or folders of them; may come often.",
 )
+@click.option("--no-compactor", is_flag=True, help="Start no compactor: nothing is done after commits.")
+@click.option("--reader", is_flag=True, help="Run the reader service, too: subscriptions without access to the files.")
 @click.option(
     "--ready-file",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -90,11 +92,13 @@ def up(
     metrics_port: int | None,
     database_url: str | None,
     pipelines: tuple[Path, ...],
+    no_compactor: bool,
+    reader: bool,
     ready_file: Path | None,
 ) -> ExitCode:
     """Run lakelog on this machine until Ctrl-C.
 
-    That is Postgres, the metastore and a writer for each pipeline.
+    That is Postgres, the metastore, a compactor, a writer for each pipeline, and what options ask for.
     What dies is started again, unless that cannot help.
     The data stays in DIR, and the next `lakelog up` goes on with it.
     """
@@ -116,7 +120,15 @@ def up(
             wait_for_port(host, metrics_port, patient=was_killed)
         from lakelog.embedded.stack import EmbeddedStack
 
-        stack = EmbeddedStack(data, host=host, port=port, metrics_port=metrics_port, database_url=database_url)
+        services = ["metastore", *([] if no_compactor else ["compactor"]), *(["reader"] if reader else [])]
+        stack = EmbeddedStack(
+            data,
+            services=services,
+            host=host,
+            port=port,
+            metrics_port=metrics_port,
+            database_url=database_url,
+        )
         is_ready = False
         began_s = time.monotonic()
         events.tell("starting", f"Starting in {data}, with logs in {data / 'logs'}.")
@@ -212,6 +224,7 @@ def _facts(stack: EmbeddedStack, own_postgres: bool, files: Sequence[Path]) -> d
     return {
         "pid": os.getpid(),
         "target": stack.target,
+        "reader": stack.reader_target or None,
         "metrics_url": f"http://{stack.target.rpartition(':')[0]}:{stack.metrics_port}/metrics",
         "data": str(stack.folder),
         "warehouse": stack.warehouse,
@@ -280,6 +293,7 @@ class _Events:
             f"  Postgres   {postgres}",
             f"  Tables     {facts['warehouse']}",
             f"  Logs       {Path(facts['data']) / 'logs'}",
+            *([f"  Reader     {facts['reader']}"] if facts["reader"] else []),
             *(f"  Pipeline   {file}" for file in facts["pipelines"]),
             "",
             "Try in another terminal:",

@@ -88,6 +88,7 @@ class Calls:
         rpc: Callable[[Session], Rpc[Request, Response]],
         request: Request,
         *,
+        deadline_s: float | None = None,
         total_s: float | None = None,
         repeat_unknown: bool = True,
         no_proof: tuple[type[LakelogError], ...] = (),
@@ -98,12 +99,13 @@ class Calls:
             method: Its short name, for errors.
             rpc: Picks it from a session.
             request: What to send.
+            deadline_s: Of one try; None: `Deadlines.call_s`.
             total_s: Of all tries; None: `RetryPolicy.total_s`.
             repeat_unknown: Whether it may be repeated after an unknown outcome.
             no_proof: Kinds of errors that prove nothing after an unknown outcome, see `call_repeatedly`.
         """
         return call_repeatedly(
-            self._attempt(method, rpc, request, CallKind.MUTATION, self._deadlines.call_s),
+            self._attempt(method, rpc, request, CallKind.MUTATION, deadline_s or self._deadlines.call_s),
             policy=self._retries,
             total_s=total_s or self._retries.total_s,
             clock=self._clock,

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
 from lakelog.client.calls import Calls, Rpc
 from lakelog.client.connection import Connection
 from lakelog.client.grpc_consumers import GrpcConsumers
+from lakelog.client.grpc_jobs import GrpcJobs
 from lakelog.client.grpc_pipeline import GrpcCommitPipeline
 from lakelog.client.grpc_watch import GrpcWatch
-from lakelog.client.metastore import SnapshotPage, WatchPosition
+from lakelog.client.grpc_work import GrpcWork
+from lakelog.client.metastore import LatestSnapshot, SnapshotPage, WatchPosition
 from lakelog.client.plan_assembly import assemble_files
 from lakelog.client.retry import Deadlines, RetryPolicy
 from lakelog.client.target import TlsFiles, parse_target
@@ -26,21 +28,16 @@ from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, Wr
 from lakelog.format.plan import Plan, PlanRequest
 from lakelog.format.schema import TableSchema
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
-from lakelog.format.work import LeaseGrant, Pipeline
 from lakelog.rpc.commit import from_proto_commit_result, from_proto_writer_progress, to_proto_commit_request
 from lakelog.rpc.messages import build
 from lakelog.rpc.plan import from_proto_plan_header, to_proto_plan_request
 from lakelog.rpc.schema import from_proto_schema, to_ipc_schema
 from lakelog.rpc.snapshot import from_proto_snapshot
 from lakelog.rpc.table import from_proto_database, from_proto_table, to_proto_table_name
-from lakelog.rpc.v1 import catalog_pb2, jobs_pb2, snapshots_pb2
-from lakelog.rpc.work import from_proto_lease_grant, from_proto_pipeline, to_proto_pipeline
-
-_NOTICE_TOTAL_S: Final = 5.0
-"""For calls that only spare others some waiting: whoever makes them has work to go on with, or is about to end."""
+from lakelog.rpc.v1 import catalog_pb2, snapshots_pb2
 
 
-class GrpcMetastore(GrpcConsumers):
+class GrpcMetastore(GrpcConsumers, GrpcJobs, GrpcWork):
     """A metastore over the wire. Connects when first used.
 
     Threads may share it. In a forked child it opens a connection of its own. It pickles as its parameters, the token
@@ -281,7 +278,17 @@ class GrpcMetastore(GrpcConsumers):
             tuple([from_proto_snapshot(snapshot) for snapshot in response.snapshots]),
             response.latest_snapshot_id,
             response.earliest_snapshot_id,
+            response.first_open_snapshot_id,
         )
+
+    def list_latest(self, table_uuids: Sequence[str]) -> list[LatestSnapshot]:
+        """The newest snapshots of tables, in their order, all at one moment."""
+        request = build(snapshots_pb2.ListLatestRequest, table_uuids=table_uuids)
+        response = self._calls.read("ListLatest", lambda on: on.snapshots.ListLatest, request)
+        return [
+            LatestSnapshot(each.table_uuid, each.snapshot_id, each.snapshot_uuid, each.earliest_snapshot_id)
+            for each in response.tables
+        ]
 
     def plan(self, request: PlanRequest) -> Plan:
         """The files a read must look at. A stream that breaks is asked for again from its beginning."""
@@ -299,54 +306,19 @@ class GrpcMetastore(GrpcConsumers):
         files = assemble_files((part.chunk.entries, part.chunk.without_file_ids) for part in parts[1:])
         return Plan(header.table, header.schema, header.file_schemas, header.snapshot, files, header.range_snapshots)
 
-    def watch(self, positions: Sequence[WatchPosition]) -> GrpcWatch:
+    def watch(self, positions: Sequence[WatchPosition], *, complete: bool = False) -> GrpcWatch:
         """Tells of each new snapshot; connects when iterated."""
         if not positions:
             raise InvalidArgument(
                 "positions is empty. Name 1 to 1000 tables to watch.", metadata={"field": "positions"}
             )
-        return GrpcWatch(self._connection, positions, policy=self._retries, clock=self._clock, draw=self._draw)
-
-    # Work
-
-    def acquire_lease(self, name: str, holder: str, duration_ms: int) -> LeaseGrant:
-        """Takes a lease. Repeated: when an unanswered try took it, it only has to run out before the next."""
-        request = build(jobs_pb2.AcquireLeaseRequest, name=name, holder=holder, duration_ms=duration_ms)
-        return from_proto_lease_grant(self._calls.mutate("AcquireLease", lambda on: on.jobs.AcquireLease, request))
-
-    def renew_lease(self, name: str, epoch: int, duration_ms: int) -> int:
-        """Keeps a lease. Repeated, but not for longer than the lease would last: idempotent."""
-        request = build(jobs_pb2.RenewLeaseRequest, name=name, epoch=epoch, duration_ms=duration_ms)
-        total_s = min(self._retries.total_s, max(duration_ms, 1) / 1000)
-        return self._calls.mutate("RenewLease", lambda on: on.jobs.RenewLease, request, total_s=total_s).remaining_ms
-
-    def release_lease(self, name: str, epoch: int) -> None:
-        """Gives a lease back. Repeated: idempotent; not for long, since it ends by itself."""
-        request = build(jobs_pb2.ReleaseLeaseRequest, name=name, epoch=epoch)
-        self._calls.mutate("ReleaseLease", lambda on: on.jobs.ReleaseLease, request, total_s=self._notice_total_s())
-
-    def report_pipeline(self, pipeline: Pipeline, epoch: int) -> None:
-        """Writes down where a pipeline is. Repeated: idempotent; not for long, since the next report says it anew."""
-        request = build(jobs_pb2.ReportPipelineRequest, pipeline=to_proto_pipeline(pipeline), epoch=epoch)
-        total_s = self._notice_total_s()
-        self._calls.mutate("ReportPipeline", lambda on: on.jobs.ReportPipeline, request, total_s=total_s)
-
-    def list_pipelines(self) -> list[Pipeline]:
-        """All pipelines that ever reported, by name."""
-        response = self._calls.read("ListPipelines", lambda on: on.jobs.ListPipelines, jobs_pb2.ListPipelinesRequest())
-        return [from_proto_pipeline(pipeline) for pipeline in response.pipelines]
-
-    def forget_pipeline(self, name: str) -> None:
-        """Takes a pipeline that has ended out of the list. Not repeated after an unknown outcome."""
-        request = build(jobs_pb2.ForgetPipelineRequest, name=name)
-        self._calls.mutate("ForgetPipeline", lambda on: on.jobs.ForgetPipeline, request, repeat_unknown=False)
+        return GrpcWatch(
+            self._connection, positions, policy=self._retries, clock=self._clock, draw=self._draw, complete=complete
+        )
 
     def close(self) -> None:
         """Ends all connections; idempotent."""
         self._connection.close()
-
-    def _notice_total_s(self) -> float:
-        return min(self._retries.total_s, _NOTICE_TOTAL_S)
 
     def _exists(self, name: TableName) -> bool:
         try:

@@ -41,7 +41,9 @@ class GrpcWatch:
         policy: RetryPolicy,
         clock: Clock,
         draw: Callable[[], float],
+        complete: bool = False,
     ) -> None:
+        self._complete = complete
         self._connection = connection
         self._positions = {position.table_uuid: position for position in positions}
         self._policy = policy
@@ -90,7 +92,8 @@ class GrpcWatch:
                     table_uuid=position.table_uuid, after=position.after, after_uuid=position.after_uuid
                 )
                 for position in self._positions.values()
-            ]
+            ],
+            complete=self._complete,
         )
         session = self._connection.session(fresh=False, patience_s=_CONNECT_S)
         call = session.snapshots.Watch(request, metadata=self._connection.call_metadata)

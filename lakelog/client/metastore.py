@@ -14,8 +14,10 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from lakelog.format.attachment import AttachRequest, AttachResult
 from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
 from lakelog.format.consumer import Consumer, ConsumerPosition
+from lakelog.format.job import Job, JobState
 from lakelog.format.plan import Plan, PlanRequest
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
@@ -25,10 +27,26 @@ from lakelog.format.work import LeaseGrant, Pipeline
 
 @dataclass(frozen=True)
 class SnapshotPage:
-    """Snapshots in rising order, and the table's newest and oldest kept ones (0 when there is none)."""
+    """Snapshots in rising order, and the table's newest, oldest kept, and lowest open ones (0 when there is none)."""
 
     snapshots: tuple[Snapshot, ...]
     latest_snapshot_id: int
+    earliest_snapshot_id: int
+    first_open_snapshot_id: int = 0
+
+    @property
+    def complete_until(self) -> int:
+        """Up to and with this snapshot no changelog is open: so far a stream can show the table's changes."""
+        return self.first_open_snapshot_id - 1 if self.first_open_snapshot_id else self.latest_snapshot_id
+
+
+@dataclass(frozen=True)
+class LatestSnapshot:
+    """A table's newest snapshot and the id of the oldest one kept (0 and empty when there is none)."""
+
+    table_uuid: str
+    snapshot_id: int
+    snapshot_uuid: str
     earliest_snapshot_id: int
 
 
@@ -165,12 +183,23 @@ class Metastore(Protocol):
         """Snapshots behind `after` up to `until` (0: no end), at most `limit` (0: 1000)."""
         ...
 
+    def list_latest(self, table_uuids: Sequence[str]) -> list[LatestSnapshot]:
+        """The newest snapshots of tables, in their order, all at one moment."""
+        ...
+
     def plan(self, request: PlanRequest) -> Plan:
         """The files a read must look at."""
         ...
 
-    def watch(self, positions: Sequence[WatchPosition]) -> Watch:
-        """Tells of each new snapshot, none left out, beginning behind the positions."""
+    def attach_changelogs(self, request: AttachRequest) -> AttachResult:
+        """Attaches changelogs to the lowest open snapshots, all or none; idempotent."""
+        ...
+
+    def watch(self, positions: Sequence[WatchPosition], *, complete: bool = False) -> Watch:
+        """Tells of each new snapshot, none left out, beginning behind the positions.
+
+        With `complete` only once no changelog up to and with its own is open.
+        """
         ...
 
     def acquire_lease(self, name: str, holder: str, duration_ms: int) -> LeaseGrant:
@@ -195,6 +224,32 @@ class Metastore(Protocol):
 
     def forget_pipeline(self, name: str) -> None:
         """Takes a pipeline out of the list; NotFound for an unknown one, InvalidArgument while its lease is held."""
+        ...
+
+    def lease_job(
+        self, kinds: Sequence[str], table_uuids: Sequence[str], holder: str, *, duration_ms: int, wait_ms: int = 0
+    ) -> Job | None:
+        """Takes a job that is due, of any table where none is named; None: none was due within the wait."""
+        ...
+
+    def heartbeat_job(self, job_id: int, epoch: int, duration_ms: int) -> int:
+        """Keeps a job; returns the milliseconds that remain; Fenced when another does it."""
+        ...
+
+    def finish_job(self, job_id: int, epoch: int, outcome: str = "") -> bool:
+        """Ends a job that went well, or gives it back; whether it is due again. Fenced when another does it."""
+        ...
+
+    def fail_job(self, job_id: int, epoch: int, reason: str, *, final: bool = False, passing: bool = False) -> JobState:
+        """Ends a job that failed; where it is now: due after a pause, or failed. Fenced when another does it."""
+        ...
+
+    def list_jobs(self, table_uuids: Sequence[str] = ()) -> list[Job]:
+        """All jobs, or those of some tables, by table, kind and scope."""
+        ...
+
+    def retry_job(self, job_id: int) -> None:
+        """Makes a job that failed or rests due at once; NotFound when there is none."""
         ...
 
     def open_consumer(self, consumer_id: str, table_uuids: Sequence[str], holder: str) -> list[Consumer]:

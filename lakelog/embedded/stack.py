@@ -28,11 +28,12 @@ class EmbeddedStack:
     Args:
         folder: Where data, warehouse and logs stand; made if it is not there. The same folder gives the same data
             again.
-        services: What runs besides Postgres; `metastore` is the only one that needs no arguments of its own (others:
-            `add_service`).
+        services: What runs besides Postgres: `metastore`, and with it `compactor` and `reader`, at whose service others
+            subscribe; these need no arguments of their own (others: `add_service`).
         host: The loopback address at which the metastore listens.
         port: The metastore's port there; None: a free one.
         metrics_port: The port of the metastore's metrics; None: a free one.
+        reader_port: The port of the reader service, where there is one; None: a free one.
         database_url: A Postgres of somebody else's, in SQLAlchemy's form; None: one of our own in the folder.
         environment: The services' environment variables; None: ours.
     """
@@ -45,15 +46,22 @@ class EmbeddedStack:
         host: str = "127.0.0.1",
         port: int | None = None,
         metrics_port: int | None = None,
+        reader_port: int | None = None,
         database_url: str | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        unknown = [service for service in services if service != "metastore"]
+        unknown = [service for service in services if service not in ("metastore", "compactor", "reader")]
         if unknown:
             raise InvalidArgument(
-                f"services: {unknown[0]!r} cannot be started by its name alone; possible is 'metastore'. Others "
-                "need arguments: start the stack without them and use add_service.",
+                f"services: {unknown[0]!r} cannot be started by its name alone; possible are 'metastore', 'compactor' "
+                "and 'reader'. Others need arguments: start the stack without them and use add_service.",
                 metadata={"field": "services", "value": unknown[0]},
+            )
+        needy = [service for service in services if service != "metastore"]
+        if needy and "metastore" not in services:
+            raise InvalidArgument(
+                f"services: {needy[0]!r} needs the metastore beside it. Give ['metastore', {needy[0]!r}].",
+                metadata={"field": "services", "value": needy[0]},
             )
         self.folder = folder.absolute()
         self.postgres = (
@@ -64,10 +72,13 @@ class EmbeddedStack:
         self._foreign_database_url = database_url
         self._environment = dict(os.environ if environment is None else environment)
         self._with_metastore = "metastore" in services
-        free = free_ports(2)
+        self._with_compactor = "compactor" in services
+        self._with_reader = "reader" in services
+        free = free_ports(3)
         self.host = host
         self.port = port or free[0]
         self.metrics_port = metrics_port or free[1]
+        self._reader_port = reader_port or free[2]
         self._components: dict[str, _Part] = {}
         self._supervisor = Supervisor([])
 
@@ -88,6 +99,13 @@ class EmbeddedStack:
     def target(self) -> str:
         """Where the metastore listens, as `lakelog.connect` takes it; the same over restarts."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def reader_target(self) -> str:
+        """Where the reader service listens, as `lakelog.connect(reader=...)` takes it; empty: there is none."""
+        if not self._with_reader:
+            return ""
+        return f"[{self.host}]:{self._reader_port}" if ":" in self.host else f"{self.host}:{self._reader_port}"
 
     @property
     def database_url(self) -> str:
@@ -131,6 +149,15 @@ class EmbeddedStack:
                     environment=self._database_environment,
                     is_ready=lambda: is_serving(self.target),
                 )
+            if self._with_compactor:
+                self.add_compactor()
+            if self._with_reader:
+                self.add_service(
+                    "reader",
+                    ["serve", "--listen", self.reader_target, "--insecure-dev"],
+                    environment={"LAKELOG_TARGET": self.target},
+                    is_ready=lambda: is_serving(self.reader_target),
+                )
         except BaseException:
             self.stop()
             raise
@@ -167,6 +194,10 @@ class EmbeddedStack:
             waiting_codes=waiting_codes,
         )
         self._add(name or service, process)
+
+    def add_compactor(self, name: str = "compactor", arguments: Sequence[str] = ()) -> None:
+        """Starts a compactor, or one more under a name of its own; raises as `add_service`."""
+        self.add_service("compactor", ["run", *arguments], name=name, environment={"LAKELOG_TARGET": self.target})
 
     def stop(self) -> None:
         """Stops everything in reverse order; idempotent."""

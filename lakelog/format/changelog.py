@@ -11,7 +11,7 @@ Nothing here knows where old rows come from, nor files, nor readers: rows go in,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -35,6 +35,8 @@ Positions = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 _ABSENT: Final = -1
+_PLACE: Final = "\x1fplace"
+"""No column of a table has a control character in its name."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class ChangelogRules:
         sequence: `sequence.field`, most significant first; empty: arrival alone decides.
         sequence_descending: `sequence.field.sort-order` is `desc`.
         delete_retention_ms: `sequence.delete-retention`.
+        keep_first: The first row of a key stays (the merge engine `first-row`), so that only `+I` are to be told.
         drop_equal: Leave out updates whose old and new rows are equal (`changelog-producer.row-deduplicate`, and
             whatever a reader normalizes).
         compared: Names of the columns that count for `drop_equal`; None: all.
@@ -55,6 +58,7 @@ class ChangelogRules:
     sequence: tuple[str, ...] = ()
     sequence_descending: bool = False
     delete_retention_ms: int = DEFAULT_DELETE_RETENTION_MS
+    keep_first: bool = False
     drop_equal: bool = False
     compared: tuple[str, ...] | None = None
 
@@ -106,14 +110,67 @@ def fold_commits(base: MergeRun | None, commits: Sequence[Sequence[MergeRun]], r
         InvalidArgument: A column is missing, a key is NULL, or types differ.
         DataCorrupted: `_row_kind` holds something else than the four codes.
     """
-    if not commits:
-        return []
+    return _fold(base, commits, rules).changes if commits else []
+
+
+@dataclass(frozen=True)
+class CommitChanges:
+    """What one commit changed.
+
+    Attributes:
+        changes: As of `fold_commits`.
+        base_shown: Which rows of the base a read shows afterwards.
+        shown: Which rows of each run it shows.
+        depends_on_time: A late row met a delete of higher sequence, so that the commit's time decides between them.
+    """
+
+    changes: pa.Table
+    base_shown: Mask
+    shown: list[Mask]
+    depends_on_time: bool
+
+
+def fold_commit(base: MergeRun | None, runs: Sequence[MergeRun], rules: ChangelogRules) -> CommitChanges:
+    """Return the changelog of one commit, and which of the rows that took part are left. Pure; see `fold_commits`."""
+    everything = [*([] if base is None else [base]), *runs]
+    starts = np.cumsum([0, *(run.table.num_rows for run in everything)])
+    placed = [
+        replace(run, table=pa.table(run.table).append_column(_PLACE, pa.array(np.arange(first, last))))
+        for run, first, last in zip(everything, starts, starts[1:], strict=False)
+    ]
+    names = _column_names(everything)
+    told = replace(rules, compared=tuple(names or ()) if rules.compared is None else rules.compared)
+    folded = _fold(None if base is None else placed[0], [placed[len(placed) - len(runs) :]], told)
+    shown = np.zeros(int(starts[-1]), bool)
+    shown[folded.rows.column(_PLACE).to_numpy()[folded.left]] = True
+    parts = np.split(shown, starts[1:-1])
+    return CommitChanges(
+        folded.changes[0].drop_columns([_PLACE]),
+        np.empty(0, bool) if base is None else parts[0],
+        parts[len(parts) - len(runs) :],
+        folded.depends_on_time,
+    )
+
+
+@dataclass(frozen=True)
+class _Folded:
+    """The changes of each commit; all rows that took part, one of a key and commit; which of them are left."""
+
+    changes: list[pa.Table]
+    rows: pa.Table
+    left: Positions
+    depends_on_time: bool
+
+
+def _fold(base: MergeRun | None, commits: Sequence[Sequence[MergeRun]], rules: ChangelogRules) -> _Folded:
     names = _column_names([run for commit in commits for run in commit] + ([] if base is None else [base]))
     if names is None:
         raise InvalidArgument("None of the commits has a run, so their columns are not known. Give an empty one.")
     # Rows of one commit have one commit time, so that its last row of a key speaks for it (merge.py).
     merged = [_merge_commit(commit, rules) for commit in commits]
     runs = [*([] if base is None else [base]), *(run for run in merged if run is not None)]
+    # Where no run has a row, one of them still says which columns there are.
+    runs = runs or [run for commit in commits for run in commit][:1]
     rows = pa.concat_tables([_select(run, names) for run in runs]).combine_chunks()
     groups, group_count = _number_keys(rows, rules.key)
     records = _Records.of(runs, rows, rules)
@@ -123,17 +180,21 @@ def fold_commits(base: MergeRun | None, commits: Sequence[Sequence[MergeRun]], r
         start = base.table.num_rows
         current[groups[:start]] = np.arange(start)
     told: list[tuple[Positions, Positions]] = []
+    depends_on_time = False
     for run in merged:
         end = start + (0 if run is None else run.table.num_rows)
         own = np.arange(start, end)
         old = current[groups[own]]
+        depends_on_time = depends_on_time or records.depend_on_time(own, old)
         new = np.where(records.wins(own, old, rules), own, old)
         current[groups[own]] = new
         told.append((records.visible(old), records.visible(new)))
         start = end
     before, after = (np.concatenate(side) for side in zip(*told, strict=True))
     commit_of = np.repeat(np.arange(len(told)), [len(own) for own, _ in told])
-    return _tell(rows, before, after, commit_of, len(told), rules)
+    left = records.visible(current)
+    changes = _tell(rows, before, after, commit_of, len(told), rules)
+    return _Folded(changes, rows, left[left != _ABSENT], depends_on_time)
 
 
 @dataclass(frozen=True)
@@ -156,11 +217,21 @@ class _Records:
 
     def wins(self, new: Positions, old: Positions, rules: ChangelogRules) -> Mask:
         """Whether each new record takes the place of the one that decided so far."""
+        if rules.keep_first:
+            first: Mask = old == _ABSENT
+            return first
         if self.sequences is None:
             return np.ones(len(new), bool)
         outlived = self.retract[old] & (self.times[new] - self.times[old] > rules.delete_retention_ms)
         wins: Mask = (old == _ABSENT) | (self.sequences[new] >= self.sequences[old]) | outlived
         return wins
+
+    def depend_on_time(self, new: Positions, old: Positions) -> bool:
+        """Whether a new record comes late behind a delete, which may be outlived."""
+        if self.sequences is None:
+            return False
+        late = (old != _ABSENT) & self.retract[old] & (self.sequences[new] < self.sequences[old])
+        return bool(late.any())
 
     def visible(self, records: Positions) -> Positions:
         """The rows that a read shows for these deciding records."""
@@ -172,8 +243,9 @@ def _tell(
 ) -> list[pa.Table]:
     """The change rows of each commit; `before` and `after` are positions in `rows`, by commit, then key."""
     was, is_ = before != _ABSENT, after != _ABSENT
-    kept = was | is_
-    updated = np.flatnonzero(was & is_)
+    # Where the first row stays, a commit to a key that is there changes nothing; a difference of states does.
+    kept = (was | is_) & ~((before == after) & rules.keep_first)
+    updated = np.flatnonzero(was & is_ & kept)
     if rules.drop_equal and len(updated):
         names = rows.schema.names if rules.compared is None else rules.compared
         compared = [name for name in names if name not in rules.key]
@@ -212,7 +284,13 @@ def _merge_commit(runs: Sequence[MergeRun], rules: ChangelogRules) -> MergeRun |
         # Where one run has kinds, the rows of the others are inserts.
         place = rows.schema.get_field_index(ROW_KIND_COLUMN)
         rows = rows.set_column(place, ROW_KIND_COLUMN, rows.column(place).fill_null(RowKind.INSERT))
-    merged = merge_batch(rows, rules.key, rules.sequence, sequence_descending=rules.sequence_descending)
+    merged = merge_batch(
+        rows,
+        rules.key,
+        rules.sequence,
+        sequence_descending=rules.sequence_descending,
+        keep_first=rules.keep_first,
+    )
     return MergeRun(merged, runs[0].commit_time_ms)
 
 

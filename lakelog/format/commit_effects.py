@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from lakelog.format.commit import Change, CommitRequest
 from lakelog.format.commit_facts import FileFacts, Place, PlacedChangelogFile, PlacedFile, RemovedTotals, TableHead
-from lakelog.format.snapshot import Snapshot, SnapshotKind
+from lakelog.format.files import DataFile
+from lakelog.format.snapshot import ChangelogState, Snapshot, SnapshotKind
 
 
 def apply_change(
@@ -27,9 +28,10 @@ def apply_change(
     watermark_ms = head.watermark_ms
     if change.watermark_ms is not None:
         watermark_ms = change.watermark_ms if watermark_ms is None else max(watermark_ms, change.watermark_ms)
+    snapshot_id = head.latest_snapshot_id + 1
     after = replace(
         head,
-        latest_snapshot_id=head.latest_snapshot_id + 1,
+        latest_snapshot_id=snapshot_id,
         latest_uuid=snapshot_uuid,
         committed_at_ms=committed_at_ms,
         watermark_ms=watermark_ms,
@@ -37,9 +39,10 @@ def apply_change(
         total_files=head.total_files + len(change.add_files) - removed.files,
         total_bytes=head.total_bytes + size_bytes - removed.size_bytes,
         next_file_id=head.next_file_id + len(change.add_files),
+        first_open_snapshot=head.first_open_snapshot or (snapshot_id if change.changelog is ChangelogState.OPEN else 0),
     )
     snapshot = Snapshot(
-        snapshot_id=after.latest_snapshot_id,
+        snapshot_id=snapshot_id,
         snapshot_uuid=snapshot_uuid,
         parent_uuid=head.latest_uuid,
         kind=change.kind,
@@ -62,9 +65,14 @@ def apply_change(
 
 def place_changelog(change: Change, snapshot: Snapshot) -> list[PlacedChangelogFile]:
     """Give each changelog file its place in its snapshot. Pure."""
+    return place_changelog_files(change.changelog_files, snapshot)
+
+
+def place_changelog_files(files: Sequence[DataFile], snapshot: Snapshot) -> list[PlacedChangelogFile]:
+    """Give each of a snapshot's changelog files its place. Pure."""
     return [
         PlacedChangelogFile(file, snapshot.snapshot_id, ordinal, snapshot.committed_at_ms)
-        for ordinal, file in enumerate(change.changelog_files)
+        for ordinal, file in enumerate(files)
     ]
 
 

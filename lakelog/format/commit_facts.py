@@ -53,6 +53,8 @@ class TableHead:
         total_files: That are live.
         total_bytes: Of live files.
         next_file_id: The id that the next file gets.
+        first_open_snapshot: The lowest snapshot whose changelog is open; 0: there is none. It and the state before it
+            are needed until its changelog is attached, so that nothing of them may expire.
     """
 
     table_id: int
@@ -70,6 +72,12 @@ class TableHead:
     total_files: int = 0
     total_bytes: int = 0
     next_file_id: int = 1
+    first_open_snapshot: int = 0
+
+    @property
+    def complete_until(self) -> int:
+        """Up to and with this snapshot no changelog is open; it never falls."""
+        return self.first_open_snapshot - 1 if self.first_open_snapshot else self.latest_snapshot_id
 
 
 @dataclass(frozen=True)
@@ -129,7 +137,10 @@ class FileFacts:
 
 @dataclass(frozen=True)
 class BucketChange:
-    """A snapshot that brought or took data of a bucket; compactions, which change no data, are not among them."""
+    """A snapshot that brought or took data of a bucket.
+
+    Compactions, which change no row, are among them only for changes that know rows by their position.
+    """
 
     bucket: BucketRef
     snapshot_id: int

@@ -147,6 +147,10 @@ def check_fit(change: Change, head: TableHead, attempt_id: str) -> None:
                 reason="SCHEMA_MISMATCH",
                 metadata={"field": "schema_id", "value": str(file.schema_id)},
             )
+    # Files of a bucket name the same one.
+    for path in {file.superseded_path for file in change.add_files if file.superseded_path}:
+        if not (path.startswith(prefix) and _PATH.fullmatch(path)):
+            raise _misplaced_path(path, prefix)
 
 
 def _misplaced_path(path: str, prefix: str) -> InvalidArgument:
@@ -306,7 +310,7 @@ def _check_base(change: Change, head: TableHead, changes: Sequence[BucketChange]
         buckets = sorted({found.bucket.bucket for found in changes})
         raise CommitConflict(
             f"The change of {head.name} assumes that its buckets are as they were at snapshot {base}, but "
-            f"'{newest.writer}' changed data in bucket{'s' if len(buckets) > 1 else ''} {_listed(buckets)} with "
+            f"'{newest.writer}' changed or compacted bucket{'s' if len(buckets) > 1 else ''} {_listed(buckets)} with "
             f"snapshot {newest.snapshot_id}. Look the old rows up again on the newest snapshot and commit again.",
             reason="BUCKET_CHANGED",
             metadata={

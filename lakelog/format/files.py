@@ -43,6 +43,8 @@ class DataFile:
         max_key: Encoded upper bound; None: unbounded.
         schema_id: The schema it was written with.
         statistics: Of single columns, for leaving the file out of plans.
+        superseded_path: Where the positions stand of all rows of the bucket that its commit's rows supersede, and of
+            those of its own that no read shows; empty: there are none; None: not known, so that readers find them.
     """
 
     path: str
@@ -56,6 +58,7 @@ class DataFile:
     max_key: bytes | None
     schema_id: int
     statistics: tuple[ColumnStatistics, ...] = ()
+    superseded_path: str | None = None
 
 
 FILE_SCHEMA: Final = pa.schema(
@@ -78,6 +81,7 @@ FILE_SCHEMA: Final = pa.schema(
         pa.field("order_ordinal", pa.int32(), nullable=False),
         # When `order_snapshot` was committed: `sequence.delete-retention` counts from it.
         pa.field("order_time_ms", pa.int64(), nullable=False),
+        pa.field("superseded_path", pa.string()),
     ]
 )
 """The columns of a plan: one row a live file, or one a changelog file of its snapshot (`added_snapshot`)."""

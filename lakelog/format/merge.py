@@ -4,9 +4,10 @@ Objectives, which conflict: read and compaction cost little per row; the answer 
 few words a row. So the common histories (no sequence field, or rows that arrive in sequence order) cost one stable sort
 of the keys and a few vector operations, and each rarer one pays only for the keys it concerns.
 
-Invariants (SEMANTICS.md 1.3, 2.1):
+Invariants (SEMANTICS.md 1.3, 2.1, 2.4):
 
-1. Rows of a key are ordered by sequence columns (NULL lowest), then run, then position; the last one wins.
+1. Rows of a key are ordered by sequence columns (NULL lowest), then run, then position; the last one wins, or, for the
+   merge engine `first-row`, which knows neither sequence columns nor rows that take away, the first.
 2. A winning `-U` or `-D` leaves no row. With sequence columns it goes on beating later rows of lower sequence, but only
    those committed at most `delete_retention_ms` after its own commit: a left fold over the commits.
 3. Nothing here knows where rows come from: a writer's batch, files of a commit and compacted files are runs alike.
@@ -60,6 +61,7 @@ def find_superseded(
     sequence_descending: bool = False,
     delete_retention_ms: int = DEFAULT_DELETE_RETENTION_MS,
     keep_deletes: bool = False,
+    keep_first: bool = False,
 ) -> list[Positions]:
     """Return for each run the positions of the rows that a read must leave out. Pure, reentrant.
 
@@ -70,6 +72,7 @@ def find_superseded(
         sequence_descending: `sequence.field.sort-order` is `desc`.
         delete_retention_ms: `sequence.delete-retention`.
         keep_deletes: Leave winning `-U` and `-D` rows in, as for a merge whose result is stored above older runs.
+        keep_first: The first row of a key wins, as with the merge engine `first-row`; there is no sequence then.
 
     Returns:
         One ascending int64 array a run: positions of rows superseded by another row of their key, and, unless
@@ -89,7 +92,7 @@ def find_superseded(
         keys = comparable_keys([_column(runs, name) for name in key])
         order, same = _group(keys)
         superseded = np.zeros(len(keys), bool)
-        superseded[order[:-1]] = same
+        superseded[order[1:] if keep_first else order[:-1]] = same
         if sequence and same.any():
             policy = _Policy(sequence, sequence_descending, delete_retention_ms)
             _correct_by_sequence(superseded, order, same, runs, retracts, policy)
@@ -110,16 +113,19 @@ def merge_batch(
     sequence: Sequence[str] = (),
     *,
     sequence_descending: bool = False,
+    keep_first: bool = False,
 ) -> pa.Table | pa.RecordBatch:
     """Return the rows of one commit's input as a sorted run: one row a key, ready to be written. Pure.
 
-    Deletes stay, since they must hide older runs. The last row of a key wins, or the one of the highest sequence.
+    Deletes stay, since they must hide older runs. The last row of a key wins, or the one of the highest sequence, or
+    the first.
 
     Args:
         table: Key columns, sequence columns and any others, in arrival order; kinds in `_row_kind` do not matter here.
         key: Names of the primary key's columns; no NULLs in them.
         sequence: Names of the `sequence.field` columns, most significant first; empty: arrival alone decides.
         sequence_descending: `sequence.field.sort-order` is `desc`.
+        keep_first: The first row of a key wins, as with the merge engine `first-row`; there is no sequence then.
 
     Returns:
         The same columns; the very same object where nothing is to be done.
@@ -128,7 +134,7 @@ def merge_batch(
     if not same.any():
         return table if _is_identity(order) else table.take(order)
     superseded = np.zeros(len(order), bool)
-    superseded[order[:-1]] = same
+    superseded[order[1:] if keep_first else order[:-1]] = same
     if sequence:
         # All rows belong to one commit, so no delete can be older than the retention.
         _correct_by_sequence(

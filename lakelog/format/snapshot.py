@@ -23,6 +23,8 @@ class ChangelogState(enum.Enum):
 
     NONE = "none"
     """Nobody made a changelog; a reader finds the changes from the data files."""
+    OPEN = "open"
+    """A compactor is to make its changelog; until then streams show neither it nor what comes behind it."""
     ATTACHED = "attached"
     """Its changelog files tell all of its changes; where it has none, nothing has changed."""
 
@@ -52,3 +54,5 @@ class Snapshot:
     identifier: int
     properties: Mapping[str, str] = field(default_factory=dict)
     changelog: ChangelogState = ChangelogState.NONE
+    siblings: Mapping[str, int] = field(default_factory=dict)
+    """What the same commit made of other tables: their snapshots' ids by table uuid."""

@@ -52,6 +52,7 @@ from lakelog.options.table_options import (
     STREAMING_READ_OVERWRITE,
     TARGET_FILE_SIZE,
     WRITE_BUFFER_SIZE,
+    WRITE_ONLY,
 )
 from lakelog.options.validate import RESERVED_COLUMNS, check_alter, validate_table_options
 from lakelog.options.values import ScanOptions, StreamOptions, TableOptions, WriteOptions
@@ -102,6 +103,7 @@ __all__ = [
     "STREAM_TIMESTAMP_MILLIS",
     "TARGET_FILE_SIZE",
     "WRITE_BUFFER_SIZE",
+    "WRITE_ONLY",
     "Option",
     "ScanOptions",
     "Scope",

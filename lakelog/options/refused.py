@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 _NO_CHANGELOG: Final = "changelog files are written as data files are, and live as long as their snapshots"
-_NO_LATE_LOOKUP: Final = "no service makes changelogs after the commit"
+_NO_LATE_LOOKUP: Final = "a changelog is made before the commit or after it, as 'lookup-wait' says"
 _NO_COMPACTION: Final = "tables are not compacted yet; reads merge the files as they are"
 _NO_EXPIRY: Final = "every snapshot is kept; nothing expires yet"
 _NO_STREAM_READS: Final = "subscriptions have options of their own, which the page on options lists"
@@ -51,7 +51,6 @@ REFUSED_OPTIONS: Final[dict[str, str]] = {
     "zorder.*": _NO_COMPACTION,
     "num-sorted-run.*": _NO_COMPACTION,
     "num-levels": _NO_COMPACTION,
-    "write-only": "no writer compacts, so there is nothing to switch off",
     "precommit-compact": _NO_COMPACTION,
     "commit.force-compact": _NO_COMPACTION,
     "local-merge-buffer-size": "writers merge in 'write-buffer-size'",

@@ -19,21 +19,22 @@ MAX_FILES_PER_TRIGGER: Final = Option[int | None](
     "maxFilesPerTrigger",
     Whole(1, 10**12),
     None,
-    "Take no further snapshot into a batch that would hold more data files than this. A snapshot is never torn: one "
-    "of more files is a batch by itself, and so are the rows that a stream begins with.",
+    "Take no further snapshot into a batch that would read more files than this: changelog files of snapshots that "
+    "have a changelog, else data files. A snapshot is never torn: one of more files is a batch by itself, and so are "
+    "the rows that a stream begins with.",
     Scope.SPARK_STREAM,
 )
 MAX_BYTES_PER_TRIGGER: Final = Option[int | None](
     "maxBytesPerTrigger",
     MemorySize(),
     None,
-    "As `maxFilesPerTrigger`, for the size of the data files.",
+    "As `maxFilesPerTrigger`, for the size of these files.",
     Scope.SPARK_STREAM,
 )
 MAX_ROWS_PER_TRIGGER: Final = Option[int | None](
     "maxRowsPerTrigger",
     Whole(1, 10**18 - 1),
     None,
-    "As `maxFilesPerTrigger`, for the rows that were written, before they are filtered.",
+    "As `maxFilesPerTrigger`, for the rows in them, before they are filtered.",
     Scope.SPARK_STREAM,
 )

@@ -28,16 +28,20 @@ BUCKET_KEY: Final = Option[tuple[str, ...]](
     fixed_because="files already written lie in buckets by its hash; make a new table and copy the rows",
     default_text="the primary key without partition columns",
 )
+DEDUPLICATE: Final = "deduplicate"
+FIRST_ROW: Final = "first-row"
+
 MERGE_ENGINE: Final = Option[str](
     "merge-engine",
     Choice(
-        ("deduplicate",),
+        (DEDUPLICATE, FIRST_ROW),
         refused=dict.fromkeys(
-            ("partial-update", "aggregation", "first-row"), "tables keep the last row of a key and do not combine rows"
+            ("partial-update", "aggregation"), "tables keep one row of a key and do not combine rows"
         ),
     ),
-    "deduplicate",
-    "How rows of one primary key become one: `deduplicate` keeps the last row, and a delete removes it.",
+    DEDUPLICATE,
+    "How rows of one primary key become one: `deduplicate` keeps the last row, and a delete removes it. `first-row` "
+    "keeps the first and takes no deletes, so that streams show `+I` only.",
     fixed_because="what was merged with one engine cannot be merged again with another",
 )
 SEQUENCE_FIELD: Final = Option[tuple[str, ...]](
@@ -90,7 +94,8 @@ CHANGELOG_PRODUCER: Final = Option[str](
     "none",
     "What a commit's changelog files hold. `none`: there are none, and readers look up what was there before. `input`: "
     "every record as it was written. `lookup`: each key's change with the row that was there before, looked up by the "
-    "writer before it commits. Needs a primary key. Holds for later commits when changed.",
+    "writer before it commits, or by a compactor afterwards (`lookup-wait`). Needs a primary key. Holds for later "
+    "commits when changed.",
 )
 ROW_DEDUPLICATE: Final = Option[bool](
     "changelog-producer.row-deduplicate",
@@ -106,11 +111,19 @@ ROW_DEDUPLICATE_IGNORE_FIELDS: Final = Option[tuple[str, ...]](
     "stored all the same.",
     default_text="none",
 )
-LOOKUP_WAIT: Final = Option[str](
+LOOKUP_WAIT: Final = Option[bool](
     "lookup-wait",
-    Choice(("true",), refused={"false": "no service makes changelogs after the commit"}),
-    "true",
-    "Whether a commit to a table whose changelog is made by `lookup` waits for it.",
+    Flag(),
+    True,
+    "Whether a commit to a table whose changelog is made by `lookup` waits for it. If not, commits look nothing up; a "
+    "compactor does so afterwards, and streams show a snapshot once it has. Holds for later commits when changed.",
+)
+WRITE_ONLY: Final = Option[bool](
+    "write-only",
+    Flag(),
+    False,
+    "Whether writers do nothing but write: a changelog by `lookup` is made by a compactor after the commit, whatever "
+    "`lookup-wait` says. Holds for later commits when changed.",
 )
 LOOKUP_CACHE_FILE_RETENTION: Final = Option[int](
     "lookup.cache-file-retention",

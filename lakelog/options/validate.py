@@ -16,6 +16,7 @@ from lakelog.options.table_options import (
     BUCKET,
     BUCKET_KEY,
     CHANGELOG_PRODUCER,
+    FIRST_ROW,
     IGNORE_DELETE,
     IGNORE_UPDATE_BEFORE,
     MERGE_ENGINE,
@@ -66,6 +67,7 @@ def validate_table_options(
         _check_buckets_of_key(options, columns, primary_key, partition_by)
         _check_sequence(options, columns, primary_key)
         _check_rowkind(options, columns, primary_key)
+        _check_first_row(options)
         _check_producer(options, columns)
     else:
         _check_append(options)
@@ -260,6 +262,32 @@ def _check_rowkind(options: Mapping[str, str], columns: pa.Schema, primary_key: 
             name,
             f"Column '{name}' is part of the primary key, so a delete could not find the row it deletes. "
             "Choose another column.",
+        )
+
+
+def _check_first_row(options: Mapping[str, str]) -> None:
+    if MERGE_ENGINE.read(options) != FIRST_ROW:
+        return
+    if SEQUENCE_FIELD.key in options:
+        raise invalid_option(
+            SEQUENCE_FIELD.key,
+            options[SEQUENCE_FIELD.key],
+            f"With '{MERGE_ENGINE.key}' = '{FIRST_ROW}' the row that was committed first stays, whatever its columns "
+            "hold. Leave one of the two out.",
+        )
+    producer = CHANGELOG_PRODUCER.read(options)
+    if producer not in ("none", "lookup"):
+        raise invalid_option(
+            CHANGELOG_PRODUCER.key,
+            producer,
+            f"With '{MERGE_ENGINE.key}' = '{FIRST_ROW}' a changelog holds the rows that came first, which the writer "
+            "looks up (lookup) or the reader (none). Give one of these.",
+        )
+    if ROW_DEDUPLICATE.read(options):
+        raise invalid_option(
+            ROW_DEDUPLICATE.key,
+            options[ROW_DEDUPLICATE.key],
+            f"It has no effect with '{MERGE_ENGINE.key}' = '{FIRST_ROW}', where no row is ever replaced. Leave it out.",
         )
 
 

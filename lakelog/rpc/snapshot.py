@@ -18,6 +18,7 @@ _KIND_FROM_PROTO: Final = {int(number): kind for kind, number in _KIND_TO_PROTO.
 _CHANGELOG_TO_PROTO: Final[dict[ChangelogState, types_pb2.ChangelogState.ValueType]] = {
     ChangelogState.NONE: types_pb2.CHANGELOG_STATE_UNSPECIFIED,
     ChangelogState.ATTACHED: types_pb2.CHANGELOG_STATE_ATTACHED,
+    ChangelogState.OPEN: types_pb2.CHANGELOG_STATE_OPEN,
 }
 _CHANGELOG_FROM_PROTO: Final = {int(number): state for state, number in _CHANGELOG_TO_PROTO.items()}
 
@@ -57,7 +58,7 @@ def from_proto_changelog_state(number: int, field: str) -> ChangelogState:
     """
     state = _CHANGELOG_FROM_PROTO.get(number)
     if state is None:
-        raise refusal(field, f"has the unknown value {number}", "Use none (0) or ATTACHED (1)")
+        raise refusal(field, f"has the unknown value {number}", "Use none (0), ATTACHED (1) or OPEN (2)")
     return state
 
 
@@ -82,6 +83,7 @@ def to_proto_snapshot(snapshot: Snapshot) -> types_pb2.Snapshot:
         identifier=snapshot.identifier,
         properties=dict(snapshot.properties),
         changelog=_CHANGELOG_TO_PROTO[snapshot.changelog],
+        siblings=dict(snapshot.siblings),
     )
 
 
@@ -109,4 +111,5 @@ def from_proto_snapshot(message: types_pb2.Snapshot) -> Snapshot:
         identifier=message.identifier,
         properties=dict(message.properties),
         changelog=from_proto_changelog_state(message.changelog, "snapshot.changelog"),
+        siblings=dict(message.siblings),
     )

@@ -3,7 +3,9 @@
 1. The attempt is opened before the tasks begin, so that its files are known to be in the making.
 2. Only files of task attempts whose result reached the driver are committed, ordered by the number of the task's
    partition, then as the task wrote them, never by who finished first (SEMANTICS.md 1.3).
-3. The commit is repeated until its outcome is known; it is applied once for (table, writer, identifier).
+3. The commit is repeated until its outcome is known; it is applied once for (table, writer, identifier). Where it
+   brings a changelog by `lookup`, it is refused when others changed its buckets meanwhile, and their old rows are
+   looked up again.
 4. Files are deleted only when it is certain that no commit has them or ever will: those of an attempt that was given
    up, of one that lost against an earlier commit of the same identifier, and those that no committed task wrote. On an
    unknown outcome nothing is deleted.
@@ -20,11 +22,13 @@ from typing import Final
 from lakelog.client.metastore import Metastore
 from lakelog.client.retry import RetryPolicy, call_repeatedly
 from lakelog.clock import RandomIds, SystemClock
+from lakelog.commit_changelog import commit_lookups, find_producer, to_changelog_state
 from lakelog.commit_note import check_identity, name_dropped_table
-from lakelog.errors import Effect, InvalidArgument, LakelogError
+from lakelog.errors import CommitConflict, Effect, LakelogError
 from lakelog.format.commit import (
     Change,
     CommitRequest,
+    CommitResult,
     Fence,
     Removal,
     RemoveEverything,
@@ -34,12 +38,13 @@ from lakelog.format.commit import (
 from lakelog.format.files import DataFile
 from lakelog.format.snapshot import SnapshotKind
 from lakelog.format.table import TableInfo
-from lakelog.options.table_options import CHANGELOG_PRODUCER
+from lakelog.lookup_changelog import LookupChangelog
 from lakelog.options.values import TableOptions
 from lakelog.overwrite import StaticPartition
 from lakelog.results import WriteResult
-from lakelog.spark.connection import open_table_store
-from lakelog.spark.tasks import WrittenFiles
+from lakelog.spark.connection import open_caches, open_table_store
+from lakelog.spark.tasks import LookupBase, WrittenFiles
+from lakelog.storage.bucket_changelog import TellBuckets, tell_in_threads
 
 _COMMIT_TOTAL_S: Final = 30.0
 """How long a commit with an unknown outcome is repeated beyond what the metastore's client does by itself."""
@@ -108,19 +113,7 @@ class Attempt:
 
 
 def open_attempt(metastore: Metastore, info: TableInfo, writer: str | None) -> Attempt:
-    """Opens an attempt; a writer without a name gets one that nobody else has.
-
-    Raises:
-        InvalidArgument: The table's changelog is made of its input, which nobody can find from the data files later.
-            One by `lookup` is found by its readers where a commit does not bring it.
-    """
-    if TableOptions(info.options).get(CHANGELOG_PRODUCER) == "input":
-        raise InvalidArgument(
-            f"{info.name} has the option '{CHANGELOG_PRODUCER.key}' = input, and Spark's writes do not keep their "
-            "input yet. Write to it with the SDK, or set the option to lookup.",
-            reason="UNSUPPORTED_PRODUCER",
-            metadata={"table": str(info.name)},
-        )
+    """Opens an attempt; a writer without a name gets one that nobody else has."""
     name = writer or f"spark-{RandomIds().new_id()}"
     return Attempt(info, metastore.stage_attempt([info.table_uuid], name).attempt_id, name)
 
@@ -131,8 +124,10 @@ def commit_attempt(
     written: Iterable[WrittenFiles],
     terms: CommitTerms,
     overwrite: Overwrite | None,
+    base: LookupBase | None = None,
+    tell: TellBuckets = tell_in_threads,
 ) -> WriteResult:
-    """Commits what tasks wrote. Blocks until the outcome is known.
+    """Commits what tasks wrote, with the changelog that the table asks for. Blocks until the outcome is known.
 
     Args:
         metastore: Who commits.
@@ -140,6 +135,8 @@ def commit_attempt(
         written: What each task wrote, in any order, one for a task.
         terms: By what the commit is known.
         overwrite: What it replaces; None: it adds.
+        base: What the tasks have told their changes against; None: they have not told any.
+        tell: Looks up what is not told yet, and again what another commit has changed.
 
     Raises:
         CommitConflict: Another commit changed what this one assumed; nothing happened, and the files are deleted.
@@ -148,27 +145,58 @@ def commit_attempt(
     """
     ordered = sorted(written, key=lambda each: each.partition_id)
     files = tuple(file for each in ordered for file in each.files)
-    request = _make_request(attempt, files, terms, overwrite)
+    producer = find_producer(TableOptions(attempt.info.options), replaces=overwrite is not None)
+    inputs = tuple(file for each in ordered for file in each.inputs)
+    lookup: LookupChangelog | None = None
+    in_flight = False
+
+    def try_commit() -> CommitResult:
+        nonlocal in_flight
+        request = _make_request(attempt, files, terms, overwrite, producer, inputs, lookup)
+        in_flight = True
+        try:
+            return call_repeatedly(
+                lambda _: metastore.commit(request),
+                policy=RetryPolicy(),
+                total_s=_COMMIT_TOTAL_S,
+                clock=SystemClock(),
+                draw=random.random,
+            )
+        except CommitConflict:
+            in_flight = False
+            raise
+
     try:
-        answer = call_repeatedly(
-            lambda _: metastore.commit(request),
-            policy=RetryPolicy(),
-            total_s=_COMMIT_TOTAL_S,
-            clock=SystemClock(),
-            draw=random.random,
-        )
-    except LakelogError as error:
-        if error.effect is Effect.NONE:
+        if producer == "lookup" and files:
+            lookup = _open_lookup(metastore, attempt, files, tell)
+            if base is not None:
+                lookup.take(base.snapshot_id, (told for each in ordered for told in each.told))
+        answer = commit_lookups([] if lookup is None else [lookup], try_commit, SystemClock(), random.random)
+    except BaseException as error:
+        # Nothing was sent, or it is certain to have had no effect.
+        if not in_flight or (isinstance(error, LakelogError) and error.effect is Effect.NONE):
             abandon_attempt(metastore, attempt)
-        dropped = name_dropped_table(error, {attempt.info.table_uuid: str(attempt.info.name)})
+        dropped = None
+        if isinstance(error, LakelogError):
+            dropped = name_dropped_table(error, {attempt.info.table_uuid: str(attempt.info.name)})
         if dropped is not None:
             raise dropped from error
         raise
     already_applied = answer.attempt_id != attempt.attempt_id
     # Applied before: that commit has doomed our attempt, so that nothing refers to any of its files. Else what is not
     # committed was left by task attempts that failed, or did the work of another one a second time.
-    delete_files(attempt, keep=() if already_applied else files)
+    made = [file.path for file in (*files, *inputs)] + ([] if lookup is None else lookup.paths)
+    delete_files(attempt, keep=() if already_applied else made)
     return WriteResult(answer.results[0].snapshot_id, already_applied)
+
+
+def _open_lookup(
+    metastore: Metastore, attempt: Attempt, files: tuple[DataFile, ...], tell: TellBuckets
+) -> LookupChangelog:
+    store = open_table_store(attempt.info.location)
+    return LookupChangelog(
+        metastore, store, attempt.info, attempt.attempt_id, files, open_caches(), SystemClock(), tell
+    )
 
 
 def abandon_attempt(metastore: Metastore, attempt: Attempt) -> None:
@@ -181,9 +209,9 @@ def abandon_attempt(metastore: Metastore, attempt: Attempt) -> None:
     delete_files(attempt, keep=())
 
 
-def delete_files(attempt: Attempt, keep: Iterable[DataFile]) -> None:
-    """Deletes an attempt's files but for those to keep; what cannot be deleted, the collector finds."""
-    kept = {file.path for file in keep}
+def delete_files(attempt: Attempt, keep: Iterable[str]) -> None:
+    """Deletes an attempt's files but for those whose paths to keep; what cannot be deleted, the collector finds."""
+    kept = set(keep)
     store = open_table_store(attempt.info.location)
     with contextlib.suppress(LakelogError):
         found = [each.path for each in store.list_objects(f"data/{attempt.attempt_id}")]
@@ -191,7 +219,13 @@ def delete_files(attempt: Attempt, keep: Iterable[DataFile]) -> None:
 
 
 def _make_request(
-    attempt: Attempt, files: tuple[DataFile, ...], terms: CommitTerms, overwrite: Overwrite | None
+    attempt: Attempt,
+    files: tuple[DataFile, ...],
+    terms: CommitTerms,
+    overwrite: Overwrite | None,
+    producer: str,
+    inputs: tuple[DataFile, ...],
+    lookup: LookupChangelog | None,
 ) -> CommitRequest:
     info = attempt.info
     change = Change(
@@ -199,11 +233,15 @@ def _make_request(
         kind=SnapshotKind.APPEND if overwrite is None else SnapshotKind.OVERWRITE,
         schema_id=info.schema.schema_id,
         bucket_count=TableOptions(info.options).bucket_count(bool(info.schema.primary_key)),
-        add_files=files,
+        add_files=files if lookup is None else lookup.data_files,
         remove=None if overwrite is None else overwrite.to_removal(files),
+        base_snapshot_id=None if lookup is None else lookup.base_snapshot_id,
+        unchanged_buckets=() if lookup is None else lookup.buckets,
         watermark_ms=terms.watermark_ms,
         properties=terms.properties,
         allow_empty=terms.allow_empty,
+        changelog=to_changelog_state(producer),
+        changelog_files=inputs if lookup is None else lookup.files,
     )
     return CommitRequest(
         writer=attempt.writer,

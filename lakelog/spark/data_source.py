@@ -105,5 +105,5 @@ class LakelogSource(DataSource):
         """The columns of a stream, all options of which are checked on the way."""
         terms = StreamTerms.of(options)
         table = open_metastore(self.connection).get_table(parse_table_name(terms.table))
-        terms.check_filter(table)
+        terms.check(table)
         return to_change_schema(table, terms.names(table))

@@ -55,4 +55,8 @@ def read_few_rows(spark: SparkSession, plan: Plan, condition: Filter) -> DataFra
         to_merge_policy(schema, TableOptions(plan.table.options)) if schema.primary_key else None,
     )
     rows = read_if_small(scan, max_files=MAX_FILES, max_read_bytes=MAX_READ_BYTES, max_result_bytes=MAX_RESULT_BYTES)
-    return None if rows is None else spark.createDataFrame(rows, to_spark_schema(schema.arrow, nullable=True))
+    if rows is None:
+        return None
+    # SUBTLE: of a nested column without any chunk, which no rows may have, Spark does not know the type.
+    rows = rows if rows.num_rows else rows.schema.empty_table()
+    return spark.createDataFrame(rows, to_spark_schema(schema.arrow, nullable=True))

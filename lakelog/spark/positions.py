@@ -23,7 +23,7 @@ from lakelog.options.values import TableOptions
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.spark.tasks import Section, Words, find_superseded_in_task, find_superseded_words
 from lakelog.storage.live_file import LiveFile
-from lakelog.storage.superseded import key_bytes, to_merge_policy
+from lakelog.storage.superseded import merge_bytes, to_merge_policy
 
 MAX_BITMAP_BYTES = 1 << 30
 """Of one read, in the driver program: 8 thousand million rows in files that have superseded ones."""
@@ -124,7 +124,7 @@ def find_superseded(spark: SparkSession, sections: Sequence[Section], cache: Pos
 def _run(spark: SparkSession, sections: Sequence[Section]) -> Iterable[_Found]:
     if not sections:
         return []
-    if sum(key_bytes(section.files, section.schema, section.policy) for section in sections) <= MAX_DRIVER_KEY_BYTES:
+    if sum(merge_bytes(section.files, section.schema, section.policy) for section in sections) <= MAX_DRIVER_KEY_BYTES:
         with ThreadPoolExecutor(min(len(sections), _DRIVER_THREADS), thread_name_prefix="lakelog-merge") as pool:
             return [tuple(found) for found in pool.map(find_superseded_words, sections)]
     # Large sections first, so that no core waits for one that began last.

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from lakelog.arguments import parse_table_name
 from lakelog.client.metastore import Metastore
+from lakelog.commit_changelog import find_producer
 from lakelog.errors import InvalidArgument
 from lakelog.format.cast import check_schema
 from lakelog.format.rowkind import ROW_KIND_COLUMN
@@ -69,16 +70,18 @@ class WriteTarget:
         return WriteTarget(replace(connection, is_known=True), info, replaced, source)
 
     def to_task(self, attempt: Attempt) -> WriteTask:
-        """What a task needs to know. Pure."""
+        """What a task needs to know; changes by `lookup` are told when all tasks have written. Pure."""
+        options = TableOptions(self.info.options)
         return WriteTask(
             str(self.info.name),
             self.info.location,
             self.info.schema,
-            TableOptions(self.info.options),
+            options,
             attempt.attempt_id,
             self.source,
             False,
             None if self.overwrite is None else self.overwrite.static,
+            keeps_input=find_producer(options, replaces=self.overwrite is not None) == "input",
         )
 
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.arguments import parse_table_name
-from lakelog.change_plan import check_range
+from lakelog.change_plan import check_range, check_raw
+from lakelog.complete_changes import DEFAULT_TIMEOUT_S, check_timeout
 from lakelog.errors import NotFound
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.reading import to_names
@@ -27,6 +28,7 @@ def changes(
     columns: Sequence[str] | None = None,
     filter: str | None = None,  # noqa: A002
     raw: bool = False,
+    timeout: float = DEFAULT_TIMEOUT_S,
 ) -> DataFrame:
     """Returns what the snapshots behind `after`, up to and with `until`, changed.
 
@@ -42,15 +44,20 @@ def changes(
         filter: An SQL condition as lakelog means it, in UTC; it tests each row of a change alone.
         raw: Rows as they were written instead: the last row a key of each commit, deletes with whatever values they
             carried.
+        timeout: How many seconds to wait for changelogs that a compactor is to make (`lookup-wait`).
 
     Raises:
         InvalidArgument: An argument is not possible; named, with the remedy.
         NotFound: There is no such table or snapshot.
         SnapshotExpired: A snapshot of the range is no longer kept.
+        Unavailable: A snapshot still waited for a compactor when the time was over; named.
     """
     check_range(after, until)
+    timeout_s = check_timeout(timeout)
     metastore = installation_of(spark).metastore
     table = metastore.get_table(parse_table_name(name))
+    if raw:
+        check_raw(table, "raw=True")
     last = table.latest_snapshot_id if until is None else until
     if after > last:
         raise NotFound(
@@ -74,6 +81,6 @@ def changes(
     # Asked here first, since what a data source raises comes out as an error of Spark.
     terms = RangeTerms.of(metastore, SourceOptions.of(options))
     assert terms is not None, "it is a read of changes"
-    terms.plan(metastore)
+    terms.plan(metastore, timeout_s)
     rows = spark.read.format("lakelog").options(**options).load()
     return rows.select(*["`" + each.replace("`", "``") + "`" for each in (*names, *own)])

@@ -12,6 +12,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.arguments import parse_table_name, to_option_texts
+from lakelog.commit_changelog import find_producer
 from lakelog.commit_note import make_note
 from lakelog.errors import InvalidArgument
 from lakelog.format.commit import Fence
@@ -21,9 +22,10 @@ from lakelog.options.values import TableOptions, WriteOptions
 from lakelog.results import WriteResult
 from lakelog.spark.commit import Attempt, CommitTerms, Overwrite, abandon_attempt, commit_attempt, open_attempt
 from lakelog.spark.installation import installation_of
+from lakelog.spark.lookup import load_base, teller, to_lookup_task
 from lakelog.spark.row_layout import bring_to_buckets, bring_to_types
 from lakelog.spark.task_errors import lakelog_errors
-from lakelog.spark.tasks import WRITTEN_SCHEMA, WriteTask, WrittenFiles, row_writer
+from lakelog.spark.tasks import WRITTEN_SCHEMA, LookupBase, WriteTask, WrittenFiles, row_writer
 from lakelog.spark.write_terms import Mode, Partition, check_progress, find_applied, kind_source, settle_overwrite
 from lakelog.storage.intake import KindSource
 from lakelog.storage.parquet_writer import plan_file_schema
@@ -56,7 +58,8 @@ def write(
 
     Rows of tables with buckets are brought to their buckets and sorted by Spark, then each bucket's become one sorted
     run; of several rows of one key the last one stays, by the number of its partition in `df` and its place in that,
-    or the one with the highest `sequence.field`. Columns go by name and are cast where no value changes.
+    or the one with the highest `sequence.field`. Columns go by name and are cast where no value changes. The changelog
+    that the table's `changelog-producer` asks for is part of the commit: who writes a bucket looks its old rows up.
 
     Args:
         df: The rows. A string column `_row_kind` of `+I -U +U -D` says what they do; without it they are `+I`, unless
@@ -107,16 +110,24 @@ def write(
     if applied is not None:
         return applied
     attempt = open_attempt(metastore, info, terms.writer)
+    producer = find_producer(TableOptions(info.options), replaces=overwrite is not None)
     try:
-        written = _run(spark, df, attempt, mode, overwrite)
+        base = load_base(metastore, info) if producer == "lookup" else None
+        written = _run(spark, df, attempt, mode, overwrite, base)
     except BaseException:
         abandon_attempt(metastore, attempt)
         raise
-    return commit_attempt(metastore, attempt, written, terms, overwrite)
+    tell = teller(spark, to_lookup_task(attempt))
+    return commit_attempt(metastore, attempt, written, terms, overwrite, base, tell)
 
 
 def _run(
-    spark: SparkSession, df: DataFrame, attempt: Attempt, mode: str, overwrite: Overwrite | None
+    spark: SparkSession,
+    df: DataFrame,
+    attempt: Attempt,
+    mode: str,
+    overwrite: Overwrite | None,
+    base: LookupBase | None,
 ) -> list[WrittenFiles]:
     info = attempt.info
     options = TableOptions(info.options)
@@ -142,6 +153,9 @@ def _run(
         by_bucket,
         static,
         names,
+        keeps_input=find_producer(options, replaces=overwrite is not None) == "input",
+        lookup=None if base is None else to_lookup_task(attempt),
+        base=base,
     )
     with lakelog_errors(), _large_batches(spark):
         rows = bring_to_types(df, columns, static)

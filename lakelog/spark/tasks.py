@@ -1,4 +1,4 @@
-"""What runs in Spark's Python workers on executors: finding superseded positions, casting rows, writing files.
+"""What runs in Spark's Python workers on executors: superseded positions, casts, data files, changelogs.
 
 Tasks touch files only, never the metastore. They may run twice, at once, or after their driver died: so file names
 carry the task attempt, what a task returns names its files, and a task that fails deletes its own.
@@ -7,14 +7,16 @@ carry the task attempt, what a task returns names its files, and a task that fai
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 
+from lakelog.clock import SystemClock
 from lakelog.errors import InternalError
 from lakelog.format.cast import cast_batch
 from lakelog.format.files import DataFile
@@ -22,10 +24,11 @@ from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.schema import TableSchema
 from lakelog.options.values import TableOptions
 from lakelog.overwrite import StaticPartition
-from lakelog.spark.connection import open_table_store
+from lakelog.spark.connection import open_caches, open_table_store
 from lakelog.spark.task_errors import told_to_driver
+from lakelog.storage.bucket_changelog import BucketChangelogs, BucketLookup, ToldBucket, to_added, to_lookups
 from lakelog.storage.intake import Intake, KindSource
-from lakelog.storage.live_file import LiveFile
+from lakelog.storage.live_file import LiveFile, to_live_files
 from lakelog.storage.superseded import MergePolicy, find_superseded_positions
 from lakelog.storage.table_writer import TableWriter
 
@@ -112,6 +115,51 @@ def converter(conversion: RowConversion) -> BatchFunction:
 
 
 @dataclass(frozen=True)
+class LookupTask:
+    """What a task must know to look old rows up and write changelogs.
+
+    Args:
+        table_uuid: The table, whose local copies the processes of a host share.
+        location: The table's location.
+        schema: What to read and write with.
+        options: The table's.
+        attempt_id: Whose files they are.
+    """
+
+    table_uuid: str
+    location: str
+    schema: TableSchema
+    options: TableOptions
+    attempt_id: str
+
+    def open(self, runs: Mapping[str, pa.Table] | None = None) -> BucketChangelogs:
+        """What does it, in this process; `runs` are rows of files that are at hand."""
+        copies = open_caches().find_copies(self.table_uuid, self.options)
+        store = open_table_store(self.location)
+        return BucketChangelogs(store, self.schema, self.options, self.attempt_id, copies, runs)
+
+
+@dataclass(frozen=True)
+class LookupBase:
+    """The state in which the tasks of a write look old rows up, as one plan tells it.
+
+    Args:
+        snapshot_id: The snapshot; 0: none.
+        committed_at_ms: When it was committed.
+        files: Its live files, in the plan's order: an Arrow stream, compressed, since every task gets it.
+    """
+
+    snapshot_id: int
+    committed_at_ms: int
+    files: bytes
+
+    def list_files(self, bucket: int) -> list[LiveFile]:
+        """The live files of one bucket in all partitions, in the plan's order."""
+        planned = pa.ipc.open_stream(self.files).read_all()
+        return to_live_files(planned.filter(pc.field("bucket") == bucket))
+
+
+@dataclass(frozen=True)
 class WriteTask:
     """What a task must know to write rows into a table.
 
@@ -125,6 +173,9 @@ class WriteTask:
         by_bucket: Whether the number of a task's partition is the bucket of all of its rows.
         static: A partition that all rows must lie in; None: any.
         names: The rows' columns, where they come under other names; None: under their own.
+        keeps_input: Every record is written as a changelog, too.
+        lookup: Makes a changelog of old rows, with `base`; None: the task makes none.
+        base: The state in which old rows are looked up; only where all rows of a bucket come to one task.
     """
 
     table_name: str
@@ -136,6 +187,9 @@ class WriteTask:
     by_bucket: bool
     static: StaticPartition | None = None
     names: tuple[str, ...] | None = None
+    keeps_input: bool = False
+    lookup: LookupTask | None = None
+    base: LookupBase | None = None
 
 
 @dataclass(frozen=True)
@@ -146,11 +200,15 @@ class WrittenFiles:
         partition_id: The number of the task's partition: the first part of a row's place in the commit.
         files: Its files.
         row_count: Rows taken.
+        inputs: Its changelog files, of the records as they came.
+        told: The changes in its buckets, against the base that the task was given.
     """
 
     partition_id: int
     files: tuple[DataFile, ...]
     row_count: int
+    inputs: tuple[DataFile, ...] = ()
+    told: tuple[ToldBucket, ...] = ()
 
 
 def write_rows(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> WrittenFiles:
@@ -164,14 +222,17 @@ def write_rows(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> WrittenFil
     if context is None:
         raise InternalError("Rows can be written inside Spark's tasks only.")
     partition_id = context.partitionId()
+    # The attempt of the task, so that a doubled or repeated one never meets files of the same name.
+    prefix = f"{partition_id:05d}-{context.taskAttemptId()}-"
     intake = Intake(task.table_name, task.schema, task.options)
     writer = TableWriter(
         open_table_store(task.location),
         task.schema,
         task.options,
         task.attempt_id,
-        # The attempt of the task, so that a doubled or repeated one never meets files of the same name.
-        name_prefix=f"{partition_id:05d}-{context.taskAttemptId()}-",
+        name_prefix=prefix,
+        keeps_input=task.keeps_input,
+        keeps_runs=task.lookup is not None and task.base is not None,
     )
     try:
         for batch in batches:
@@ -182,10 +243,37 @@ def write_rows(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> WrittenFil
                 writer.write(table, kinds)
         files = writer.finish()
         _check_buckets(task, partition_id, files)
+        told = _look_up(task, f"{prefix}lookup", partition_id, files, writer.runs)
     except BaseException:
         writer.abort()
         raise
-    return WrittenFiles(partition_id, files, writer.row_count)
+    return WrittenFiles(partition_id, files, writer.row_count, writer.changelog_files, told)
+
+
+def _look_up(
+    task: WriteTask, name: str, bucket: int, files: Sequence[DataFile], runs: Mapping[str, pa.Table]
+) -> tuple[ToldBucket, ...]:
+    base = task.base
+    if task.lookup is None or base is None or not files:
+        return ()
+    # As the gate will have it: no commit is older than the one before it.
+    added = to_added(files, base.snapshot_id, max(SystemClock().now_ms(), base.committed_at_ms))
+    return task.lookup.open(runs).write_all(to_lookups(name, added, base.list_files(bucket)))
+
+
+def tell_buckets(task: LookupTask, lookups: Sequence[BucketLookup]) -> tuple[ToldBucket, ...]:
+    """Looks old rows up and writes changelogs. Runs on executors; on failure its files are deleted.
+
+    Raises:
+        DataCorrupted: A data file is damaged or missing; named.
+    """
+    context = TaskContext.get()
+    if context is None:
+        raise InternalError("Changelogs of a write can be made inside Spark's tasks only.")
+    # As for data files: a doubled or repeated task never meets files of the same name.
+    named = [replace(each, name=f"{each.name}-{context.taskAttemptId()}") for each in lookups]
+    with told_to_driver():
+        return task.open().write_all(named)
 
 
 def row_writer(task: WriteTask) -> BatchFunction:

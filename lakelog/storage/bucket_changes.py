@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from lakelog.format.changelog import ChangelogRules, fold_commits
+from lakelog.format.changelog import ChangelogRules, fold_commit, fold_commits
 from lakelog.format.merge import MergeRun
 from lakelog.format.ordering import comparable_keys
 from lakelog.format.plan import AtSnapshot, PlanRequest
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.schema import TableSchema
-from lakelog.storage.aligned_runs import RunPart, read_aligned, read_run
+from lakelog.storage.aligned_runs import AlignedRows, RunPart, read_aligned, read_run
 from lakelog.storage.copy_cache import CopyCache
 from lakelog.storage.data_files import DataFiles
-from lakelog.storage.key_lookup import KeyLookup
+from lakelog.storage.key_lookup import FoundRecords, KeyLookup
 from lakelog.storage.live_file import LiveFile
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.superseded import MergePolicy
+
+Positions = npt.NDArray[np.int64]
 
 Bucket: TypeAlias = tuple[bytes, int]
 """An encoded partition and the number of a bucket in it."""
@@ -62,11 +65,10 @@ class BucketChanges:
         fields = [*self.fields, _KIND_FIELD] if file.delete_count else self.fields
         return to_run(read_run(DataFiles(self.store), RunPart(file, fields)), file)
 
-    def read_by_key_ranges(self, files: Sequence[LiveFile]) -> Iterator[list[pa.Table]]:
+    def read_by_key_ranges(self, files: Sequence[LiveFile]) -> Iterator[list[AlignedRows]]:
         """Reads the rows of files side by side, a row group of each at a time; see `read_aligned`."""
         parts = [RunPart(file, [*self.fields, _KIND_FIELD]) for file in files]
-        for step in read_aligned(DataFiles(self.store), parts, self.policy.key):
-            yield [each.rows for each in step]
+        yield from read_aligned(DataFiles(self.store), parts, self.policy.key)
 
     def fold(self, base: Sequence[LiveFile], commits: Sequence[Sequence[MergeRun]]) -> list[pa.Table]:
         """The changelog of each of some successive commits to the bucket.
@@ -78,12 +80,43 @@ class BucketChanges:
         Raises:
             DataCorrupted: A file is damaged or missing; named.
         """
-        old = None
-        if base:
-            assert self.copies is not None, "a detached read is not read"
-            lookup = KeyLookup(self.store, self.schema, self.policy, self.copies, self.fields)
-            old = lookup.find(base, _distinct_keys(commits, self.policy.key))
-        return fold_commits(old, commits, self.rules)
+        found = self._look_up(base, commits)
+        return fold_commits(None if found is None else found.run, commits, self.rules)
+
+    def fold_one(
+        self, base: Sequence[LiveFile], runs: Sequence[MergeRun], starts: Sequence[int]
+    ) -> tuple[pa.Table, list[Positions] | None]:
+        """The changelog of one commit to the bucket, and which rows no read shows once it is done.
+
+        Args:
+            base: The files that were live before it.
+            runs: What it wrote, or a part with all rows of some keys, in its order.
+            starts: The position in its file of each run's first row.
+
+        Returns:
+            The changes; and for each file of the base, then for each run, positions in the file, rising: None where
+            the time of the commit decides, which is not known yet.
+
+        Raises:
+            DataCorrupted: A file is damaged or missing; named.
+        """
+        found = self._look_up(base, [runs])
+        told = fold_commit(None if found is None else found.run, runs, self.rules)
+        if told.depends_on_time:
+            return told.changes, None
+        superseded: list[Positions] = [np.empty(0, np.int64)] * len(base)
+        if found is not None:
+            gone = ~told.base_shown
+            superseded = [np.sort(found.positions[gone & (found.files == place)]) for place in range(len(base))]
+        own = [start + np.flatnonzero(~shown) for start, shown in zip(starts, told.shown, strict=True)]
+        return told.changes, superseded + own
+
+    def _look_up(self, base: Sequence[LiveFile], commits: Sequence[Sequence[MergeRun]]) -> FoundRecords | None:
+        if not base:
+            return None
+        assert self.copies is not None, "a detached read is not read"
+        lookup = KeyLookup(self.store, self.schema, self.policy, self.copies, self.fields)
+        return lookup.find(base, _distinct_keys(commits, self.policy.key))
 
 
 def to_run(rows: pa.Table, file: LiveFile) -> MergeRun:
@@ -93,12 +126,30 @@ def to_run(rows: pa.Table, file: LiveFile) -> MergeRun:
     return MergeRun(rows, file.order_time_ms)
 
 
-def group_by_bucket(files: Sequence[LiveFile]) -> dict[Bucket, list[LiveFile]]:
+def group_by_bucket(files: Iterable[LiveFile]) -> dict[Bucket, list[LiveFile]]:
     """Files by their bucket, in the order in which they came."""
     found: dict[Bucket, list[LiveFile]] = defaultdict(list)
     for file in files:
         found[file.partition, file.bucket].append(file)
     return dict(found)
+
+
+def to_request_before(table_uuid: str, touching: Sequence[LiveFile]) -> PlanRequest:
+    """Asks what the state was before a commit that only added files, of the buckets it touches. Pure.
+
+    It is what is live at the commit less what it added (`leave_out_added`): the snapshot before it may be one that is
+    no longer kept.
+
+    Args:
+        table_uuid: The table.
+        touching: Files that the commit added, first, and perhaps later ones.
+    """
+    return to_plan_request(table_uuid, AtSnapshot(touching[0].added_snapshot), touching)
+
+
+def leave_out_added(files: Sequence[LiveFile], snapshot_id: int) -> list[LiveFile]:
+    """The files that were there before a snapshot, of those that are live at it. Pure."""
+    return [file for file in files if file.added_snapshot != snapshot_id]
 
 
 def to_plan_request(table_uuid: str, at: AtSnapshot | None, touching: Sequence[LiveFile]) -> PlanRequest:

@@ -28,7 +28,7 @@ from lakelog.clock import Clock, SystemClock
 from lakelog.errors import LakelogError, PermissionDenied, ResourceExhausted
 from lakelog.format.schema import TableSchema
 from lakelog.storage.live_file import LiveFile
-from lakelog.storage.local_copy import LocalCopy, write_copy
+from lakelog.storage.local_copy import LocalCopy, ReadRows, read_file, read_rows, write_copy
 from lakelog.storage.parquet_reader import DataFileReader
 from lakelog.storage.store import ObjectStore
 
@@ -169,6 +169,23 @@ class CopyCache:
         self.sweep()
         return copy
 
+    def offer(self, file: LiveFile, schema: TableSchema, rows: pa.Table, key: Sequence[str]) -> None:
+        """Makes the copy of a file whose rows are at hand, unless there is one; never raises for what cannot be kept.
+
+        Args:
+            file: The data file.
+            schema: What it was written with.
+            rows: Its rows, as they are read from it.
+            key: Names of the key's columns.
+        """
+        name = _name(file, schema)
+        with contextlib.suppress(OSError):
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self._locked(name):
+                if self._find_open(name, file) is None:
+                    self._write(read_rows(rows), list(rows.schema), key, name)
+            self.sweep()
+
     def reads_direct(self, file: LiveFile, size_bytes: int) -> bool:
         """Whether so many bytes of a file should rather be read from it than copying all of it first.
 
@@ -218,9 +235,12 @@ class CopyCache:
     def _make(
         self, store: ObjectStore, file: LiveFile, name: str, fields: Sequence[pa.Field], key: Sequence[str]
     ) -> LocalCopy:
-        path = self._folder / name
         with DataFileReader(store, file) as reader:
-            write_copy(reader, fields, key, path)
+            return self._write(read_file(reader), fields, key, name)
+
+    def _write(self, read: ReadRows, fields: Sequence[pa.Field], key: Sequence[str], name: str) -> LocalCopy:
+        path = self._folder / name
+        write_copy(read, fields, key, path)
         copy = LocalCopy(path)
         self.statistics.copies_made += 1
         self.statistics.bytes_made += copy.size_bytes

@@ -30,6 +30,7 @@ from lakelog.storage.live_file import LiveFile
 from lakelog.storage.lookahead import look_ahead
 from lakelog.storage.parquet_reader import DataFileReader
 from lakelog.storage.parquet_writer import ROW_GROUP_BYTES
+from lakelog.storage.read_counts import ReadCounts, ReadMetrics
 from lakelog.storage.row_groups import pick_row_groups
 from lakelog.storage.schema_mapping import make_empty_rows
 from lakelog.storage.store import ObjectStore
@@ -79,6 +80,7 @@ class FileScan:
         policy: How rows of one key are merged; None: all rows are returned as they are.
         cache: For superseded positions.
         threads: That read at once.
+        counts: Told of what is read; None: nobody is.
     """
 
     store: ObjectStore
@@ -88,6 +90,7 @@ class FileScan:
     policy: MergePolicy | None = None
     cache: SupersededCache | None = None
     threads: int = field(default_factory=pa.cpu_count)
+    counts: ReadCounts | None = field(default=None, compare=False)
 
     @property
     def returned_schema(self) -> pa.Schema:
@@ -97,7 +100,12 @@ class FileScan:
 
     def with_caches(self, caches: Caches | None) -> FileScan:
         """Itself with the caches of a process, or with none, to be taken to another one."""
-        return dataclasses.replace(self, cache=None if caches is None else caches.positions)
+        return dataclasses.replace(self, cache=None if caches is None else caches.positions, counts=None)
+
+    def counted_by(self, counts: ReadCounts) -> FileScan:
+        """Itself, telling what it reads."""
+        counts.add(ReadMetrics(files=len(self.files)))
+        return dataclasses.replace(self, counts=counts)
 
     def read_batches(self, data_files: DataFiles | None = None) -> Iterator[pa.RecordBatch]:
         """Reads the rows; in memory are at most about `threads` + 1 portions of 131,072 rows or, if wide, 32 MiB each.
@@ -159,6 +167,9 @@ class FileScan:
             return _OpenedFile(file, left_out, [], None)
         with data_files.open(file) as reader:
             groups = pick_row_groups(reader, self.schema.arrow, self.columns.predicate)
+            if self.counts is not None:
+                left = reader.metadata.num_row_groups - len(groups)
+                self.counts.add(ReadMetrics(files_opened=1, row_groups_left_out=left))
             return _OpenedFile(file, left_out, _portion(groups, reader), reader.metadata)
 
     def _read_portion(self, item: tuple[_OpenedFile, list[int]]) -> list[pa.RecordBatch]:
@@ -168,6 +179,8 @@ class FileScan:
             return [batch for group in groups for batch in self._read_group(reader, opened, group)]
 
     def _read_group(self, reader: DataFileReader, opened: _OpenedFile, group: int) -> list[pa.RecordBatch]:
+        if self.counts is not None:
+            self.counts.add(ReadMetrics(row_groups_read=1))
         start, end = (int(bound) for bound in reader.row_group_starts[group : group + 2])
         kept = np.ones(end - start, bool)
         if opened.left_out is not None:
@@ -187,7 +200,8 @@ class FileScan:
         if self.columns.filter is not None:
             rows = _join(tested.slice(first, last - first), rows)
         if rows.num_columns == 0:
-            return [make_empty_rows(len(places))]
+            # What may be returned all the same does not stand in files.
+            return [self._project(make_empty_rows(len(places)), opened.file)]
         if len(places) < last - first:
             rows = rows.filter(pa.array(kept[first:last]))
         return [self._project(batch, opened.file) for batch in rows.to_batches() if batch.num_rows]
@@ -197,6 +211,9 @@ class FileScan:
         mapping = reader.map_columns([each for each in self.columns.read if each.name in names])
         if not mapping.fields:
             return pa.table({})
+        if self.counts is not None:
+            columns = (reader.metadata.row_group(group).column(place) for place in mapping.leaf_columns)
+            self.counts.add(ReadMetrics(bytes_read=sum(column.total_compressed_size for column in columns)))
         whole = reader.row_group_starts[group] + end == reader.row_group_starts[group + 1] and first == 0
         batches = reader.read_batches([group], mapping) if whole else reader.read_slice(group, first, end, mapping)
         return pa.Table.from_batches(list(batches), mapping.schema)

@@ -16,7 +16,13 @@ from lakelog.format.cast import cast_batch
 from lakelog.format.ordering import single_array
 from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind, encode_kinds, is_retract
 from lakelog.format.schema import TableSchema
-from lakelog.options.table_options import IGNORE_DELETE, IGNORE_UPDATE_BEFORE, ROWKIND_FIELD
+from lakelog.options.table_options import (
+    FIRST_ROW,
+    IGNORE_DELETE,
+    IGNORE_UPDATE_BEFORE,
+    MERGE_ENGINE,
+    ROWKIND_FIELD,
+)
 from lakelog.options.values import TableOptions
 from lakelog.storage.parquet_writer import plan_file_schema
 
@@ -134,6 +140,14 @@ class Intake:
         if dropped.any():
             table = table.filter(pa.array(~dropped))
             kinds, retracts = kinds[~dropped], retracts[~dropped]
+        if retracts.any() and self.options.get(MERGE_ENGINE) == FIRST_ROW:
+            kind = RowKind(int(kinds[retracts][0]))
+            raise InvalidArgument(
+                f"A row of kind {kind.text} cannot be written to {self.table_name}: its merge engine, {FIRST_ROW}, "
+                f"keeps the first row of each key for good. Filter such rows out, or set '{IGNORE_DELETE.key}' to have "
+                "them dropped.",
+                metadata={"table": self.table_name, "kind": kind.text},
+            )
         self._check_not_null(table, retracts)
         return table, kinds if kinds.any() else None
 

@@ -1,9 +1,9 @@
 """Lookup: the records that decide some keys in one bucket, at one snapshot (DESIGN: Lookup).
 
 Keys are looked for in whole batches, file by file: in a local copy where there is one, else in the data file itself
-while that costs less than copying it. Without sequence columns the newest file that has a key decides it, so that files
-are gone through from the newest on and only the keys not found yet go further; with them every file is asked, and
-merging decides as it does for a read.
+while that costs less than copying it. Without sequence columns the newest file that has a key decides it (the oldest
+where the first row of a key stays), so that files are gone through from there on and only the keys not found yet go
+further; with them every file is asked, and merging decides as it does for a read.
 """
 
 from __future__ import annotations
@@ -31,6 +31,21 @@ from lakelog.storage.superseded import MergePolicy
 Positions = npt.NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class FoundRecords:
+    """Records that decide keys, ordered by key.
+
+    Attributes:
+        run: The columns asked for, `_row_kind` (int8 codes) and `_commit_timestamp`.
+        files: Which of the files asked each record lies in, by its number among them.
+        positions: Each record's position in its file.
+    """
+
+    run: MergeRun
+    files: Positions
+    positions: Positions
+
+
 class KeyLookup:
     """Looks keys up in data files of one table. For one thread at a time.
 
@@ -56,15 +71,12 @@ class KeyLookup:
         key = [schema.arrow.field(name) for name in policy.key]
         self._source = _Source(store, schema, cache, key, self._fields)
 
-    def find(self, files: Sequence[LiveFile], keys: pa.Table) -> MergeRun:
+    def find(self, files: Sequence[LiveFile], keys: pa.Table) -> FoundRecords:
         """The record that decides each key, which may be a delete; keys without a record are missing.
 
         Args:
             files: All live files of one bucket that can hold the keys, in the bucket's order.
             keys: The key's columns; rising, each key once, without NULLs.
-
-        Returns:
-            The columns of `fields`, `_row_kind` (int8 codes) and `_commit_timestamp`, ordered by key.
 
         Raises:
             DataCorrupted: A file is damaged or missing; named.
@@ -72,12 +84,19 @@ class KeyLookup:
         """
         parts = _slice(files, keys)
         opened = [_OpenFile(self._source, file, part) for file, part in zip(files, parts, strict=True)]
-        found = self._find_by_sequence(opened, keys) if self._policy.sequence else _find_newest(opened, keys)
-        tables = [self._take(file, places, positions) for file, places, positions in found if len(places)]
-        if not tables:
-            return MergeRun(self._empty())
-        places = np.concatenate([places for _, places, _ in found if len(places)])
-        return MergeRun(pa.concat_tables(tables).take(pa.array(np.argsort(places, kind="stable"))))
+        if self._policy.sequence:
+            found = self._find_by_sequence(opened, keys)
+        else:
+            found = _find_first(opened if self._policy.keep_first else opened[::-1], keys)
+        found = [each for each in found if len(each[1])]
+        if not found:
+            none = np.empty(0, np.int64)
+            return FoundRecords(MergeRun(self._empty()), none, none)
+        tables = [self._take(file, places, positions) for file, places, positions in found]
+        order = np.argsort(np.concatenate([places for _, places, _ in found]), kind="stable")
+        numbers = np.repeat([opened.index(file) for file, _, _ in found], [len(places) for _, places, _ in found])
+        positions = np.concatenate([positions for _, _, positions in found])
+        return FoundRecords(MergeRun(pa.concat_tables(tables).take(pa.array(order))), numbers[order], positions[order])
 
     def _find_by_sequence(self, opened: Sequence[_OpenFile], keys: pa.Table) -> list[_Found]:
         names = (*self._policy.key, *self._policy.sequence)
@@ -172,10 +191,10 @@ def _slice(files: Sequence[LiveFile], keys: pa.Table) -> list[slice]:
     return [find_in_range(encoded, file.min_key, file.max_key) for file in files]
 
 
-def _find_newest(opened: Sequence[_OpenFile], keys: pa.Table) -> list[_Found]:
+def _find_first(opened: Sequence[_OpenFile], keys: pa.Table) -> list[_Found]:
     found: list[_Found] = []
     left = np.arange(keys.num_rows)
-    for file in reversed(opened):
+    for file in opened:
         if len(left) == 0:
             break
         places, positions = file.find(keys, left)

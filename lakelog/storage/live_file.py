@@ -27,6 +27,7 @@ class LiveFile:
         order_snapshot: Its place in the bucket's order ...
         order_ordinal: ... and within that snapshot.
         order_time_ms: When `order_snapshot` was committed.
+        superseded_path: As `lakelog.format.files.DataFile` has it.
     """
 
     file_id: int
@@ -44,6 +45,7 @@ class LiveFile:
     order_snapshot: int
     order_ordinal: int
     order_time_ms: int
+    superseded_path: str | None = None
 
 
 def to_live_files(files: pa.Table) -> list[LiveFile]:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -149,11 +149,34 @@ class LocalCopy:
         return places
 
 
-def write_copy(reader: DataFileReader, fields: Sequence[pa.Field], key: Sequence[str], path: Path) -> None:
+ReadRows: TypeAlias = Callable[[Sequence[pa.Field]], Iterator[pa.RecordBatch]]
+"""Reads columns of a data file's rows, in their order; called once or twice."""
+
+
+def read_file(reader: DataFileReader) -> ReadRows:
+    """Reads from the open data file."""
+
+    def read(fields: Sequence[pa.Field]) -> Iterator[pa.RecordBatch]:
+        return reader.read_batches(range(reader.metadata.num_row_groups), reader.map_columns(fields))
+
+    return read
+
+
+def read_rows(rows: pa.Table) -> ReadRows:
+    """Reads from the rows themselves, as they are to be found in the data file."""
+
+    def read(fields: Sequence[pa.Field]) -> Iterator[pa.RecordBatch]:
+        names = [field.name for field in fields]
+        yield from rows.select(names).combine_chunks().to_batches()
+
+    return read
+
+
+def write_copy(read: ReadRows, fields: Sequence[pa.Field], key: Sequence[str], path: Path) -> None:
     """Makes a copy; memory holds 16 bytes a row and some batches.
 
     Args:
-        reader: The open data file; its rows are sorted by the key, one row a key.
+        read: Reads the data file's rows; they are sorted by the key, one row a key.
         fields: The columns to copy, those of the key among them.
         key: Names of the key's columns.
         path: Where the copy is to be; one that is there is replaced. The folder exists.
@@ -166,12 +189,12 @@ def write_copy(reader: DataFileReader, fields: Sequence[pa.Field], key: Sequence
     indexed = not are_exact([own[name].type for name in key])
     columns = [*fields, pa.field(_CODE, pa.int64()), pa.field(_POSITION, pa.int32())] if indexed else list(fields)
     schema = pa.schema([field.remove_metadata() for field in columns])
-    codes, order = _index(reader, [own[name] for name in key]) if indexed else (None, None)
+    codes, order = _index(read, [own[name] for name in key]) if indexed else (None, None)
     part = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         with pa.OSFile(str(part), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
             start = 0
-            for batch in _read(reader, fields):
+            for batch in read(fields):
                 arrays = batch.columns
                 if codes is not None and order is not None:
                     end = start + batch.num_rows
@@ -184,12 +207,8 @@ def write_copy(reader: DataFileReader, fields: Sequence[pa.Field], key: Sequence
         raise
 
 
-def _index(reader: DataFileReader, key: Sequence[pa.Field]) -> tuple[Positions, npt.NDArray[np.int32]]:
+def _index(read: ReadRows, key: Sequence[pa.Field]) -> tuple[Positions, npt.NDArray[np.int32]]:
     """The codes of all keys in rising order, and the position of each."""
-    codes = np.concatenate([np.empty(0, np.int64), *(find_key_codes(batch.columns) for batch in _read(reader, key))])
+    codes = np.concatenate([np.empty(0, np.int64), *(find_key_codes(batch.columns) for batch in read(key))])
     order = np.argsort(codes, kind="stable")
     return codes[order], order.astype(np.int32)
-
-
-def _read(reader: DataFileReader, fields: Sequence[pa.Field]) -> Iterator[pa.RecordBatch]:
-    return reader.read_batches(range(reader.metadata.num_row_groups), reader.map_columns(fields))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -27,10 +27,15 @@ from lakelog.storage.store import ObjectStore
 BATCH_ROWS: Final = 65_536
 """Rows decoded at once."""
 
-_MAX_FOOTER_BYTES: Final = 64 << 20
-_MAX_CONTAINER_ITEMS: Final = 1_000_000
-_MAX_SCHEMA_DEPTH: Final = 200
-"""A table's types are nested 32 deep at most; Parquet needs up to three levels for each."""
+PARQUET_LIMITS: Final[dict[str, Any]] = {
+    "thrift_string_size_limit": 64 << 20,
+    "thrift_container_size_limit": 1_000_000,
+    # A table's types are nested 32 deep at most; Parquet needs up to three levels for each.
+    "schema_depth_limit": 200,
+    "page_checksum_verification": True,
+    "arrow_extensions_enabled": False,
+}
+"""What no file of ours passes, and what is checked of each."""
 
 Positions = npt.NDArray[np.int64]
 
@@ -63,11 +68,7 @@ class DataFileReader:
                     metadata=metadata,
                     # Reading ahead saves round trips; a file of this machine has none, and the hand-over costs a tenth.
                     pre_buffer=not isinstance(self._source, pa.OSFile),
-                    thrift_string_size_limit=_MAX_FOOTER_BYTES,
-                    thrift_container_size_limit=_MAX_CONTAINER_ITEMS,
-                    schema_depth_limit=_MAX_SCHEMA_DEPTH,
-                    page_checksum_verification=True,
-                    arrow_extensions_enabled=False,
+                    **PARQUET_LIMITS,
                 )
                 self.metadata: pq.FileMetaData = self._parquet.metadata
                 self.row_group_starts: Positions = self._check_footer()

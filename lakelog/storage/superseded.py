@@ -5,9 +5,10 @@ columns and kinds; memory is bounded whatever a bucket holds; the answer is a pu
 so that it can be cached and computed anywhere.
 
 A bucket's files are split into sections whose key ranges do not meet. A section of one file without deletes costs
-nothing, one of a single file with deletes only its kinds. Others are merged at once where their keys fit into the
-memory given, else step by step: a row group of each file is held, all rows up to the lowest of the files' last keys
-held are complete and merged, then the files that ran dry go on.
+nothing, one of a single file with deletes only its kinds. Where all commits behind the oldest file looked their old
+rows up, their positions are committed and only read (`superseded_file.py`). Others are merged at once where their keys
+fit into the memory given, else step by step: a row group of each file is held, all rows up to the lowest of the files'
+last keys held are complete and merged, then the files that ran dry go on.
 """
 
 from __future__ import annotations
@@ -23,23 +24,35 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakelog.errors import DataCorrupted
 from lakelog.format.merge import MergeRun, find_superseded
 from lakelog.format.predicate import Predicate
 from lakelog.format.rowkind import ROW_KIND_COLUMN, is_retract
 from lakelog.format.schema import TableSchema
 from lakelog.format.sections import KeyRange, split_sections
-from lakelog.options.table_options import SEQUENCE_DELETE_RETENTION, SEQUENCE_FIELD, SEQUENCE_SORT_ORDER
+from lakelog.options.table_options import (
+    FIRST_ROW,
+    MERGE_ENGINE,
+    SEQUENCE_DELETE_RETENTION,
+    SEQUENCE_FIELD,
+    SEQUENCE_SORT_ORDER,
+)
 from lakelog.options.values import TableOptions
 from lakelog.storage.aligned_runs import RunPart, read_aligned, read_run
 from lakelog.storage.data_files import DataFiles
 from lakelog.storage.live_file import LiveFile
 from lakelog.storage.row_groups import pick_row_groups
 from lakelog.storage.store import ObjectStore
+from lakelog.storage.superseded_file import read_superseded
 
 DEFAULT_MERGE_MEMORY_BYTES: Final = 256 << 20
 """Of key columns held at once; merging them takes about three times as much for a moment."""
 
+_FEW_KEYS: Final = 8
+"""Where a condition leaves one row in so many, merging their keys is cheaper than reading all committed positions."""
+
 _ASSUMED_TEXT_BYTES: Final = 40
+_POSITION_BYTES: Final = 8
 _READ_THREADS: Final = 2
 
 Positions = npt.NDArray[np.int64]
@@ -56,6 +69,7 @@ class MergePolicy:
         delete_retention_ms: `sequence.delete-retention`.
         keeps_deletes: Rows that take away are left out only where a later row of their key is there too, as in what one
             commit wrote (SEMANTICS.md 3.3).
+        keep_first: The first row of a key stays, as with the merge engine `first-row`.
     """
 
     key: tuple[str, ...]
@@ -63,6 +77,7 @@ class MergePolicy:
     sequence_descending: bool
     delete_retention_ms: int
     keeps_deletes: bool = False
+    keep_first: bool = False
 
 
 def to_merge_policy(schema: TableSchema, options: TableOptions) -> MergePolicy:
@@ -72,6 +87,7 @@ def to_merge_policy(schema: TableSchema, options: TableOptions) -> MergePolicy:
         options.get(SEQUENCE_FIELD),
         options.get(SEQUENCE_SORT_ORDER) == "desc",
         options.get(SEQUENCE_DELETE_RETENTION),
+        keep_first=options.get(MERGE_ENGINE) == FIRST_ROW,
     )
 
 
@@ -161,6 +177,31 @@ def find_superseded_positions(
     return result
 
 
+def are_committed(files: Sequence[LiveFile]) -> bool:
+    """Whether it is committed which rows of some files of one section, oldest first, are superseded. Pure.
+
+    Whoever brought a file knew what it supersedes in all that was there; the oldest one has nothing below it, and only
+    its own deletes must be known. What a compaction put below a file afterwards was not there, though it holds the same
+    rows: the positions are of the files that it replaced.
+    """
+    first, *later = files
+    if first.superseded_path is None and first.delete_count:
+        return False
+    newest = first.added_snapshot
+    for file in later:
+        if file.superseded_path is None or file.added_snapshot < newest:
+            return False
+        newest = file.added_snapshot
+    return True
+
+
+def merge_bytes(files: Sequence[LiveFile], schema: TableSchema, policy: MergePolicy) -> int:
+    """About how many bytes are held to find which rows of a section's files are superseded. Pure."""
+    if are_committed(files):
+        return sum(file.row_count for file in files[1:]) * _POSITION_BYTES
+    return key_bytes(files, schema, policy)
+
+
 def key_bytes(files: Sequence[LiveFile], schema: TableSchema, policy: MergePolicy, rows: int | None = None) -> int:
     """About how many bytes the columns take by which files are merged. Pure.
 
@@ -195,14 +236,29 @@ class _Section:
     def find(self, memory_bytes: int) -> list[Positions | None]:
         if len(self._files) == 1:
             return [self._find_deletes(self._files[0])]
+        committed = not self._policy.keeps_deletes and are_committed(self._files)
+        if committed and self._predicate is None:
+            return self._read_committed()
         with ThreadPoolExecutor(_READ_THREADS) as pool:
             picked = list(pool.map(self._pick, self._files))
             rows = sum(each.row_count for each in picked)
+            if committed and rows > sum(file.row_count for file in self._files) // _FEW_KEYS:
+                return self._read_committed()
             if key_bytes(self._files, self._schema, self._policy, rows) > memory_bytes:
                 return [*self._merge_by_steps(picked)]
             tables = list(pool.map(lambda each: read_run(self._data_files, each.part), picked))
         found = self._find_in(tables)
         return [each.to_file_positions(positions) for each, positions in zip(picked, found, strict=True)]
+
+    def _read_committed(self) -> list[Positions | None]:
+        store = self._data_files.store
+        paths = list(dict.fromkeys(file.superseded_path for file in self._files if file.superseded_path))
+        with ThreadPoolExecutor(_READ_THREADS) as pool:
+            read = list(pool.map(lambda path: read_superseded(store, path), paths))
+        return [
+            _union([found[file.path] for found in read if file.path in found], file, store.location)
+            for file in self._files
+        ]
 
     def _pick(self, file: LiveFile) -> _PickedFile:
         # Without their kinds, deletes are rows like others.
@@ -239,6 +295,7 @@ class _Section:
             self._policy.sequence,
             sequence_descending=self._policy.sequence_descending,
             delete_retention_ms=self._policy.delete_retention_ms,
+            keep_first=self._policy.keep_first,
         )
 
 
@@ -261,6 +318,20 @@ class _PickedFile:
 
 
 _KIND_FIELD: Final = pa.field(ROW_KIND_COLUMN, pa.int8())
+
+
+def _union(parts: Sequence[Positions], file: LiveFile, location: str) -> Positions | None:
+    """Positions that one or several commits have named, rising, each once."""
+    if not parts:
+        return None
+    positions = parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
+    if positions[0] < 0 or positions[-1] >= file.row_count or (np.diff(positions) <= 0).any():
+        raise DataCorrupted(
+            f"The committed positions for data file {location}{file.path} are none of its {file.row_count} rows. "
+            "Restore the files named superseded-* from a backup.",
+            metadata={"path": f"{location}{file.path}"},
+        )
+    return positions
 
 
 def _width(data_type: pa.DataType) -> int:

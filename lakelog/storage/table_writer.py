@@ -16,6 +16,8 @@ cores busy; the same rows in the same calls make the same files. So:
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -31,7 +33,7 @@ from lakelog.format.schema import TableSchema
 from lakelog.options.table_options import FILE_COMPRESSION, WRITE_BUFFER_SIZE
 from lakelog.options.values import TableOptions
 from lakelog.storage.file_builder import FileBuilder
-from lakelog.storage.parquet_writer import ROW_GROUP_BYTES, FileEncoding, plan_encoding
+from lakelog.storage.parquet_writer import ROW_GROUP_BYTES, FileEncoding, plan_encoding, plan_file_schema
 from lakelog.storage.routing import RoutedRows, order_by_key, route_rows, to_routing
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.superseded import to_merge_policy
@@ -44,6 +46,9 @@ _WORTH_A_THREAD_BYTES: Final = 256 << 10
 
 _WORTH_A_THREAD_FILES: Final = 8
 """However small they are: a file waits for the disk when it is made durable, and two can wait at once."""
+
+_KEPT_BYTES: Final = 64 << 20
+"""Of rows that are kept for a lookup; more are read back, as memory must not follow what is written."""
 
 _PENDING_ROWS: Final = 131_072
 """Rows of an append table that are handed to a file at once, some row groups: fewer would cost handing over."""
@@ -81,6 +86,7 @@ class TableWriter:
         name_prefix: Begins each file's name; tasks that write for one attempt must differ in it.
         keeps_input: Write every record into changelog files as well, as the producer `input` asks for. They are a
             bucket's records of one buffer each, ordered by key, then arrival.
+        keeps_runs: Keep the rows of small files for whoever looks their old rows up (`runs`).
     """
 
     def __init__(
@@ -92,6 +98,7 @@ class TableWriter:
         *,
         name_prefix: str = "",
         keeps_input: bool = False,
+        keeps_runs: bool = False,
     ) -> None:
         has_key = bool(schema.primary_key)
         self._store = store
@@ -109,6 +116,9 @@ class TableWriter:
         self._runs: list[list[DataFile]] = []
         self._keeps_input = keeps_input
         self._inputs: list[list[DataFile]] = []
+        self._kept: dict[str, pa.Table] | None = {} if keeps_runs else None
+        self._kept_bytes = 0
+        self._keeping = threading.Lock()
         self._buffer: list[tuple[pa.Table, Kinds | None]] = []
         self._buffered_bytes = 0
         self._pending: dict[GroupKey, _Pending] = {}
@@ -128,6 +138,11 @@ class TableWriter:
     def changelog_files(self) -> tuple[DataFile, ...]:
         """The changelog files, after `finish`."""
         return tuple(file for files in self._inputs for file in files)
+
+    @property
+    def runs(self) -> Mapping[str, pa.Table]:
+        """Rows of primary-key files by path, as a read of the file gives them; only as many as take little memory."""
+        return self._kept or {}
 
     def write(self, table: pa.Table, kinds: Kinds | None = None) -> None:
         """Takes rows, in the order that decides between rows of one key.
@@ -243,8 +258,19 @@ class TableWriter:
             builder = self._start_file(numbered, routed.partition, routed.bucket, encoding, kinds is not None)
             taken = builder.write_until_full(table, kinds)
             files.append(builder.finish())
+            if self._kept is not None:
+                self._keep(files[-1], table.slice(0, taken), None if kinds is None else kinds[:taken])
             table = table.slice(taken)
             kinds = None if kinds is None else kinds[taken:]
+
+    def _keep(self, file: DataFile, table: pa.Table, kinds: Kinds | None) -> None:
+        with self._keeping:
+            if self._kept is None or self._kept_bytes + table.nbytes > _KEPT_BYTES:
+                return
+            self._kept_bytes += table.nbytes
+        stored = plan_file_schema(self._schema, with_row_kind=kinds is not None and file.delete_count > 0)
+        columns = [*table.columns, *([pa.chunked_array([pa.array(kinds)])] if len(stored) > table.num_columns else [])]
+        self._kept[file.path] = pa.Table.from_arrays(columns, schema=stored)
 
     def _merge(self, table: pa.Table, routed: RoutedRows) -> npt.NDArray[np.int64] | None:
         """The positions of the rows of a bucket that stay, in the order of the key; None: all rows as they are."""
@@ -255,7 +281,11 @@ class TableWriter:
             narrow = narrow.take(pa.array(positions))
         numbered = narrow.append_column(_POSITION_COLUMN, pa.array(positions))
         merged = merge_batch(
-            numbered, self._policy.key, self._policy.sequence, sequence_descending=self._policy.sequence_descending
+            numbered,
+            self._policy.key,
+            self._policy.sequence,
+            sequence_descending=self._policy.sequence_descending,
+            keep_first=self._policy.keep_first,
         )
         if merged is numbered and routed.positions is None:
             return None

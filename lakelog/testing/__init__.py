@@ -23,13 +23,12 @@ def embedded_stack(
 
     Args:
         folder: Where data, warehouse and logs stand, for instance pytest's `tmp_path`.
-        services: What runs besides Postgres: `metastore`, or nothing.
+        services: What runs besides Postgres: nothing, or `metastore`, and with it `compactor` and `reader`.
         kafka: Whether a Kafka broker runs as well; this version has no log, so it must be False.
 
     Yields:
-        The running stack: `target` for `lakelog.connect`, `database_url`, `warehouse`, `logs`, and `restart`, `kill`,
-            `pause` and
-        `resume` by name.
+        The running stack: `target` for `lakelog.connect`, `reader_target` for its `reader`, `database_url`,
+            `warehouse`, `logs`, and `restart`, `kill`, `pause` and `resume` by name.
 
     Raises:
         InvalidArgument: A service that is not known, or `kafka=True`.

@@ -84,6 +84,8 @@ class MemoryCatalog:
     async def delete_table(self, table_id: int) -> None:
         """Takes a table whose head is locked out of the catalog."""
         self._journal.set(self._table(table_id), "dropped", True)
+        for job_id in [key for key, each in self._state.jobs.items() if each.table_id == table_id]:
+            self._journal.pop(self._state.jobs, job_id)
 
     async def list_schemas(self, table_id: int) -> list[TableSchema]:
         """A table's schemas by id."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,14 +15,15 @@ from lakelog.format.commit_facts import (
     RemovedTotals,
     TableHead,
 )
-from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.job import JOB_LEASES
+from lakelog.format.snapshot import ChangelogState, Snapshot, SnapshotKind
 
-from ..records import GroupFacts, GroupKeys, GroupRecords
-from .catalog import MemoryCatalog
+from ..records import Attachment, GroupFacts, GroupKeys, GroupRecords
+from .jobs import MemoryJobs
 from .state import StoredFile, StoredResult, StoredTable
 
 
-class MemoryCommits(MemoryCatalog):
+class MemoryCommits(MemoryJobs):
     """See `metastore.store.CommitTransaction`."""
 
     async def lock_heads(self, table_uuids: Sequence[str]) -> dict[str, TableHead]:
@@ -51,7 +53,7 @@ class MemoryCommits(MemoryCatalog):
             last_identifiers=last_identifiers,
             epochs={writer: state.epochs[writer] for writer in keys.writers if writer in state.epochs},
             attempts={name: state.attempts[name] for name in keys.attempts if name in state.attempts},
-            leases={name: state.leases[name].epoch for name in keys.leases if name in state.leases},
+            leases={name: epoch for name in keys.leases if (epoch := self._lease_epoch(name)) is not None},
         )
 
     async def find_files(self, table_id: int, file_ids: Sequence[int]) -> list[FileFacts]:
@@ -59,8 +61,10 @@ class MemoryCommits(MemoryCatalog):
         table = self._table(table_id)
         return [_file_facts(table, table.files[file_id]) for file_id in file_ids if file_id in table.files]
 
-    async def find_changes(self, table_id: int, after: int, buckets: Sequence[BucketRef]) -> list[BucketChange]:
-        """Which snapshots behind `after`, compactions apart, brought or took data of the buckets."""
+    async def find_changes(
+        self, table_id: int, after: int, buckets: Sequence[BucketRef], *, compactions: bool = False
+    ) -> list[BucketChange]:
+        """Which snapshots behind `after` brought or took data of the buckets; compactions only if asked for."""
         table = self._table(table_id)
         wanted = set(buckets)
         found = set()
@@ -71,7 +75,7 @@ class MemoryCommits(MemoryCatalog):
             for snapshot_id in (stored.placed.added_snapshot, stored.removed_snapshot):
                 if snapshot_id is not None and snapshot_id > after:
                     snapshot = table.snapshots[snapshot_id - 1]
-                    if snapshot.kind is not SnapshotKind.COMPACT:
+                    if compactions or snapshot.kind is not SnapshotKind.COMPACT:
                         found.add((snapshot_id, snapshot.writer, bucket.partition, bucket.bucket))
         return [
             BucketChange(BucketRef(partition, bucket), snapshot_id, writer)
@@ -117,11 +121,31 @@ class MemoryCommits(MemoryCatalog):
             journal.put(table.last_identifiers, new.writer, last)
         for attempt_id, state in records.attempts.items():
             await self.set_attempt(attempt_id, state)
+        for due in records.jobs.values():
+            self._make_due(due)
+
+    async def list_open_snapshots(self, table_id: int, limit: int) -> list[Snapshot]:
+        """The lowest open snapshots."""
+        found = (each for each in self._table(table_id).snapshots if each.changelog is ChangelogState.OPEN)
+        return list(itertools.islice(found, limit))
+
+    async def attach_changelogs(self, attachment: Attachment) -> None:
+        """Writes changelogs down that were found right."""
+        table = self._table(attachment.head.table_id)
+        self._journal.set(table, "head", attachment.head)
+        snapshots = list(table.snapshots)
+        for snapshot_id in attachment.snapshot_ids:
+            snapshots[snapshot_id - 1] = replace(snapshots[snapshot_id - 1], changelog=ChangelogState.ATTACHED)
+        self._journal.set(table, "snapshots", snapshots)
+        for file in attachment.files:
+            self._journal.append(table.changelog_files, file)
+        await self.set_attempt(attachment.attempt_id, AttemptState.COMMITTED)
 
     async def insert_attempts(self, attempts: Sequence[Attempt], writers: Sequence[str]) -> None:
         """Opens attempts."""
-        for attempt in attempts:
+        for attempt, writer in zip(attempts, writers, strict=True):
             self._journal.put(self._state.attempts, attempt.attempt_id, attempt)
+            self._journal.put(self._state.attempt_writers, attempt.attempt_id, writer)
 
     async def lock_attempt(self, attempt_id: str) -> Attempt | None:
         """An attempt."""
@@ -152,6 +176,12 @@ class MemoryCommits(MemoryCatalog):
             return WriterProgress(None, None, {}, epoch)
         stored = table.results[writer, last]
         return WriterProgress(last, stored.result.snapshot_id, stored.properties, epoch)
+
+    def _lease_epoch(self, name: str) -> int | None:
+        if name.startswith(JOB_LEASES):
+            return next((each.job.epoch for each in self._state.jobs.values() if each.job.lease == name), None)
+        lease = self._state.leases.get(name)
+        return None if lease is None else lease.epoch
 
 
 def _is_removed(stored: StoredFile, removal: RemoveFiles | RemoveEverything | RemovePartitions) -> bool:

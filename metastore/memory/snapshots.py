@@ -60,6 +60,7 @@ class MemorySnapshots(MemoryCatalog):
             [stored.placed.place.snapshot_id for stored in rows],
             [stored.placed.place.ordinal for stored in rows],
             [stored.placed.place.time_ms for stored in rows],
+            [stored.placed.file.superseded_path for stored in rows],
         ]
         return _entries(columns, [stored.placed.file for stored in rows], query)
 
@@ -83,6 +84,7 @@ class MemorySnapshots(MemoryCatalog):
             [each.snapshot_id for each in rows],
             [each.ordinal for each in rows],
             [each.time_ms for each in rows],
+            [None for _ in rows],
         ]
         return _entries(columns, [each.file for each in rows], query)
 

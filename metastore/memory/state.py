@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from lakelog.format.commit_facts import Attempt, PlacedChangelogFile, PlacedFile, RecordedResult, TableHead
 from lakelog.format.consumer import Consumer
+from lakelog.format.job import Job
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.work import Pipeline
@@ -67,6 +68,15 @@ class StoredLease:
     deadline_ms: int
 
 
+@dataclass(frozen=True)
+class StoredJob:
+    """A job, and when it is due or its deadline passes."""
+
+    job: Job
+    table_id: int
+    due_at_ms: int
+
+
 @dataclass
 class State:
     """Everything."""
@@ -75,7 +85,10 @@ class State:
     tables: list[StoredTable] = field(default_factory=list)
     epochs: dict[str, int] = field(default_factory=dict)
     attempts: dict[str, Attempt] = field(default_factory=dict)
+    attempt_writers: dict[str, str] = field(default_factory=dict)
     leases: dict[str, StoredLease] = field(default_factory=dict)
     pipelines: dict[str, Pipeline] = field(default_factory=dict)
     consumers: dict[tuple[int, str], Consumer] = field(default_factory=dict)
+    jobs: dict[int, StoredJob] = field(default_factory=dict)
+    last_job_id: int = 0
     last_chunk_id: int = 0

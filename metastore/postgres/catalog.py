@@ -71,6 +71,8 @@ _DROP_TABLE: Final = f"UPDATE catalog_table SET dropped_at_ms = {NOW_MS} WHERE t
 
 _DELETE_HEAD: Final = "DELETE FROM table_head WHERE table_id = %s"
 
+_DELETE_JOBS: Final = "DELETE FROM job WHERE table_id = %s"
+
 _LIST_SCHEMAS: Final = """
 SELECT schema_id, arrow_schema, primary_key, partition_by FROM schema_version WHERE table_id = %s ORDER BY schema_id
 """
@@ -154,8 +156,9 @@ class PostgresCatalog:
         await self._session.write(_SET_OPTIONS, (json.dumps(dict(options)), table_id))
 
     async def delete_table(self, table_id: int) -> None:
-        """Takes a table whose head is locked out of the catalog. What is known of its files stays, for collection."""
-        await self._session.write_all([Statement(_DROP_TABLE, (table_id,)), Statement(_DELETE_HEAD, (table_id,))])
+        """Takes a table whose head is locked out of the catalog, and its jobs; what is known of its files stays."""
+        statements = [Statement(sql, (table_id,)) for sql in (_DROP_TABLE, _DELETE_HEAD, _DELETE_JOBS)]
+        await self._session.write_all(statements)
 
     async def list_schemas(self, table_id: int) -> list[TableSchema]:
         """A table's schemas by id."""

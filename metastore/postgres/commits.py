@@ -17,17 +17,20 @@ from lakelog.format.commit_facts import (
     RemovedTotals,
     TableHead,
 )
+from lakelog.format.job import JOB_LEASES
+from lakelog.format.snapshot import Snapshot
 
-from ..records import GroupFacts, GroupKeys, GroupRecords, ResultKey
+from ..records import Attachment, GroupFacts, GroupKeys, GroupRecords, ResultKey
 from . import arrays
 from .catalog import NOW_MS
-from .group_records import group_statements
+from .group_records import attachment_statements, group_statements
 from .session import Row, Session, Statement
+from .snapshot_rows import SNAPSHOT_COLUMNS, to_snapshot
 
 _HEAD_COLUMNS: Final = """
     table_id, replace(table_uuid::text, '-', ''), name, schema_id, bucket_count, partitioned, latest_snapshot_id,
     replace(latest_uuid::text, '-', ''), earliest_snapshot_id, committed_at_ms, watermark_ms, total_rows, total_files,
-    total_bytes, next_file_id
+    total_bytes, next_file_id, coalesce(first_open_snapshot, 0)
 """
 
 _LOCK_HEADS: Final = f"""
@@ -68,6 +71,10 @@ FROM attempt WHERE attempt_id = ANY(%s::uuid[]) ORDER BY attempt_id FOR UPDATE
 
 _LOCK_LEASES: Final = "SELECT name, epoch FROM lease WHERE name = ANY(%s::text[]) ORDER BY name FOR SHARE"
 
+_LOCK_JOBS: Final = f"""
+SELECT '{JOB_LEASES}' || job_id, epoch FROM job WHERE job_id = ANY(%s::bigint[]) ORDER BY job_id FOR SHARE
+"""
+
 _FIND_FILES: Final = """
 SELECT f.file_id, f.path, coalesce(p.encoded, ''), f.bucket, f.order_snapshot, f.order_ordinal, f.order_time_ms,
     f.removed_snapshot, coalesce(s.writer, '')
@@ -97,8 +104,12 @@ SELECT w.partition, w.bucket, c.snapshot_id, s.writer
 FROM changed c
 JOIN wanted w ON w.partition_id = c.partition_id AND w.bucket = c.bucket
 JOIN LATERAL (SELECT kind, writer FROM snapshot WHERE table_id = %s AND snapshot_id = c.snapshot_id LIMIT 1) s
-    ON s.kind <> 'COMPACT'
+    ON s.kind <> 'COMPACT' OR %s::boolean
 ORDER BY c.snapshot_id
+"""
+
+_LIST_OPEN: Final = f"""
+SELECT {SNAPSHOT_COLUMNS} FROM snapshot WHERE table_id = %s AND changelog = 'open' ORDER BY snapshot_id LIMIT %s
 """
 
 _LIST_PARTITIONS: Final = "SELECT encoded FROM table_partition WHERE table_id = %s ORDER BY encoded"
@@ -179,13 +190,15 @@ class PostgresCommits:
                 ),
             ),
         ]
+        if keys.leases:
+            # Before the attempts: whoever takes a job over dooms its attempts while it holds the job.
+            statements.append(Statement(_LOCK_LEASES, (arrays.texts(keys.leases),)))
+            statements.append(Statement(_LOCK_JOBS, (arrays.integers(_job_ids(keys.leases)),)))
         if keys.attempts:
             statements.append(Statement(self.lock_attempts_sql, (arrays.words(keys.attempts),)))
-        if keys.leases:
-            statements.append(Statement(_LOCK_LEASES, (arrays.texts(keys.leases),)))
         head_rows, _, result_rows, *rest = await self._session.write_all(statements)
+        lease_rows = [*rest.pop(0), *rest.pop(0)] if keys.leases else []
         attempt_rows = rest.pop(0) if keys.attempts else []
-        lease_rows = rest.pop(0) if keys.leases else []
         found: dict[ResultKey, RecordedResult] = {}
         last: dict[tuple[str, str], int] = {}
         epochs: dict[str, int] = {}
@@ -208,11 +221,13 @@ class PostgresCommits:
             for file_id, path, partition, bucket, snapshot, ordinal, time_ms, removed, writer in rows
         ]
 
-    async def find_changes(self, table_id: int, after: int, buckets: Sequence[BucketRef]) -> list[BucketChange]:
-        """Which snapshots behind `after`, compactions apart, brought or took data of the buckets."""
+    async def find_changes(
+        self, table_id: int, after: int, buckets: Sequence[BucketRef], *, compactions: bool = False
+    ) -> list[BucketChange]:
+        """Which snapshots behind `after` brought or took data of the buckets; compactions only if asked for."""
         wanted = (arrays.blobs([ref.partition for ref in buckets]), arrays.integers([ref.bucket for ref in buckets]))
         files = (table_id, table_id, after, after, table_id, after)
-        rows = await self._session.write(_FIND_CHANGES, (*wanted, table_id, *files, table_id))
+        rows = await self._session.write(_FIND_CHANGES, (*wanted, table_id, *files, table_id, str(compactions)))
         return [BucketChange(BucketRef(row[0], row[1]), row[2], row[3]) for row in rows]
 
     async def list_partitions(self, table_id: int) -> list[bytes]:
@@ -237,6 +252,14 @@ class PostgresCommits:
     async def record_group(self, records: GroupRecords) -> None:
         """Writes what a group of commits decided, in the round trip of COMMIT."""
         self._session.put_off(group_statements(records))
+
+    async def list_open_snapshots(self, table_id: int, limit: int) -> list[Snapshot]:
+        """The lowest snapshots of a locked head whose changelogs are open."""
+        return [to_snapshot(row) for row in await self._session.write(_LIST_OPEN, (str(table_id), str(limit)))]
+
+    async def attach_changelogs(self, attachment: Attachment) -> None:
+        """Writes changelogs down, in the round trip of COMMIT."""
+        self._session.put_off(attachment_statements(attachment))
 
     async def insert_attempts(self, attempts: Sequence[Attempt], writers: Sequence[str]) -> None:
         """Opens attempts, each for the writer at the same place."""
@@ -293,6 +316,12 @@ def _result(row: Sequence[object]) -> RecordedResult:
 def _attempt(row: Row) -> Attempt:
     attempt_id, state, table_uuids = row
     return Attempt(attempt_id, AttemptState(state), tuple(table_uuids.strip("{}").split(",")))
+
+
+def _job_ids(leases: Sequence[str]) -> list[int]:
+    """The jobs among some leases; a name that is nearly that of a job is nobody's."""
+    ids = [name.removeprefix(JOB_LEASES) for name in leases if name.startswith(JOB_LEASES)]
+    return [int(each) for each in ids if each.isascii() and each.isdigit() and len(each) < 19]
 
 
 def _writer_key(writer: str) -> int:

@@ -6,12 +6,14 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from lakelog.format.commit_facts import PlacedChangelogFile, PlacedFile, TableHead
+from lakelog.format.commit_facts import AttemptState, PlacedChangelogFile, PlacedFile, TableHead
+from lakelog.format.job import DueJob
 from lakelog.format.snapshot import ChangelogState, Snapshot
 
-from ..records import GroupRecords, NewResult
+from ..records import Attachment, GroupRecords, NewResult
 from ..statistics import encode_statistics
 from . import arrays
+from .catalog import NOW_MS
 from .session import Statement
 
 # Three in one statement: what each statement costs the client is more than what they cost the server.
@@ -19,10 +21,10 @@ _RECORD: Final = """
 WITH snapshots AS (
 INSERT INTO snapshot (table_id, snapshot_id, snapshot_uuid, parent_uuid, kind, schema_id, committed_at_ms, watermark_ms,
     total_rows, total_files, total_bytes, added_rows, added_files, removed_files, writer, identifier, properties,
-    next_file_id, changelog)
+    next_file_id, changelog, siblings)
 SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::uuid[], %s::uuid[], %s::text[], %s::int[], %s::bigint[],
     %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::int[], %s::int[], %s::text[],
-    %s::bigint[], %s::jsonb[], %s::bigint[], %s::text[])
+    %s::bigint[], %s::jsonb[], %s::bigint[], %s::text[], %s::jsonb[])
 ), results AS (
 INSERT INTO commit_result (table_id, writer, identifier, snapshot_id, snapshot_uuid, committed_at_ms, attempt_id,
     properties)
@@ -31,10 +33,11 @@ SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::u
 )
 UPDATE table_head h SET latest_snapshot_id = n.latest_snapshot_id, latest_uuid = n.latest_uuid,
     committed_at_ms = n.committed_at_ms, watermark_ms = n.watermark_ms, total_rows = n.total_rows,
-    total_files = n.total_files, total_bytes = n.total_bytes, next_file_id = n.next_file_id
+    total_files = n.total_files, total_bytes = n.total_bytes, next_file_id = n.next_file_id,
+    first_open_snapshot = n.first_open_snapshot
 FROM unnest(%s::bigint[], %s::bigint[], %s::uuid[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[],
-    %s::bigint[], %s::bigint[]) AS n(table_id, latest_snapshot_id, latest_uuid, committed_at_ms, watermark_ms,
-    total_rows, total_files, total_bytes, next_file_id)
+    %s::bigint[], %s::bigint[], %s::bigint[]) AS n(table_id, latest_snapshot_id, latest_uuid, committed_at_ms,
+    watermark_ms, total_rows, total_files, total_bytes, next_file_id, first_open_snapshot)
 WHERE h.table_id = n.table_id
 """
 
@@ -47,12 +50,12 @@ ON CONFLICT (table_id, encoded) DO NOTHING
 
 _FILE_COLUMNS: Final = """
     table_id, file_id, row_count, delete_count, size_bytes, added_snapshot, order_snapshot, order_time_ms,
-    order_ordinal, bucket, schema_id, level, path, min_key, max_key, statistics
+    order_ordinal, bucket, schema_id, level, path, min_key, max_key, statistics, superseded_path
 """
 
 _FILE_ARRAYS: Final = """
     %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[],
-    %s::int[], %s::int[], %s::int[], %s::smallint[], %s::text[], %s::bytea[], %s::bytea[], %s::bytea[]
+    %s::int[], %s::int[], %s::int[], %s::smallint[], %s::text[], %s::bytea[], %s::bytea[], %s::bytea[], %s::text[]
 """
 
 _INSERT_FILES: Final = f"""
@@ -83,8 +86,42 @@ WHERE a.attempt_id = n.attempt_id
 """
 
 
+# One that is being done, or is due already, stays as it is; what failed rests as if it had been tried again.
+_MAKE_DUE: Final = f"""
+INSERT INTO job AS j (table_id, kind, scope, state, priority, payload, attempts, reason, outcome, epoch, holder, due_at,
+    created_at_ms, updated_at_ms)
+SELECT n.table_id, n.kind, n.scope, 'due', n.priority, n.payload, 0, '', '', 0, '', clock_timestamp(), {NOW_MS},
+    {NOW_MS}
+FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::jsonb[]) AS n(table_id, kind, scope, priority,
+    payload)
+ON CONFLICT (table_id, kind, scope) DO UPDATE SET state = 'due', priority = excluded.priority,
+    payload = excluded.payload, updated_at_ms = excluded.updated_at_ms,
+    due_at = CASE j.state WHEN 'failed' THEN j.due_at ELSE excluded.due_at END
+WHERE j.state IN ('done', 'failed')
+"""
+
+_ATTACH: Final = """
+UPDATE snapshot SET changelog = 'attached' WHERE table_id = %s AND snapshot_id = ANY(%s::bigint[])
+"""
+
+_SET_FIRST_OPEN: Final = "UPDATE table_head SET first_open_snapshot = %s::bigint WHERE table_id = %s"
+
+
+def attachment_statements(attachment: Attachment) -> list[Statement]:
+    """The statements that write changelogs of snapshots that were committed before."""
+    table_id, first_open = attachment.head.table_id, attachment.head.first_open_snapshot
+    statements = [
+        Statement(_ATTACH, (str(table_id), arrays.integers(attachment.snapshot_ids))),
+        Statement(_SET_FIRST_OPEN, (str(first_open) if first_open else None, str(table_id))),
+        Statement(_SET_ATTEMPTS, (arrays.words([attachment.attempt_id]), arrays.words([AttemptState.COMMITTED.value]))),
+    ]
+    if attachment.files:
+        statements += _changelog_files([(table_id, file) for file in attachment.files])
+    return statements
+
+
 def group_statements(records: GroupRecords) -> list[Statement]:
-    """The statements that write a group: at most six, and no more than four where none has a changelog."""
+    """The statements that write a group: at most seven, and no more than four where none has a changelog."""
     statements = [Statement(_RECORD, (*_snapshots(records), *_results(records.results), *_heads(records.heads)))]
     if records.files:
         statements += _files(records.files)
@@ -93,7 +130,19 @@ def group_statements(records: GroupRecords) -> list[Statement]:
     if records.attempts:
         states = [state.value for state in records.attempts.values()]
         statements.append(Statement(_SET_ATTEMPTS, (arrays.words(records.attempts), arrays.words(states))))
+    if records.jobs:
+        statements.append(Statement(_MAKE_DUE, _jobs(list(records.jobs.values()))))
     return statements
+
+
+def _jobs(due: Sequence[DueJob]) -> tuple[str, ...]:
+    return (
+        arrays.integers([job.table_id for job in due]),
+        arrays.words([job.kind for job in due]),
+        arrays.texts([job.scope for job in due]),
+        arrays.integers([job.priority for job in due]),
+        arrays.texts([_json(job.payload) for job in due]),
+    )
 
 
 def _snapshots(records: GroupRecords) -> tuple[str, ...]:
@@ -126,6 +175,7 @@ def _snapshots(records: GroupRecords) -> tuple[str, ...]:
         arrays.texts([_json(s.properties) for s in found]),
         arrays.integers(ends),
         arrays.words(["" if s.changelog is ChangelogState.NONE else s.changelog.value for s in found]),
+        arrays.texts([_json(s.siblings) for s in found]),
     )
 
 
@@ -150,6 +200,7 @@ def _files(rows: Sequence[tuple[int, PlacedFile]]) -> list[Statement]:
         arrays.blobs([f.min_key for f in files]),
         arrays.blobs([f.max_key for f in files]),
         arrays.blobs([encode_statistics(f.statistics) for f in files]),
+        arrays.texts([f.superseded_path for f in files]),
     )
     if not any(f.partition for f in files):
         return [Statement(_INSERT_FILES, columns)]
@@ -212,8 +263,9 @@ def _heads(heads: Sequence[TableHead]) -> tuple[str, ...]:
         arrays.integers([head.total_files for head in heads]),
         arrays.integers([head.total_bytes for head in heads]),
         arrays.integers([head.next_file_id for head in heads]),
+        arrays.integers([head.first_open_snapshot or None for head in heads]),
     )
 
 
-def _json(properties: Mapping[str, str]) -> str | None:
-    return json.dumps(dict(properties), ensure_ascii=False) if properties else None
+def _json(values: Mapping[str, str] | Mapping[str, int]) -> str | None:
+    return json.dumps(dict(values), ensure_ascii=False) if values else None

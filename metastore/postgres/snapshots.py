@@ -9,32 +9,27 @@ import pyarrow as pa
 
 from lakelog.format.commit_facts import TableHead
 from lakelog.format.files import FILE_SCHEMA
-from lakelog.format.snapshot import ChangelogState, Snapshot, SnapshotKind
+from lakelog.format.snapshot import Snapshot
 
 from ..entries import ENTRY_SCHEMA
 from ..records import Chunk, FileQuery, NewChunk, Packed
 from . import arrays
 from .commits import FIND_HEADS, heads
 from .session import Row, Session, Statement
-
-_SNAPSHOT_COLUMNS: Final = """
-    snapshot_id, replace(snapshot_uuid::text, '-', ''), replace(parent_uuid::text, '-', ''), kind, schema_id,
-    committed_at_ms, watermark_ms, total_rows, total_files, total_bytes, added_rows, added_files, removed_files, writer,
-    identifier, properties, changelog
-"""
+from .snapshot_rows import SNAPSHOT_COLUMNS, to_snapshot
 
 _LIST_OLDEST: Final = f"""
-SELECT {_SNAPSHOT_COLUMNS} FROM snapshot
+SELECT {SNAPSHOT_COLUMNS} FROM snapshot
 WHERE table_id = %s AND snapshot_id > %s AND snapshot_id <= %s ORDER BY snapshot_id LIMIT %s
 """
 
 _LIST_NEWEST: Final = f"""
-SELECT {_SNAPSHOT_COLUMNS} FROM snapshot
+SELECT {SNAPSHOT_COLUMNS} FROM snapshot
 WHERE table_id = %s AND snapshot_id > %s AND snapshot_id <= %s ORDER BY snapshot_id DESC LIMIT %s
 """
 
 _FIND_SNAPSHOT_AT: Final = f"""
-SELECT {_SNAPSHOT_COLUMNS} FROM snapshot
+SELECT {SNAPSHOT_COLUMNS} FROM snapshot
 WHERE table_id = %s AND committed_at_ms <= %s ORDER BY committed_at_ms DESC, snapshot_id DESC LIMIT 1
 """
 
@@ -84,7 +79,7 @@ ORDER BY h.next_file_id - k.packed_added DESC LIMIT %s
 
 _ENTRY_COLUMNS: Final = """
     f.file_id, f.path, coalesce(p.encoded, ''), f.bucket, f.level, f.row_count, f.delete_count, f.size_bytes, f.min_key,
-    f.max_key, f.schema_id, f.added_snapshot, f.order_snapshot, f.order_ordinal, f.order_time_ms
+    f.max_key, f.schema_id, f.added_snapshot, f.order_snapshot, f.order_ordinal, f.order_time_ms, f.superseded_path
 """
 
 _NEVER: Final = 2**63 - 1
@@ -95,7 +90,7 @@ _FROM_FILES: Final = (
 
 _CHANGELOG_COLUMNS: Final = """
     0::bigint, f.path, coalesce(p.encoded, ''), f.bucket, 0::smallint, f.row_count, f.delete_count, f.size_bytes,
-    f.min_key, f.max_key, f.schema_id, f.snapshot_id, f.snapshot_id, f.ordinal, f.time_ms
+    f.min_key, f.max_key, f.schema_id, f.snapshot_id, f.snapshot_id, f.ordinal, f.time_ms, NULL::text
 """
 
 _FROM_CHANGELOG: Final = (
@@ -121,12 +116,12 @@ class PostgresSnapshots:
     ) -> list[Snapshot]:
         """At most `limit` snapshots behind `after` up to `until`, the oldest or newest of them, in rising order."""
         rows = await self._session.read(_LIST_NEWEST if newest else _LIST_OLDEST, _fixed(table_id, after, until, limit))
-        return [_snapshot(row) for row in (reversed(rows) if newest else rows)]
+        return [to_snapshot(row) for row in (reversed(rows) if newest else rows)]
 
     async def find_snapshot_at(self, table_id: int, timestamp_ms: int) -> Snapshot | None:
         """The newest snapshot that was committed at or before a time."""
         row = await self._session.read_one(_FIND_SNAPSHOT_AT, _fixed(table_id, timestamp_ms))
-        return None if row is None else _snapshot(row)
+        return None if row is None else to_snapshot(row)
 
     async def load_files(self, query: FileQuery) -> pa.Table:
         """Files in any order: columns of FILE_SCHEMA and, if asked for, `statistics` (binary)."""
@@ -294,15 +289,6 @@ def _narrowed_to_part(query: FileQuery) -> tuple[str, list[Any]]:
 def _fixed(*values: int) -> tuple[str, ...]:
     """Numbers as text, whose type the statement decides: psycopg would choose one by the value's size."""
     return tuple(map(str, values))
-
-
-def _snapshot(row: Row) -> Snapshot:
-    values = list(row)
-    values[2] = values[2] or ""
-    values[3] = SnapshotKind(values[3])
-    values[15] = values[15] or {}
-    values[16] = ChangelogState(values[16] or "none")
-    return Snapshot(*values)
 
 
 def _chunk(row: Row) -> Chunk:

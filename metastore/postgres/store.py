@@ -1,6 +1,7 @@
 """The store in Postgres.
 
-Everything runs under READ COMMITTED with explicit locks: heads in table-id order, then writers, attempts and leases.
+Everything runs under READ COMMITTED with explicit locks: heads in table-id order, then writers, leases, jobs and
+attempts.
 Time is Postgres's own (`clock_timestamp()`, read while the heads are locked).
 """
 
@@ -24,6 +25,7 @@ from .commits import PostgresCommits
 from .connections import ConnectionPool, connect
 from .consumers import PostgresConsumers
 from .failures import is_lost, translate
+from .jobs import PostgresJobs
 from .session import Session
 from .snapshots import PostgresSnapshots
 from .work import PostgresWork
@@ -39,7 +41,9 @@ _MAX_ANNOUNCED: Final = 100
 _LISTEN_TIMEOUT_S: Final = 30.0
 
 
-class PostgresTransaction(PostgresCommits, PostgresSnapshots, PostgresWork, PostgresConsumers, PostgresCatalog):
+class PostgresTransaction(
+    PostgresCommits, PostgresSnapshots, PostgresWork, PostgresJobs, PostgresConsumers, PostgresCatalog
+):
     """A transaction on one connection."""
 
 

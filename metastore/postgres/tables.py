@@ -87,6 +87,8 @@ table_head = Table(
     Column("total_files", BigInteger, nullable=False),
     Column("total_bytes", BigInteger, nullable=False),
     Column("next_file_id", BigInteger, nullable=False),
+    # NULL: no changelog is open.
+    Column("first_open_snapshot", BigInteger),
     Index("table_head_uuid", "table_uuid", unique=True),
     postgresql_with={"fillfactor": 10},
 )
@@ -113,9 +115,13 @@ snapshot = Table(
     Column("properties", JSONB),
     # NULL: none.
     Column("changelog", NAME),
+    # The snapshots that the same commit made of other tables: ids by table uuid. NULL: none.
+    Column("siblings", JSONB),
     # File ids rise with snapshots, so that this makes "added in these snapshots" a range of the files' primary key.
     Column("next_file_id", BigInteger, nullable=False),
     Index("snapshot_time", "table_id", "committed_at_ms", "snapshot_id"),
+    # A few entries at most, and none for commits that bring their changelog or have none.
+    Index("snapshot_open", "table_id", "snapshot_id", postgresql_where=text("changelog = 'open'")),
 )
 
 table_partition = Table(
@@ -149,6 +155,7 @@ data_file = Table(
     Column("min_key", LargeBinary),
     Column("max_key", LargeBinary),
     Column("statistics", LargeBinary),
+    Column("superseded_path", NAME),
     Index("data_file_live", "table_id", "partition_id", "bucket", postgresql_where=text("removed_snapshot IS NULL")),
     Index("data_file_removed", "table_id", "removed_snapshot", postgresql_where=text("removed_snapshot IS NOT NULL")),
     postgresql_with={"fillfactor": 90},
@@ -206,6 +213,8 @@ attempt = Table(
     Column("opened_at", TIMESTAMP(timezone=True), nullable=False, server_default=text("now()")),
     # For whoever clears up what was never committed; the committed ones, which are most, are not in it.
     Index("attempt_unfinished", "opened_at", postgresql_where=text("state <> 'committed'")),
+    # Those of jobs, which whoever takes a job over dooms.
+    Index("attempt_of_job", "writer", postgresql_where=text("state = 'open' AND writer LIKE 'job/%'")),
 )
 
 lease = Table(
@@ -231,6 +240,30 @@ pipeline = Table(
     Column("dead_letter_rows", BigInteger, nullable=False),
     Column("last_error", Text, nullable=False),
     Column("reported_at_ms", BigInteger, nullable=False),
+)
+
+# One row for each table, kind and scope, however often it becomes due.
+job = Table(
+    "job",
+    metadata,
+    Column("job_id", BigInteger, Identity(always=True), primary_key=True),
+    Column("table_id", BigInteger, nullable=False),
+    Column("kind", NAME, nullable=False),
+    Column("scope", NAME, nullable=False),
+    Column("state", NAME, nullable=False),
+    Column("priority", BigInteger, nullable=False),
+    Column("payload", JSONB),
+    Column("attempts", Integer, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("holder", Text, nullable=False),
+    # While it is leased its deadline, else from when on it may be taken.
+    Column("due_at", TIMESTAMP(timezone=True), nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False),
+    Column("updated_at_ms", BigInteger, nullable=False),
+    Index("job_of_table", "table_id", "kind", "scope", unique=True),
+    Index("job_waiting", "kind", "due_at", postgresql_where=text("state IN ('due', 'leased')")),
 )
 
 consumer = Table(

@@ -23,6 +23,7 @@ _LOGGED_FIELDS: Final = (
     "writer",
     "identifier",
     "attempt_id",
+    "job_id",
     "holder",
     "epoch",
     "cascade",
@@ -50,6 +51,9 @@ def describe_request(request: Message) -> dict[str, Any]:
             fields["changelog_files"] = changelog_files
     elif isinstance(request, snapshots_pb2.StageAttemptRequest):
         fields["tables"] = [uuid[:_SHOWN_CHARACTERS] for uuid in request.table_uuids[:_SHOWN_TABLES]]
+    elif isinstance(request, snapshots_pb2.AttachChangelogsRequest):
+        fields["snapshots"] = [each.snapshot_id for each in (*request.changelogs[:1], *request.changelogs[1:][-1:])]
+        fields["changelog_files"] = sum([len(each.files) for each in request.changelogs])
     elif isinstance(request, jobs_pb2.ReportPipelineRequest):
         fields["name"] = request.pipeline.name[:_SHOWN_CHARACTERS]
         fields["state"] = request.pipeline.state[:_SHOWN_CHARACTERS]

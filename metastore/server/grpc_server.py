@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import grpc
@@ -17,7 +14,6 @@ from grpc_reflection.v1alpha import reflection
 
 from lakelog.client.connection import MAX_MESSAGE_BYTES
 from lakelog.clock import Ids
-from lakelog.errors import InvalidArgument
 from lakelog.rpc.v1 import (
     catalog_pb2,
     catalog_pb2_grpc,
@@ -28,9 +24,10 @@ from lakelog.rpc.v1 import (
     snapshots_pb2,
     snapshots_pb2_grpc,
 )
+from lakelog.serving.access import Access
+from lakelog.serving.listening import ServerTls, cannot_listen, check_free
 
 from ..service import MetastoreService
-from .access import Access
 from .audit import log
 from .catalog_servicer import CatalogServicer
 from .consumer_servicer import ConsumerServicer
@@ -65,33 +62,6 @@ _OPTIONS: Final = (
 )
 # After the grace, what is being committed gets so long before the process ends.
 _LAST_MUTATIONS_S: Final = 5.0
-
-
-@dataclass(frozen=True)
-class ServerTls:
-    """PEM files of the server.
-
-    Args:
-        certificate: The server's certificate with its chain.
-        key: Its private key.
-        client_ca: Clients must show a certificate signed by one of these; None: they need none.
-    """
-
-    certificate: Path
-    key: Path
-    client_ca: Path | None = None
-
-    def load_credentials(self) -> grpc.ServerCredentials:
-        """Reads the files.
-
-        Raises:
-            InvalidArgument: A file cannot be read or is not PEM.
-        """
-        pair = (_read_pem(self.key, "tls-key"), _read_pem(self.certificate, "tls-cert"))
-        if self.client_ca is None:
-            return grpc.ssl_server_credentials([pair])
-        client_ca = _read_pem(self.client_ca, "tls-client-ca")
-        return grpc.ssl_server_credentials([pair], root_certificates=client_ca, require_client_auth=True)
 
 
 @dataclass(frozen=True)
@@ -146,6 +116,7 @@ class MetastoreServer:
     def __init__(
         self, service: MetastoreService, probe: Probe, settings: ServerSettings, metrics: RpcMetrics, ids: Ids
     ) -> None:
+        self._service = service
         self._settings = settings
         self._draining = asyncio.Event()
         self._interceptor = CallInterceptor(settings.access, settings.limits, metrics, ids, self._draining)
@@ -179,7 +150,7 @@ class MetastoreServer:
             InvalidArgument: The port is taken or the address is not this machine's, or a TLS file cannot be used.
         """
         settings = self._settings
-        _check_free(settings.host, settings.port)
+        check_free(settings.host, settings.port)
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         address = f"{host}:{settings.port}"
         try:
@@ -188,7 +159,7 @@ class MetastoreServer:
             else:
                 self.port = self._server.add_secure_port(address, settings.tls.load_credentials())
         except RuntimeError as error:
-            raise _cannot_listen(settings.host, settings.port, "gRPC cannot use it") from error
+            raise cannot_listen(settings.host, settings.port, "gRPC cannot use it") from error
         await self.health.step()
         await self._server.start()
         self._monitoring = asyncio.create_task(self.health.run(), name="health monitor")
@@ -204,41 +175,10 @@ class MetastoreServer:
             await asyncio.gather(self._monitoring, return_exceptions=True)
         await self.health.drain()
         self._draining.set()
+        self._service.stop_waiting()
         await self._server.stop(self._settings.grace_s)
         try:
             async with asyncio.timeout(_LAST_MUTATIONS_S):
                 await self._interceptor.wait_for_mutations()
         except TimeoutError:
             log.error("mutations were still running at the end of the grace; their callers must repeat them")
-
-
-def _check_free(host: str, port: int) -> None:
-    # gRPC says neither why an address cannot be used nor that quietly; the socket tells.
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        socket.create_server((host, port), family=family).close()
-    except OSError as error:
-        # Not strerror, to which create_server adds the address once more.
-        raise _cannot_listen(host, port, os.strerror(error.errno) if error.errno else str(error)) from error
-
-
-def _cannot_listen(host: str, port: int, reason: str) -> InvalidArgument:
-    return InvalidArgument(
-        f"Cannot listen on {host}:{port}: {reason}. Stop what listens there, or choose another address with --listen.",
-        metadata={"field": "listen"},
-    )
-
-
-def _read_pem(path: Path, field_name: str) -> bytes:
-    try:
-        pem = path.read_bytes()
-    except OSError as error:
-        raise InvalidArgument(
-            f"The file --{field_name} {path} cannot be read: {error.strerror}.", metadata={"field": field_name}
-        ) from error
-    if b"-----BEGIN " not in pem:
-        raise InvalidArgument(
-            f"The file --{field_name} {path} is not in PEM format (no line begins with -----BEGIN).",
-            metadata={"field": field_name},
-        )
-    return pem

@@ -36,8 +36,9 @@ from lakelog.errors import (
     ResourceExhausted,
     Unavailable,
 )
+from lakelog.serving.access import Access, Caller, Role
 
-from .access import NEEDED_ROLES, Access, Caller, Role, check_allowed
+from .access import NEEDED_ROLES, check_allowed
 from .audit import caller_name, describe_request, log
 from .rpc_metrics import RpcMetrics
 

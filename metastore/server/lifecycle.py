@@ -9,10 +9,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
+from lakelog.serving.http_endpoint import HttpEndpoint
+
 from ..background import Background
 from .audit import log
 from .grpc_server import MetastoreServer
-from .http_endpoint import HttpEndpoint
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _AT_ONCE: Final = 130

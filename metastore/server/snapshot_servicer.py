@@ -11,6 +11,7 @@ import grpc
 
 from lakelog.client.metastore import WatchEvent, WatchPosition
 from lakelog.rpc.commit import from_proto_commit_request, to_proto_commit_result, to_proto_writer_progress
+from lakelog.rpc.job import from_proto_attach_request, to_proto_attach_result
 from lakelog.rpc.plan import PlanHeader, from_proto_plan_request, to_proto_plan_header
 from lakelog.rpc.snapshot import to_proto_snapshot
 from lakelog.rpc.table import to_proto_table
@@ -94,6 +95,12 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
         """Commits many."""
         await CommitStream(self._service, self._max_in_flight, self._draining, self._new_id).run(context)
 
+    async def AttachChangelogs(  # noqa: N802
+        self, request: snapshots_pb2.AttachChangelogsRequest, context: Context
+    ) -> snapshots_pb2.AttachChangelogsResponse:
+        """Attaches changelogs to the lowest open snapshots."""
+        return to_proto_attach_result(await self._service.attach_changelogs(from_proto_attach_request(request)))
+
     async def ListSnapshots(  # noqa: N802
         self, request: snapshots_pb2.ListSnapshotsRequest, context: Context
     ) -> snapshots_pb2.ListSnapshotsResponse:
@@ -109,6 +116,24 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
             snapshots=[to_proto_snapshot(snapshot) for snapshot in page.snapshots],
             latest_snapshot_id=page.latest_snapshot_id,
             earliest_snapshot_id=page.earliest_snapshot_id,
+            first_open_snapshot_id=page.first_open_snapshot_id,
+        )
+
+    async def ListLatest(  # noqa: N802
+        self, request: snapshots_pb2.ListLatestRequest, context: Context
+    ) -> snapshots_pb2.ListLatestResponse:
+        """Tells the newest snapshots of tables."""
+        found = await self._service.list_latest(tuple(request.table_uuids))
+        return snapshots_pb2.ListLatestResponse(
+            tables=[
+                snapshots_pb2.LatestSnapshot(
+                    table_uuid=each.table_uuid,
+                    snapshot_id=each.snapshot_id,
+                    snapshot_uuid=each.snapshot_uuid,
+                    earliest_snapshot_id=each.earliest_snapshot_id,
+                )
+                for each in found
+            ]
         )
 
     async def Plan(  # noqa: N802
@@ -130,7 +155,8 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
         positions = [
             WatchPosition(position.table_uuid, position.after, position.after_uuid) for position in request.positions
         ]
-        async with aclosing(_with_heartbeats(self._service.watch(positions), self._heartbeat_s)) as events:
+        watch = self._service.watch(positions, complete=request.complete)
+        async with aclosing(_with_heartbeats(watch, self._heartbeat_s)) as events:
             async for event in events:
                 if event is None:
                     yield snapshots_pb2.WatchResponse()

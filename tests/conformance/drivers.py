@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lakelog.catalog import Catalog
 from tests.conformance.language import Outcome, Step, TableSpec
+from tests.integration.compactor.attaching import attach_all
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +48,10 @@ class SdkDriver:
         return self._catalog.table(name).scan(snapshot_id=snapshot_id).to_arrow()
 
     def changes(self, name: str, snapshot_id: int, *, raw: bool) -> pa.Table:
-        found = self._catalog.table(name).changes(snapshot_id - 1, snapshot_id, raw=raw)
+        table = self._catalog.table(name)
+        if table.options.get("lookup-wait") == "false":
+            attach_all(self._catalog.metastore, find_tables=lambda: [table.uuid])
+        found = table.changes(snapshot_id - 1, snapshot_id, raw=raw, timeout=0)
         return found.to_arrow().drop_columns(["_snapshot_id"])
 
 

@@ -190,10 +190,10 @@ def _step(call: str, rows: tuple[str, ...], more: Mapping[str, object]) -> Step:
 
 def as_lines(data: pa.Table) -> list[str]:
     """A table's rows as text; only for the few rows of a case."""
-    return ["|".join(_text(value) for value in row.values()) for row in data.to_pylist()]
+    return ["|".join(to_text(value) for value in row.values()) for row in data.to_pylist()]
 
 
-def _text(value: object) -> str:
+def to_text(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):

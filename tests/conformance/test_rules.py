@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance import cases_changelog, cases_commits, cases_tables
+from tests.conformance import (
+    cases_changelog,
+    cases_commits,
+    cases_late,
+    cases_producers,
+    cases_tables,
+    cases_touched_buckets,
+)
 from tests.conformance.language import Case, Driver, check
 
-CASES = (*cases_tables.CASES, *cases_commits.CASES, *cases_changelog.CASES)
+CASES = (
+    *cases_tables.CASES,
+    *cases_commits.CASES,
+    *cases_changelog.CASES,
+    *cases_producers.CASES,
+    *cases_touched_buckets.CASES,
+    *cases_late.CASES,
+)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.rule.replace(" ", "-") for case in CASES])

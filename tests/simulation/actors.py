@@ -15,7 +15,7 @@ from lakelog.errors import CommitConflict, Effect, LakelogError, OutcomeUnknown,
 from lakelog.format.commit import CommitRequest
 from lakelog.table import Table
 from metastore.service import MetastoreService
-from tests.simulation.scheduler import Actor, Scheduler
+from tests.simulation.scheduler import Scheduler
 from tests.simulation.world import Faults, PlainStores, SimulatedCalls, SimulatedStores, VirtualClock
 
 SCHEMA: Final = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])
@@ -31,6 +31,27 @@ class Habits:
     same_identifier_on_repeat: bool = True
     doom_before_delete: bool = True
     keep_files_on_unknown: bool = True
+    keep_position_when_done: bool = True
+    own_epoch: bool = True
+
+
+@dataclass
+class Sink:
+    """What the readers of one consumer leave behind; it outlives them.
+
+    Args:
+        rows: The table as its changes tell it.
+        at: The snapshot that it is.
+        states: All that it ever was, by snapshot.
+        handled: Snapshots that were handled once their position was kept.
+        fenced: How many readers were told that another has taken over.
+    """
+
+    rows: dict[int, str] = field(default_factory=dict)
+    at: int = 0
+    states: dict[int, dict[int, str]] = field(default_factory=dict)
+    handled: list[int] = field(default_factory=list)
+    fenced: int = 0
 
 
 @dataclass
@@ -45,6 +66,8 @@ class World:
     stores: SimulatedStores
     batches_per_writer: int
     habits: Habits = field(default_factory=Habits)
+    cache_folder: str | None = None
+    sinks: dict[str, Sink] = field(default_factory=dict)
     acknowledged: set[tuple[str, int]] = field(default_factory=set)
     successors: int = 0
 
@@ -53,7 +76,13 @@ class World:
         calls: Any = SimulatedCalls(self.service, self.loop, self.scheduler, self.faults)
         if not self.habits.keep_files_on_unknown:
             calls = HastyCalls(calls, self.stores)
-        return Catalog(calls, self.stores, clock=VirtualClock(self.scheduler), draw=self.scheduler.random.random)
+        return Catalog(
+            calls,
+            self.stores,
+            clock=VirtualClock(self.scheduler),
+            draw=self.scheduler.random.random,
+            cache_folder=self.cache_folder,
+        )
 
     def auditing_catalog(self) -> Catalog:
         """The SDK without pauses and faults."""
@@ -93,8 +122,8 @@ class HastyCalls:
 
 def write(world: World, writer: str) -> None:
     """Copies a source into the table, going on from where the metastore says it is."""
-    table = _persistently(world, lambda: world.catalog().table(TABLE))
-    progress = _persistently(world, lambda: world.catalog().metastore.get_writer_progress(writer, table.uuid))
+    table = persistently(world, lambda: world.catalog().table(TABLE))
+    progress = persistently(world, lambda: world.catalog().metastore.get_writer_progress(writer, table.uuid))
     number = (progress.last_identifier or 0) + 1
     while number <= world.batches_per_writer:
         _commit_batch(world, table, writer, number)
@@ -122,7 +151,7 @@ def _commit_batch(world: World, table: Table, writer: str, number: int) -> None:
 
 def overwrite(world: World) -> None:
     """Replaces the whole table now and then."""
-    table = _persistently(world, lambda: world.catalog().table(TABLE))
+    table = persistently(world, lambda: world.catalog().table(TABLE))
     for number in (1, 2):
         world.scheduler.sleep(world.scheduler.random.uniform(0.1, 5))
         while True:
@@ -211,14 +240,7 @@ def to_rows(batch: Mapping[int, str | None]) -> pa.Table:
     )
 
 
-def replace_with_successor(world: World, dead: Actor) -> None:
-    """Whoever is killed or frozen gets a successor under the same name."""
-    writer = dead.name.split("#")[0]
-    world.successors += 1
-    world.scheduler.start(f"{writer}#{world.successors}", lambda: write(world, writer), mortal=world.successors < 12)
-
-
-def _persistently(world: World, call: Any) -> Any:
+def persistently(world: World, call: Any) -> Any:
     while True:
         try:
             return call()

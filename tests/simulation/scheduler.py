@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 
@@ -88,6 +88,10 @@ class Scheduler:
                 raise chosen.error
             if chosen.done and chosen.killed:
                 self._on_death(chosen)
+
+    def are_done(self, names: Collection[str]) -> bool:
+        """Whether all actors of these names, and their successors, have ended."""
+        return all(actor.done for actor in self._actors if actor.name.partition("#")[0] in names)
 
     def is_actor(self) -> bool:
         """Whether the calling thread is the actor that holds the baton."""

@@ -7,57 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
-from functools import partial
 
 import pytest
 
-from lakelog.format.table import TableName
-from metastore.memory.store import MemoryStore as MemoryCatalogStore
-from metastore.service import MetastoreService
 from tests.simulation import actors
-from tests.simulation.actors import Habits, World
-from tests.simulation.scheduler import Scheduler
-from tests.simulation.world import CountedIds, Faults, SimulatedStores, VirtualClock
+from tests.simulation.actors import Habits
+from tests.simulation.running import simulate
 
 FIRST_SEED = int(os.environ.get("LAKELOG_SIMULATION_FIRST_SEED", "1"))
 SEED_COUNT = int(os.environ.get("LAKELOG_SIMULATION_SEEDS", "25"))
-
-
-@pytest.fixture
-def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    loop = asyncio.new_event_loop()
-    yield loop
-    loop.close()
-
-
-def simulate(seed: int, loop: asyncio.AbstractEventLoop, habits: Habits | None = None, **rates: float) -> World:
-    """One history; raises what an actor or an auditor found."""
-    faults = Faults(
-        request_lost=rates.get("request_lost", 0.05),
-        reply_lost=rates.get("reply_lost", 0.08),
-        write_fails=rates.get("write_fails", 0.03),
-    )
-    scheduler = Scheduler(
-        seed,
-        kill_rate=rates.get("kill_rate", 0.01),
-        freeze_rate=rates.get("freeze_rate", 0.01),
-        on_death=lambda dead: actors.replace_with_successor(world, dead),
-    )
-    clock = VirtualClock(scheduler)
-    service = MetastoreService(MemoryCatalogStore(clock), "memory://warehouse", clock=clock, ids=CountedIds())
-    world = World(seed, scheduler, service, loop, faults, SimulatedStores(scheduler, faults), 6, habits or Habits())
-    world.finish(service.create_database("sim"))
-    world.finish(service.create_table(TableName("sim", "t"), actors.SCHEMA, primary_key=["k"], options={"bucket": "2"}))
-    for writer in ("a", "b", "c"):
-        scheduler.start(writer, partial(actors.write, world, writer))
-    scheduler.start("overwriter", lambda: actors.overwrite(world), mortal=False)
-    scheduler.start("collector", lambda: actors.collect(world), mortal=False)
-    scheduler.start("auditor", lambda: actors.audit_now_and_then(world), mortal=False)
-    scheduler.run()
-    actors.audit(world)
-    world.finish(service.close())
-    return world
 
 
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEED_COUNT))

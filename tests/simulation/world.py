@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
+from lakelog.client.metastore import WatchEvent, WatchPosition
 from lakelog.errors import LakelogError, OutcomeUnknown, Unavailable
 from lakelog.storage.memory import MemoryStore
 from lakelog.storage.store import ObjectStore, ObjectWriter, StoredObject
@@ -19,7 +20,15 @@ from tests.simulation.scheduler import Scheduler
 
 T = TypeVar("T")
 
-_MUTATIONS: Final = frozenset({"commit", "stage_attempt", "abandon_attempt", "register_writer"})
+WRITING: Final = ("a", "b", "c", "overwriter")
+"""Names of those who commit; their successors' have more behind them."""
+
+_MUTATIONS: Final = frozenset(
+    {"commit", "stage_attempt", "abandon_attempt", "register_writer", "open_consumer", "advance_consumer"}
+)
+
+_TURNS: Final = 20
+"""Of the event loop, until it counts as idle."""
 
 
 @dataclass
@@ -29,6 +38,7 @@ class Faults:
     request_lost: float = 0.0
     reply_lost: float = 0.0
     write_fails: float = 0.0
+    watch_breaks: float = 0.0
     injected: dict[str, int] = field(default_factory=dict)
 
     def note(self, name: str) -> None:
@@ -95,6 +105,11 @@ class SimulatedCalls:
 
         return self._call("plan", collected)
 
+    def watch(self, positions: Sequence[WatchPosition], *, complete: bool = False) -> SimulatedWatch:
+        """New snapshots, as they come in virtual time."""
+        events = self._service.watch(positions, complete=complete)
+        return SimulatedWatch(events, self._loop, self._scheduler, self._faults)
+
     def close(self) -> None:
         """Nothing to close."""
 
@@ -117,6 +132,62 @@ class SimulatedCalls:
         if name in _MUTATIONS:
             return OutcomeUnknown(f"The answer of {name} was lost.")
         return Unavailable(f"The metastore could not be reached for {name}.")
+
+
+class SimulatedWatch:
+    """A watch that breaks now and then. It ends when nobody is left who could commit."""
+
+    def __init__(
+        self,
+        events: AsyncIterator[WatchEvent],
+        loop: asyncio.AbstractEventLoop,
+        scheduler: Scheduler,
+        faults: Faults,
+    ) -> None:
+        self._events = events
+        self._loop = loop
+        self._scheduler = scheduler
+        self._faults = faults
+        self._next: asyncio.Task[WatchEvent | None] | None = None
+
+    def __iter__(self) -> Iterator[WatchEvent]:
+        while True:
+            self._scheduler.pause("waits for snapshots")
+            if self._scheduler.random.random() < self._faults.watch_breaks:
+                self._faults.note("watch breaks")
+                raise Unavailable("The metastore went away while a table was watched.")
+            event = self._await_next()
+            if event is None:
+                return
+            yield event
+
+    def close(self) -> None:
+        """Ends it."""
+        self._loop.run_until_complete(self._close())
+
+    def _await_next(self) -> WatchEvent | None:
+        self._next = self._loop.create_task(self._advance())
+        while True:
+            self._loop.run_until_complete(_turn())
+            if self._next.done():
+                return self._next.result()
+            if self._scheduler.are_done(WRITING):
+                return None
+            self._scheduler.sleep(0.5)
+
+    async def _advance(self) -> WatchEvent | None:
+        return await anext(self._events, None)
+
+    async def _close(self) -> None:
+        if self._next is not None and not self._next.done():
+            self._next.cancel()
+            await asyncio.wait([self._next])
+        await self._events.aclose()  # type: ignore[attr-defined]
+
+
+async def _turn() -> None:
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)
 
 
 class SimulatedStore:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from lakelog.format.rowkind import RowKind
+from lakelog.serving.yaml_section import Section, load_section
 
-from .section import Section, load_section
 from .spec import (
     DEFAULT_FILES_PER_BATCH,
     DEFAULT_INTERVAL_S,
@@ -42,7 +42,7 @@ def read_pipeline(file: Path) -> Pipeline:
         InvalidArgument: With every problem found: file, line, column, key, value and what to do, a line each.
     """
     file = file.absolute()
-    top = load_section(file)
+    top = load_section(file, "pipeline", "name, table, source, mode and checkpoint")
     name = top.required_text("name", "flights")
     if name and not _NAME.fullmatch(name):
         top.problem("name", f"'{name[:80]}' is not possible; use letters, digits, _ and -, at most 64, no digit first.")

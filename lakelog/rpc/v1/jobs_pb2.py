@@ -24,13 +24,17 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19lakelog/rpc/v1/jobs.proto\x12\x0elakelog.rpc.v1\"H\n\x13\x41\x63quireLeaseRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06holder\x18\x02 \x01(\t\x12\x13\n\x0b\x64uration_ms\x18\x03 \x01(\x03\"]\n\x14\x41\x63quireLeaseResponse\x12\x10\n\x08\x61\x63quired\x18\x01 \x01(\x08\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\x0e\n\x06holder\x18\x03 \x01(\t\x12\x14\n\x0cremaining_ms\x18\x04 \x01(\x03\"E\n\x11RenewLeaseRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\x13\n\x0b\x64uration_ms\x18\x03 \x01(\x03\"*\n\x12RenewLeaseResponse\x12\x14\n\x0cremaining_ms\x18\x01 \x01(\x03\"2\n\x13ReleaseLeaseRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\"\x16\n\x14ReleaseLeaseResponse\"\x8a\x02\n\x08Pipeline\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05table\x18\x02 \x01(\t\x12\x0e\n\x06source\x18\x03 \x01(\t\x12\r\n\x05state\x18\x04 \x01(\t\x12\x1a\n\rlast_batch_id\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x10\n\x08position\x18\x06 \x01(\t\x12\x10\n\x03lag\x18\x07 \x01(\x03H\x01\x88\x01\x01\x12\x12\n\ntotal_rows\x18\x08 \x01(\x03\x12\x18\n\x10\x64\x65\x61\x64_letter_rows\x18\t \x01(\x03\x12\x12\n\nlast_error\x18\n \x01(\t\x12\x16\n\x0ereported_at_ms\x18\x0b \x01(\x03\x12\x0e\n\x06holder\x18\x0c \x01(\tB\x10\n\x0e_last_batch_idB\x06\n\x04_lag\"R\n\x15ReportPipelineRequest\x12*\n\x08pipeline\x18\x01 \x01(\x0b\x32\x18.lakelog.rpc.v1.Pipeline\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\"\x18\n\x16ReportPipelineResponse\"\x16\n\x14ListPipelinesRequest\"D\n\x15ListPipelinesResponse\x12+\n\tpipelines\x18\x01 \x03(\x0b\x32\x18.lakelog.rpc.v1.Pipeline\"%\n\x15\x46orgetPipelineRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x18\n\x16\x46orgetPipelineResponse2\xb7\x04\n\nJobService\x12Y\n\x0c\x41\x63quireLease\x12#.lakelog.rpc.v1.AcquireLeaseRequest\x1a$.lakelog.rpc.v1.AcquireLeaseResponse\x12S\n\nRenewLease\x12!.lakelog.rpc.v1.RenewLeaseRequest\x1a\".lakelog.rpc.v1.RenewLeaseResponse\x12Y\n\x0cReleaseLease\x12#.lakelog.rpc.v1.ReleaseLeaseRequest\x1a$.lakelog.rpc.v1.ReleaseLeaseResponse\x12_\n\x0eReportPipeline\x12%.lakelog.rpc.v1.ReportPipelineRequest\x1a&.lakelog.rpc.v1.ReportPipelineResponse\x12\\\n\rListPipelines\x12$.lakelog.rpc.v1.ListPipelinesRequest\x1a%.lakelog.rpc.v1.ListPipelinesResponse\x12_\n\x0e\x46orgetPipeline\x12%.lakelog.rpc.v1.ForgetPipelineRequest\x1a&.lakelog.rpc.v1.ForgetPipelineResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19lakelog/rpc/v1/jobs.proto\x12\x0elakelog.rpc.v1\"H\n\x13\x41\x63quireLeaseRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06holder\x18\x02 \x01(\t\x12\x13\n\x0b\x64uration_ms\x18\x03 \x01(\x03\"]\n\x14\x41\x63quireLeaseResponse\x12\x10\n\x08\x61\x63quired\x18\x01 \x01(\x08\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\x0e\n\x06holder\x18\x03 \x01(\t\x12\x14\n\x0cremaining_ms\x18\x04 \x01(\x03\"E\n\x11RenewLeaseRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\x13\n\x0b\x64uration_ms\x18\x03 \x01(\x03\"*\n\x12RenewLeaseResponse\x12\x14\n\x0cremaining_ms\x18\x01 \x01(\x03\"2\n\x13ReleaseLeaseRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\"\x16\n\x14ReleaseLeaseResponse\"\x8a\x02\n\x08Pipeline\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05table\x18\x02 \x01(\t\x12\x0e\n\x06source\x18\x03 \x01(\t\x12\r\n\x05state\x18\x04 \x01(\t\x12\x1a\n\rlast_batch_id\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x10\n\x08position\x18\x06 \x01(\t\x12\x10\n\x03lag\x18\x07 \x01(\x03H\x01\x88\x01\x01\x12\x12\n\ntotal_rows\x18\x08 \x01(\x03\x12\x18\n\x10\x64\x65\x61\x64_letter_rows\x18\t \x01(\x03\x12\x12\n\nlast_error\x18\n \x01(\t\x12\x16\n\x0ereported_at_ms\x18\x0b \x01(\x03\x12\x0e\n\x06holder\x18\x0c \x01(\tB\x10\n\x0e_last_batch_idB\x06\n\x04_lag\"R\n\x15ReportPipelineRequest\x12*\n\x08pipeline\x18\x01 \x01(\x0b\x32\x18.lakelog.rpc.v1.Pipeline\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\"\x18\n\x16ReportPipelineResponse\"\x16\n\x14ListPipelinesRequest\"D\n\x15ListPipelinesResponse\x12+\n\tpipelines\x18\x01 \x03(\x0b\x32\x18.lakelog.rpc.v1.Pipeline\"%\n\x15\x46orgetPipelineRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x18\n\x16\x46orgetPipelineResponse\"\x89\x03\n\x03Job\x12\x0e\n\x06job_id\x18\x01 \x01(\x03\x12\x12\n\ntable_uuid\x18\x02 \x01(\t\x12\r\n\x05table\x18\x03 \x01(\t\x12\x0c\n\x04kind\x18\x04 \x01(\t\x12\r\n\x05scope\x18\x05 \x01(\t\x12\'\n\x05state\x18\x06 \x01(\x0e\x32\x18.lakelog.rpc.v1.JobState\x12\x10\n\x08priority\x18\x07 \x01(\x03\x12\x31\n\x07payload\x18\x08 \x03(\x0b\x32 .lakelog.rpc.v1.Job.PayloadEntry\x12\x10\n\x08\x61ttempts\x18\t \x01(\x05\x12\x0e\n\x06reason\x18\n \x01(\t\x12\x0f\n\x07outcome\x18\x0b \x01(\t\x12\r\n\x05\x65poch\x18\x0c \x01(\x03\x12\x0e\n\x06holder\x18\r \x01(\t\x12\x14\n\x0cremaining_ms\x18\x0e \x01(\x03\x12\x15\n\rcreated_at_ms\x18\x0f \x01(\x03\x12\x15\n\rupdated_at_ms\x18\x10 \x01(\x03\x1a.\n\x0cPayloadEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"k\n\x0fLeaseJobRequest\x12\r\n\x05kinds\x18\x01 \x03(\t\x12\x13\n\x0btable_uuids\x18\x02 \x03(\t\x12\x0e\n\x06holder\x18\x03 \x01(\t\x12\x13\n\x0b\x64uration_ms\x18\x04 \x01(\x03\x12\x0f\n\x07wait_ms\x18\x05 \x01(\x03\"P\n\x10LeaseJobResponse\x12 \n\x03job\x18\x01 \x01(\x0b\x32\x13.lakelog.rpc.v1.Job\x12\x1a\n\x12\x64oomed_attempt_ids\x18\x02 \x03(\t\"I\n\x13HeartbeatJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\x03\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\x13\n\x0b\x64uration_ms\x18\x03 \x01(\x03\",\n\x14HeartbeatJobResponse\x12\x14\n\x0cremaining_ms\x18\x01 \x01(\x03\"B\n\x10\x46inishJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\x03\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\x0f\n\x07outcome\x18\x03 \x01(\t\"&\n\x11\x46inishJobResponse\x12\x11\n\tdue_again\x18\x01 \x01(\x08\"_\n\x0e\x46\x61ilJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\x03\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\r\n\x05\x66inal\x18\x04 \x01(\x08\x12\x0f\n\x07passing\x18\x05 \x01(\x08\":\n\x0f\x46\x61ilJobResponse\x12\'\n\x05state\x18\x01 \x01(\x0e\x32\x18.lakelog.rpc.v1.JobState\"&\n\x0fListJobsRequest\x12\x13\n\x0btable_uuids\x18\x01 \x03(\t\"5\n\x10ListJobsResponse\x12!\n\x04jobs\x18\x01 \x03(\x0b\x32\x13.lakelog.rpc.v1.Job\"!\n\x0fRetryJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\x03\"\x12\n\x10RetryJobResponse*x\n\x08JobState\x12\x19\n\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x11\n\rJOB_STATE_DUE\x10\x01\x12\x14\n\x10JOB_STATE_LEASED\x10\x02\x12\x12\n\x0eJOB_STATE_DONE\x10\x03\x12\x14\n\x10JOB_STATE_FAILED\x10\x04\x32\x9d\x08\n\nJobService\x12Y\n\x0c\x41\x63quireLease\x12#.lakelog.rpc.v1.AcquireLeaseRequest\x1a$.lakelog.rpc.v1.AcquireLeaseResponse\x12S\n\nRenewLease\x12!.lakelog.rpc.v1.RenewLeaseRequest\x1a\".lakelog.rpc.v1.RenewLeaseResponse\x12Y\n\x0cReleaseLease\x12#.lakelog.rpc.v1.ReleaseLeaseRequest\x1a$.lakelog.rpc.v1.ReleaseLeaseResponse\x12_\n\x0eReportPipeline\x12%.lakelog.rpc.v1.ReportPipelineRequest\x1a&.lakelog.rpc.v1.ReportPipelineResponse\x12\\\n\rListPipelines\x12$.lakelog.rpc.v1.ListPipelinesRequest\x1a%.lakelog.rpc.v1.ListPipelinesResponse\x12_\n\x0e\x46orgetPipeline\x12%.lakelog.rpc.v1.ForgetPipelineRequest\x1a&.lakelog.rpc.v1.ForgetPipelineResponse\x12M\n\x08LeaseJob\x12\x1f.lakelog.rpc.v1.LeaseJobRequest\x1a .lakelog.rpc.v1.LeaseJobResponse\x12Y\n\x0cHeartbeatJob\x12#.lakelog.rpc.v1.HeartbeatJobRequest\x1a$.lakelog.rpc.v1.HeartbeatJobResponse\x12P\n\tFinishJob\x12 .lakelog.rpc.v1.FinishJobRequest\x1a!.lakelog.rpc.v1.FinishJobResponse\x12J\n\x07\x46\x61ilJob\x12\x1e.lakelog.rpc.v1.FailJobRequest\x1a\x1f.lakelog.rpc.v1.FailJobResponse\x12M\n\x08ListJobs\x12\x1f.lakelog.rpc.v1.ListJobsRequest\x1a .lakelog.rpc.v1.ListJobsResponse\x12M\n\x08RetryJob\x12\x1f.lakelog.rpc.v1.RetryJobRequest\x1a .lakelog.rpc.v1.RetryJobResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'lakelog.rpc.v1.jobs_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_JOB_PAYLOADENTRY']._loaded_options = None
+  _globals['_JOB_PAYLOADENTRY']._serialized_options = b'8\001'
+  _globals['_JOBSTATE']._serialized_start=2066
+  _globals['_JOBSTATE']._serialized_end=2186
   _globals['_ACQUIRELEASEREQUEST']._serialized_start=45
   _globals['_ACQUIRELEASEREQUEST']._serialized_end=117
   _globals['_ACQUIRELEASERESPONSE']._serialized_start=119
@@ -57,6 +61,34 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FORGETPIPELINEREQUEST']._serialized_end=915
   _globals['_FORGETPIPELINERESPONSE']._serialized_start=917
   _globals['_FORGETPIPELINERESPONSE']._serialized_end=941
-  _globals['_JOBSERVICE']._serialized_start=944
-  _globals['_JOBSERVICE']._serialized_end=1511
+  _globals['_JOB']._serialized_start=944
+  _globals['_JOB']._serialized_end=1337
+  _globals['_JOB_PAYLOADENTRY']._serialized_start=1291
+  _globals['_JOB_PAYLOADENTRY']._serialized_end=1337
+  _globals['_LEASEJOBREQUEST']._serialized_start=1339
+  _globals['_LEASEJOBREQUEST']._serialized_end=1446
+  _globals['_LEASEJOBRESPONSE']._serialized_start=1448
+  _globals['_LEASEJOBRESPONSE']._serialized_end=1528
+  _globals['_HEARTBEATJOBREQUEST']._serialized_start=1530
+  _globals['_HEARTBEATJOBREQUEST']._serialized_end=1603
+  _globals['_HEARTBEATJOBRESPONSE']._serialized_start=1605
+  _globals['_HEARTBEATJOBRESPONSE']._serialized_end=1649
+  _globals['_FINISHJOBREQUEST']._serialized_start=1651
+  _globals['_FINISHJOBREQUEST']._serialized_end=1717
+  _globals['_FINISHJOBRESPONSE']._serialized_start=1719
+  _globals['_FINISHJOBRESPONSE']._serialized_end=1757
+  _globals['_FAILJOBREQUEST']._serialized_start=1759
+  _globals['_FAILJOBREQUEST']._serialized_end=1854
+  _globals['_FAILJOBRESPONSE']._serialized_start=1856
+  _globals['_FAILJOBRESPONSE']._serialized_end=1914
+  _globals['_LISTJOBSREQUEST']._serialized_start=1916
+  _globals['_LISTJOBSREQUEST']._serialized_end=1954
+  _globals['_LISTJOBSRESPONSE']._serialized_start=1956
+  _globals['_LISTJOBSRESPONSE']._serialized_end=2009
+  _globals['_RETRYJOBREQUEST']._serialized_start=2011
+  _globals['_RETRYJOBREQUEST']._serialized_end=2044
+  _globals['_RETRYJOBRESPONSE']._serialized_start=2046
+  _globals['_RETRYJOBRESPONSE']._serialized_end=2064
+  _globals['_JOBSERVICE']._serialized_start=2189
+  _globals['_JOBSERVICE']._serialized_end=3242
 # @@protoc_insertion_point(module_scope)

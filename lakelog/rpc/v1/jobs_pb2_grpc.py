@@ -65,6 +65,36 @@ class JobServiceStub:
                 request_serializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.ForgetPipelineRequest.SerializeToString,
                 response_deserializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.ForgetPipelineResponse.FromString,
                 _registered_method=True)
+        self.LeaseJob = channel.unary_unary(
+                '/lakelog.rpc.v1.JobService/LeaseJob',
+                request_serializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.LeaseJobRequest.SerializeToString,
+                response_deserializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.LeaseJobResponse.FromString,
+                _registered_method=True)
+        self.HeartbeatJob = channel.unary_unary(
+                '/lakelog.rpc.v1.JobService/HeartbeatJob',
+                request_serializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.HeartbeatJobRequest.SerializeToString,
+                response_deserializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.HeartbeatJobResponse.FromString,
+                _registered_method=True)
+        self.FinishJob = channel.unary_unary(
+                '/lakelog.rpc.v1.JobService/FinishJob',
+                request_serializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.FinishJobRequest.SerializeToString,
+                response_deserializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.FinishJobResponse.FromString,
+                _registered_method=True)
+        self.FailJob = channel.unary_unary(
+                '/lakelog.rpc.v1.JobService/FailJob',
+                request_serializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.FailJobRequest.SerializeToString,
+                response_deserializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.FailJobResponse.FromString,
+                _registered_method=True)
+        self.ListJobs = channel.unary_unary(
+                '/lakelog.rpc.v1.JobService/ListJobs',
+                request_serializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.ListJobsRequest.SerializeToString,
+                response_deserializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.ListJobsResponse.FromString,
+                _registered_method=True)
+        self.RetryJob = channel.unary_unary(
+                '/lakelog.rpc.v1.JobService/RetryJob',
+                request_serializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.RetryJobRequest.SerializeToString,
+                response_deserializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.RetryJobResponse.FromString,
+                _registered_method=True)
 
 
 class JobServiceServicer:
@@ -113,6 +143,49 @@ class JobServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def LeaseJob(self, request, context):
+        """Takes a job that is due, waiting for one if need be; its epoch rises by one. What those who held it before have written and not
+        committed is doomed. Not idempotent: a job taken by an unanswered call is due again after its deadline.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def HeartbeatJob(self, request, context):
+        """Moves the deadline of a job that the caller still does. Fenced when another does it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FinishJob(self, request, context):
+        """Ends a job that went well, or gives it back. It is due again at once where work for it is left. Fenced when another does it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FailJob(self, request, context):
+        """Ends a job that failed: it is due again after a pause that grows, up to a limit. Fenced when another does it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListJobs(self, request, context):
+        """Lists all jobs by table, kind and scope.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RetryJob(self, request, context):
+        """Makes a job due at once that failed or rests.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_JobServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -145,6 +218,36 @@ def add_JobServiceServicer_to_server(servicer, server):
                     servicer.ForgetPipeline,
                     request_deserializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.ForgetPipelineRequest.FromString,
                     response_serializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.ForgetPipelineResponse.SerializeToString,
+            ),
+            'LeaseJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.LeaseJob,
+                    request_deserializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.LeaseJobRequest.FromString,
+                    response_serializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.LeaseJobResponse.SerializeToString,
+            ),
+            'HeartbeatJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.HeartbeatJob,
+                    request_deserializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.HeartbeatJobRequest.FromString,
+                    response_serializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.HeartbeatJobResponse.SerializeToString,
+            ),
+            'FinishJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.FinishJob,
+                    request_deserializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.FinishJobRequest.FromString,
+                    response_serializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.FinishJobResponse.SerializeToString,
+            ),
+            'FailJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.FailJob,
+                    request_deserializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.FailJobRequest.FromString,
+                    response_serializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.FailJobResponse.SerializeToString,
+            ),
+            'ListJobs': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListJobs,
+                    request_deserializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.ListJobsRequest.FromString,
+                    response_serializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.ListJobsResponse.SerializeToString,
+            ),
+            'RetryJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.RetryJob,
+                    request_deserializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.RetryJobRequest.FromString,
+                    response_serializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.RetryJobResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -310,6 +413,168 @@ class JobService:
             '/lakelog.rpc.v1.JobService/ForgetPipeline',
             lakelog_dot_rpc_dot_v1_dot_jobs__pb2.ForgetPipelineRequest.SerializeToString,
             lakelog_dot_rpc_dot_v1_dot_jobs__pb2.ForgetPipelineResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LeaseJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/lakelog.rpc.v1.JobService/LeaseJob',
+            lakelog_dot_rpc_dot_v1_dot_jobs__pb2.LeaseJobRequest.SerializeToString,
+            lakelog_dot_rpc_dot_v1_dot_jobs__pb2.LeaseJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def HeartbeatJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/lakelog.rpc.v1.JobService/HeartbeatJob',
+            lakelog_dot_rpc_dot_v1_dot_jobs__pb2.HeartbeatJobRequest.SerializeToString,
+            lakelog_dot_rpc_dot_v1_dot_jobs__pb2.HeartbeatJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FinishJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/lakelog.rpc.v1.JobService/FinishJob',
+            lakelog_dot_rpc_dot_v1_dot_jobs__pb2.FinishJobRequest.SerializeToString,
+            lakelog_dot_rpc_dot_v1_dot_jobs__pb2.FinishJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FailJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/lakelog.rpc.v1.JobService/FailJob',
+            lakelog_dot_rpc_dot_v1_dot_jobs__pb2.FailJobRequest.SerializeToString,
+            lakelog_dot_rpc_dot_v1_dot_jobs__pb2.FailJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListJobs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/lakelog.rpc.v1.JobService/ListJobs',
+            lakelog_dot_rpc_dot_v1_dot_jobs__pb2.ListJobsRequest.SerializeToString,
+            lakelog_dot_rpc_dot_v1_dot_jobs__pb2.ListJobsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RetryJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/lakelog.rpc.v1.JobService/RetryJob',
+            lakelog_dot_rpc_dot_v1_dot_jobs__pb2.RetryJobRequest.SerializeToString,
+            lakelog_dot_rpc_dot_v1_dot_jobs__pb2.RetryJobResponse.FromString,
             options,
             channel_credentials,
             insecure,

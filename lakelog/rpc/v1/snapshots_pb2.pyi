@@ -779,10 +779,13 @@ class ListSnapshotsResponse(_message.Message):
     SNAPSHOTS_FIELD_NUMBER: _builtins.int
     LATEST_SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
     EARLIEST_SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
+    FIRST_OPEN_SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
     latest_snapshot_id: _builtins.int
     """The table's newest snapshot; 0 when there is none."""
     earliest_snapshot_id: _builtins.int
     """The oldest snapshot that is kept; 0 when there is none."""
+    first_open_snapshot_id: _builtins.int
+    """The lowest snapshot whose changelog is open; 0 when there is none."""
     @_builtins.property
     def snapshots(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Snapshot]:
         """In rising order."""
@@ -793,14 +796,199 @@ class ListSnapshotsResponse(_message.Message):
         snapshots: _abc.Iterable[_types_pb2.Snapshot] | None = ...,
         latest_snapshot_id: _builtins.int = ...,
         earliest_snapshot_id: _builtins.int = ...,
+        first_open_snapshot_id: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["earliest_snapshot_id", b"earliest_snapshot_id", "latest_snapshot_id", b"latest_snapshot_id", "snapshots", b"snapshots"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["earliest_snapshot_id", b"earliest_snapshot_id", "first_open_snapshot_id", b"first_open_snapshot_id", "latest_snapshot_id", b"latest_snapshot_id", "snapshots", b"snapshots"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListSnapshotsResponse: _TypeAlias = ListSnapshotsResponse  # noqa: Y015
+
+@_typing.final
+class AttachChangelogsRequest(_message.Message):
+    """Changelogs that are to be attached."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_UUID_FIELD_NUMBER: _builtins.int
+    SCHEMA_ID_FIELD_NUMBER: _builtins.int
+    BUCKET_COUNT_FIELD_NUMBER: _builtins.int
+    ATTEMPT_ID_FIELD_NUMBER: _builtins.int
+    JOB_ID_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    CHANGELOGS_FIELD_NUMBER: _builtins.int
+    table_uuid: _builtins.str
+    """The table."""
+    schema_id: _builtins.int
+    """The schema that the files were written with; must be the table's."""
+    bucket_count: _builtins.int
+    """The number of buckets that they were written for; must be the table's."""
+    attempt_id: _builtins.str
+    """Under which they were written."""
+    job_id: _builtins.int
+    """The job that the caller does."""
+    epoch: _builtins.int
+    """The caller's epoch of that job."""
+    @_builtins.property
+    def changelogs(self) -> _containers.RepeatedCompositeFieldContainer[Global___SnapshotChangelog]:
+        """By rising snapshot, 1 to 1000, beginning with the lowest open one and leaving none out."""
+
+    def __init__(
+        self,
+        *,
+        table_uuid: _builtins.str = ...,
+        schema_id: _builtins.int = ...,
+        bucket_count: _builtins.int = ...,
+        attempt_id: _builtins.str = ...,
+        job_id: _builtins.int = ...,
+        epoch: _builtins.int = ...,
+        changelogs: _abc.Iterable[Global___SnapshotChangelog] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_id", b"attempt_id", "bucket_count", b"bucket_count", "changelogs", b"changelogs", "epoch", b"epoch", "job_id", b"job_id", "schema_id", b"schema_id", "table_uuid", b"table_uuid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AttachChangelogsRequest: _TypeAlias = AttachChangelogsRequest  # noqa: Y015
+
+@_typing.final
+class SnapshotChangelog(_message.Message):
+    """What one snapshot changed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
+    FILES_FIELD_NUMBER: _builtins.int
+    snapshot_id: _builtins.int
+    """The snapshot."""
+    @_builtins.property
+    def files(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.DataFile]:
+        """Files as of `Change.changelog_files`; none: nothing changed."""
+
+    def __init__(
+        self,
+        *,
+        snapshot_id: _builtins.int = ...,
+        files: _abc.Iterable[_types_pb2.DataFile] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["files", b"files", "snapshot_id", b"snapshot_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SnapshotChangelog: _TypeAlias = SnapshotChangelog  # noqa: Y015
+
+@_typing.final
+class AttachChangelogsResponse(_message.Message):
+    """Answers AttachChangelogs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ALREADY_ATTACHED_FIELD_NUMBER: _builtins.int
+    FIRST_OPEN_SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
+    already_attached: _builtins.bool
+    """Whether an earlier try of the same request had done it."""
+    first_open_snapshot_id: _builtins.int
+    """The lowest snapshot whose changelog is open now; 0 when there is none."""
+    def __init__(
+        self,
+        *,
+        already_attached: _builtins.bool = ...,
+        first_open_snapshot_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["already_attached", b"already_attached", "first_open_snapshot_id", b"first_open_snapshot_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AttachChangelogsResponse: _TypeAlias = AttachChangelogsResponse  # noqa: Y015
+
+@_typing.final
+class ListLatestRequest(_message.Message):
+    """Asks for the newest snapshots of tables."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_UUIDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def table_uuids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """1 to 1000 tables, each once."""
+
+    def __init__(
+        self,
+        *,
+        table_uuids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["table_uuids", b"table_uuids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListLatestRequest: _TypeAlias = ListLatestRequest  # noqa: Y015
+
+@_typing.final
+class ListLatestResponse(_message.Message):
+    """Answers ListLatest."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def tables(self) -> _containers.RepeatedCompositeFieldContainer[Global___LatestSnapshot]:
+        """One for each table, in the request's order."""
+
+    def __init__(
+        self,
+        *,
+        tables: _abc.Iterable[Global___LatestSnapshot] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["tables", b"tables"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListLatestResponse: _TypeAlias = ListLatestResponse  # noqa: Y015
+
+@_typing.final
+class LatestSnapshot(_message.Message):
+    """The newest snapshot of a table."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_UUID_FIELD_NUMBER: _builtins.int
+    SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
+    SNAPSHOT_UUID_FIELD_NUMBER: _builtins.int
+    EARLIEST_SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
+    table_uuid: _builtins.str
+    """The table."""
+    snapshot_id: _builtins.int
+    """0 when it has none."""
+    snapshot_uuid: _builtins.str
+    """Its uuid; empty when there is none."""
+    earliest_snapshot_id: _builtins.int
+    """The oldest snapshot that is kept; 0 when there is none."""
+    def __init__(
+        self,
+        *,
+        table_uuid: _builtins.str = ...,
+        snapshot_id: _builtins.int = ...,
+        snapshot_uuid: _builtins.str = ...,
+        earliest_snapshot_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["earliest_snapshot_id", b"earliest_snapshot_id", "snapshot_id", b"snapshot_id", "snapshot_uuid", b"snapshot_uuid", "table_uuid", b"table_uuid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LatestSnapshot: _TypeAlias = LatestSnapshot  # noqa: Y015
 
 @_typing.final
 class PlanRequest(_message.Message):
@@ -1022,6 +1210,9 @@ class WatchRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     POSITIONS_FIELD_NUMBER: _builtins.int
+    COMPLETE_FIELD_NUMBER: _builtins.int
+    complete: _builtins.bool
+    """Push a snapshot only once no changelog up to and with its own is open. Absent: push each at once."""
     @_builtins.property
     def positions(self) -> _containers.RepeatedCompositeFieldContainer[Global___WatchPosition]:
         """At least one, at most 1000."""
@@ -1030,10 +1221,11 @@ class WatchRequest(_message.Message):
         self,
         *,
         positions: _abc.Iterable[Global___WatchPosition] | None = ...,
+        complete: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["positions", b"positions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete", b"complete", "positions", b"positions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -65,10 +65,20 @@ class SnapshotServiceStub:
                 request_serializer=lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.CommitStreamRequest.SerializeToString,
                 response_deserializer=lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.CommitStreamResponse.FromString,
                 _registered_method=True)
+        self.AttachChangelogs = channel.unary_unary(
+                '/lakelog.rpc.v1.SnapshotService/AttachChangelogs',
+                request_serializer=lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.AttachChangelogsRequest.SerializeToString,
+                response_deserializer=lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.AttachChangelogsResponse.FromString,
+                _registered_method=True)
         self.ListSnapshots = channel.unary_unary(
                 '/lakelog.rpc.v1.SnapshotService/ListSnapshots',
                 request_serializer=lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.ListSnapshotsRequest.SerializeToString,
                 response_deserializer=lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.ListSnapshotsResponse.FromString,
+                _registered_method=True)
+        self.ListLatest = channel.unary_unary(
+                '/lakelog.rpc.v1.SnapshotService/ListLatest',
+                request_serializer=lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.ListLatestRequest.SerializeToString,
+                response_deserializer=lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.ListLatestResponse.FromString,
                 _registered_method=True)
         self.Plan = channel.unary_stream(
                 '/lakelog.rpc.v1.SnapshotService/Plan',
@@ -132,8 +142,24 @@ class SnapshotServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AttachChangelogs(self, request, context):
+        """Attaches changelogs to the lowest snapshots of a table that have an open one, in their order, all or none. Takes the attempt
+        as a commit does, and is fenced by the job's epoch. Repeating it is answered with what was done.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListSnapshots(self, request, context):
         """Lists a table's snapshots in rising order.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListLatest(self, request, context):
+        """Tells of several tables which snapshot is the newest, all at one moment: where one of them shows a commit to several
+        tables, all do.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -187,10 +213,20 @@ def add_SnapshotServiceServicer_to_server(servicer, server):
                     request_deserializer=lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.CommitStreamRequest.FromString,
                     response_serializer=lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.CommitStreamResponse.SerializeToString,
             ),
+            'AttachChangelogs': grpc.unary_unary_rpc_method_handler(
+                    servicer.AttachChangelogs,
+                    request_deserializer=lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.AttachChangelogsRequest.FromString,
+                    response_serializer=lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.AttachChangelogsResponse.SerializeToString,
+            ),
             'ListSnapshots': grpc.unary_unary_rpc_method_handler(
                     servicer.ListSnapshots,
                     request_deserializer=lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.ListSnapshotsRequest.FromString,
                     response_serializer=lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.ListSnapshotsResponse.SerializeToString,
+            ),
+            'ListLatest': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListLatest,
+                    request_deserializer=lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.ListLatestRequest.FromString,
+                    response_serializer=lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.ListLatestResponse.SerializeToString,
             ),
             'Plan': grpc.unary_stream_rpc_method_handler(
                     servicer.Plan,
@@ -377,6 +413,33 @@ class SnapshotService:
             _registered_method=True)
 
     @staticmethod
+    def AttachChangelogs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/lakelog.rpc.v1.SnapshotService/AttachChangelogs',
+            lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.AttachChangelogsRequest.SerializeToString,
+            lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.AttachChangelogsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def ListSnapshots(request,
             target,
             options=(),
@@ -393,6 +456,33 @@ class SnapshotService:
             '/lakelog.rpc.v1.SnapshotService/ListSnapshots',
             lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.ListSnapshotsRequest.SerializeToString,
             lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.ListSnapshotsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListLatest(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/lakelog.rpc.v1.SnapshotService/ListLatest',
+            lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.ListLatestRequest.SerializeToString,
+            lakelog_dot_rpc_dot_v1_dot_snapshots__pb2.ListLatestResponse.FromString,
             options,
             channel_credentials,
             insecure,

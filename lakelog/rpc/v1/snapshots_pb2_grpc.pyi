@@ -53,8 +53,16 @@ class SnapshotServiceStub:
     """Commits many on one stream without waiting for each answer. Commits to the same tables take effect in the order sent,
     answers come in the order sent. One that fails does not stop those behind it.
     """
+    AttachChangelogs: _grpc.UnaryUnaryMultiCallable[_snapshots_pb2.AttachChangelogsRequest, _snapshots_pb2.AttachChangelogsResponse]
+    """Attaches changelogs to the lowest snapshots of a table that have an open one, in their order, all or none. Takes the attempt
+    as a commit does, and is fenced by the job's epoch. Repeating it is answered with what was done.
+    """
     ListSnapshots: _grpc.UnaryUnaryMultiCallable[_snapshots_pb2.ListSnapshotsRequest, _snapshots_pb2.ListSnapshotsResponse]
     """Lists a table's snapshots in rising order."""
+    ListLatest: _grpc.UnaryUnaryMultiCallable[_snapshots_pb2.ListLatestRequest, _snapshots_pb2.ListLatestResponse]
+    """Tells of several tables which snapshot is the newest, all at one moment: where one of them shows a commit to several
+    tables, all do.
+    """
     Plan: _grpc.UnaryStreamMultiCallable[_snapshots_pb2.PlanRequest, _snapshots_pb2.PlanResponse]
     """Tells which files a read must look at: a header, then chunks of file entries."""
     Watch: _grpc.UnaryStreamMultiCallable[_snapshots_pb2.WatchRequest, _snapshots_pb2.WatchResponse]
@@ -87,8 +95,16 @@ class SnapshotServiceAsyncStub(SnapshotServiceStub):
     """Commits many on one stream without waiting for each answer. Commits to the same tables take effect in the order sent,
     answers come in the order sent. One that fails does not stop those behind it.
     """
+    AttachChangelogs: _aio.UnaryUnaryMultiCallable[_snapshots_pb2.AttachChangelogsRequest, _snapshots_pb2.AttachChangelogsResponse]  # type: ignore[assignment]
+    """Attaches changelogs to the lowest snapshots of a table that have an open one, in their order, all or none. Takes the attempt
+    as a commit does, and is fenced by the job's epoch. Repeating it is answered with what was done.
+    """
     ListSnapshots: _aio.UnaryUnaryMultiCallable[_snapshots_pb2.ListSnapshotsRequest, _snapshots_pb2.ListSnapshotsResponse]  # type: ignore[assignment]
     """Lists a table's snapshots in rising order."""
+    ListLatest: _aio.UnaryUnaryMultiCallable[_snapshots_pb2.ListLatestRequest, _snapshots_pb2.ListLatestResponse]  # type: ignore[assignment]
+    """Tells of several tables which snapshot is the newest, all at one moment: where one of them shows a commit to several
+    tables, all do.
+    """
     Plan: _aio.UnaryStreamMultiCallable[_snapshots_pb2.PlanRequest, _snapshots_pb2.PlanResponse]  # type: ignore[assignment]
     """Tells which files a read must look at: a header, then chunks of file entries."""
     Watch: _aio.UnaryStreamMultiCallable[_snapshots_pb2.WatchRequest, _snapshots_pb2.WatchResponse]  # type: ignore[assignment]
@@ -156,12 +172,32 @@ class SnapshotServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def AttachChangelogs(
+        self,
+        request: _snapshots_pb2.AttachChangelogsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_snapshots_pb2.AttachChangelogsResponse, _abc.Awaitable[_snapshots_pb2.AttachChangelogsResponse]]:
+        """Attaches changelogs to the lowest snapshots of a table that have an open one, in their order, all or none. Takes the attempt
+        as a commit does, and is fenced by the job's epoch. Repeating it is answered with what was done.
+        """
+
+    @_abc_1.abstractmethod
     def ListSnapshots(
         self,
         request: _snapshots_pb2.ListSnapshotsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_snapshots_pb2.ListSnapshotsResponse, _abc.Awaitable[_snapshots_pb2.ListSnapshotsResponse]]:
         """Lists a table's snapshots in rising order."""
+
+    @_abc_1.abstractmethod
+    def ListLatest(
+        self,
+        request: _snapshots_pb2.ListLatestRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_snapshots_pb2.ListLatestResponse, _abc.Awaitable[_snapshots_pb2.ListLatestResponse]]:
+        """Tells of several tables which snapshot is the newest, all at one moment: where one of them shows a commit to several
+        tables, all do.
+        """
 
     @_abc_1.abstractmethod
     def Plan(

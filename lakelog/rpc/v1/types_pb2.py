@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1alakelog/rpc/v1/types.proto\x12\x0elakelog.rpc.v1\"\xa3\x02\n\x05Table\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x10\n\x08\x64\x61tabase\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x10\n\x08location\x18\x04 \x01(\t\x12+\n\x06schema\x18\x05 \x01(\x0b\x32\x1b.lakelog.rpc.v1.TableSchema\x12\x33\n\x07options\x18\x06 \x03(\x0b\x32\".lakelog.rpc.v1.Table.OptionsEntry\x12\x1a\n\x12latest_snapshot_id\x18\x07 \x01(\x03\x12\x15\n\rcreated_at_ms\x18\x08 \x01(\x03\x12\x0f\n\x07\x63omment\x18\t \x01(\t\x1a.\n\x0cOptionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"a\n\x0bTableSchema\x12\x11\n\tschema_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x61rrow_schema\x18\x02 \x01(\x0c\x12\x13\n\x0bprimary_key\x18\x03 \x03(\t\x12\x14\n\x0cpartition_by\x18\x04 \x03(\t\"\x95\x04\n\x08Snapshot\x12\x13\n\x0bsnapshot_id\x18\x01 \x01(\x03\x12\x15\n\rsnapshot_uuid\x18\x02 \x01(\t\x12\x13\n\x0bparent_uuid\x18\x03 \x01(\t\x12*\n\x04kind\x18\x04 \x01(\x0e\x32\x1c.lakelog.rpc.v1.SnapshotKind\x12\x11\n\tschema_id\x18\x05 \x01(\x05\x12\x17\n\x0f\x63ommitted_at_ms\x18\x06 \x01(\x03\x12\x19\n\x0cwatermark_ms\x18\x07 \x01(\x03H\x00\x88\x01\x01\x12\x12\n\ntotal_rows\x18\x08 \x01(\x03\x12\x13\n\x0btotal_files\x18\t \x01(\x03\x12\x13\n\x0btotal_bytes\x18\n \x01(\x03\x12\x12\n\nadded_rows\x18\x0b \x01(\x03\x12\x13\n\x0b\x61\x64\x64\x65\x64_files\x18\x0c \x01(\x05\x12\x15\n\rremoved_files\x18\r \x01(\x05\x12\x0e\n\x06writer\x18\x0e \x01(\t\x12\x12\n\nidentifier\x18\x0f \x01(\x03\x12<\n\nproperties\x18\x10 \x03(\x0b\x32(.lakelog.rpc.v1.Snapshot.PropertiesEntry\x12\x31\n\tchangelog\x18\x11 \x01(\x0e\x32\x1e.lakelog.rpc.v1.ChangelogState\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x0f\n\r_watermark_ms\"\x92\x02\n\x08\x44\x61taFile\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x0c\x12\x0e\n\x06\x62ucket\x18\x03 \x01(\x05\x12\r\n\x05level\x18\x04 \x01(\x05\x12\x11\n\trow_count\x18\x05 \x01(\x03\x12\x14\n\x0c\x64\x65lete_count\x18\x06 \x01(\x03\x12\x12\n\nsize_bytes\x18\x07 \x01(\x03\x12\x14\n\x07min_key\x18\x08 \x01(\x0cH\x00\x88\x01\x01\x12\x14\n\x07max_key\x18\t \x01(\x0cH\x01\x88\x01\x01\x12\x32\n\nstatistics\x18\n \x01(\x0b\x32\x1e.lakelog.rpc.v1.FileStatistics\x12\x11\n\tschema_id\x18\x0b \x01(\x05\x42\n\n\x08_min_keyB\n\n\x08_max_key\"C\n\x0e\x46ileStatistics\x12\x31\n\x07\x63olumns\x18\x01 \x03(\x0b\x32 .lakelog.rpc.v1.ColumnStatistics\"\x84\x01\n\x10\x43olumnStatistics\x12\x10\n\x08\x66ield_id\x18\x01 \x01(\x05\x12\x12\n\nnull_count\x18\x02 \x01(\x03\x12\x16\n\tmin_value\x18\x03 \x01(\x0cH\x00\x88\x01\x01\x12\x16\n\tmax_value\x18\x04 \x01(\x0cH\x01\x88\x01\x01\x42\x0c\n\n_min_valueB\x0c\n\n_max_value\"\xa7\x01\n\tPredicate\x12/\n\x06\x61ll_of\x18\x01 \x01(\x0b\x32\x1d.lakelog.rpc.v1.PredicateListH\x00\x12/\n\x06\x61ny_of\x18\x02 \x01(\x0b\x32\x1d.lakelog.rpc.v1.PredicateListH\x00\x12\x30\n\ncomparison\x18\x03 \x01(\x0b\x32\x1a.lakelog.rpc.v1.ComparisonH\x00\x42\x06\n\x04node\"<\n\rPredicateList\x12+\n\x08operands\x18\x01 \x03(\x0b\x32\x19.lakelog.rpc.v1.Predicate\"\xc9\x02\n\nComparison\x12\x10\n\x08\x66ield_id\x18\x01 \x01(\x05\x12\x35\n\x08operator\x18\x02 \x01(\x0e\x32#.lakelog.rpc.v1.Comparison.Operator\x12\x0e\n\x06values\x18\x03 \x03(\x0c\"\xe1\x01\n\x08Operator\x12\x18\n\x14OPERATOR_UNSPECIFIED\x10\x00\x12\x0f\n\x0bOPERATOR_IN\x10\x01\x12\x11\n\rOPERATOR_LESS\x10\x02\x12\x1a\n\x16OPERATOR_LESS_OR_EQUAL\x10\x03\x12\x14\n\x10OPERATOR_GREATER\x10\x04\x12\x1d\n\x19OPERATOR_GREATER_OR_EQUAL\x10\x05\x12\x14\n\x10OPERATOR_IS_NULL\x10\x06\x12\x18\n\x14OPERATOR_IS_NOT_NULL\x10\x07\x12\x16\n\x12OPERATOR_NOT_EQUAL\x10\x08\"V\n\x06Status\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\x12-\n\x07\x64\x65tails\x18\x03 \x03(\x0b\x32\x1c.lakelog.rpc.v1.StatusDetail\"/\n\x0cStatusDetail\x12\x10\n\x08type_url\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c\"\x97\x01\n\tErrorInfo\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\x12\x39\n\x08metadata\x18\x03 \x03(\x0b\x32\'.lakelog.rpc.v1.ErrorInfo.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01*\x7f\n\x0cSnapshotKind\x12\x1d\n\x19SNAPSHOT_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14SNAPSHOT_KIND_APPEND\x10\x01\x12\x1b\n\x17SNAPSHOT_KIND_OVERWRITE\x10\x02\x12\x19\n\x15SNAPSHOT_KIND_COMPACT\x10\x03*O\n\x0e\x43hangelogState\x12\x1f\n\x1b\x43HANGELOG_STATE_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x43HANGELOG_STATE_ATTACHED\x10\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1alakelog/rpc/v1/types.proto\x12\x0elakelog.rpc.v1\"\xa3\x02\n\x05Table\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x10\n\x08\x64\x61tabase\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x10\n\x08location\x18\x04 \x01(\t\x12+\n\x06schema\x18\x05 \x01(\x0b\x32\x1b.lakelog.rpc.v1.TableSchema\x12\x33\n\x07options\x18\x06 \x03(\x0b\x32\".lakelog.rpc.v1.Table.OptionsEntry\x12\x1a\n\x12latest_snapshot_id\x18\x07 \x01(\x03\x12\x15\n\rcreated_at_ms\x18\x08 \x01(\x03\x12\x0f\n\x07\x63omment\x18\t \x01(\t\x1a.\n\x0cOptionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"a\n\x0bTableSchema\x12\x11\n\tschema_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x61rrow_schema\x18\x02 \x01(\x0c\x12\x13\n\x0bprimary_key\x18\x03 \x03(\t\x12\x14\n\x0cpartition_by\x18\x04 \x03(\t\"\x80\x05\n\x08Snapshot\x12\x13\n\x0bsnapshot_id\x18\x01 \x01(\x03\x12\x15\n\rsnapshot_uuid\x18\x02 \x01(\t\x12\x13\n\x0bparent_uuid\x18\x03 \x01(\t\x12*\n\x04kind\x18\x04 \x01(\x0e\x32\x1c.lakelog.rpc.v1.SnapshotKind\x12\x11\n\tschema_id\x18\x05 \x01(\x05\x12\x17\n\x0f\x63ommitted_at_ms\x18\x06 \x01(\x03\x12\x19\n\x0cwatermark_ms\x18\x07 \x01(\x03H\x00\x88\x01\x01\x12\x12\n\ntotal_rows\x18\x08 \x01(\x03\x12\x13\n\x0btotal_files\x18\t \x01(\x03\x12\x13\n\x0btotal_bytes\x18\n \x01(\x03\x12\x12\n\nadded_rows\x18\x0b \x01(\x03\x12\x13\n\x0b\x61\x64\x64\x65\x64_files\x18\x0c \x01(\x05\x12\x15\n\rremoved_files\x18\r \x01(\x05\x12\x0e\n\x06writer\x18\x0e \x01(\t\x12\x12\n\nidentifier\x18\x0f \x01(\x03\x12<\n\nproperties\x18\x10 \x03(\x0b\x32(.lakelog.rpc.v1.Snapshot.PropertiesEntry\x12\x31\n\tchangelog\x18\x11 \x01(\x0e\x32\x1e.lakelog.rpc.v1.ChangelogState\x12\x38\n\x08siblings\x18\x12 \x03(\x0b\x32&.lakelog.rpc.v1.Snapshot.SiblingsEntry\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a/\n\rSiblingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x42\x0f\n\r_watermark_ms\"\xc4\x02\n\x08\x44\x61taFile\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x0c\x12\x0e\n\x06\x62ucket\x18\x03 \x01(\x05\x12\r\n\x05level\x18\x04 \x01(\x05\x12\x11\n\trow_count\x18\x05 \x01(\x03\x12\x14\n\x0c\x64\x65lete_count\x18\x06 \x01(\x03\x12\x12\n\nsize_bytes\x18\x07 \x01(\x03\x12\x14\n\x07min_key\x18\x08 \x01(\x0cH\x00\x88\x01\x01\x12\x14\n\x07max_key\x18\t \x01(\x0cH\x01\x88\x01\x01\x12\x32\n\nstatistics\x18\n \x01(\x0b\x32\x1e.lakelog.rpc.v1.FileStatistics\x12\x11\n\tschema_id\x18\x0b \x01(\x05\x12\x1c\n\x0fsuperseded_path\x18\x0c \x01(\tH\x02\x88\x01\x01\x42\n\n\x08_min_keyB\n\n\x08_max_keyB\x12\n\x10_superseded_path\"C\n\x0e\x46ileStatistics\x12\x31\n\x07\x63olumns\x18\x01 \x03(\x0b\x32 .lakelog.rpc.v1.ColumnStatistics\"\x84\x01\n\x10\x43olumnStatistics\x12\x10\n\x08\x66ield_id\x18\x01 \x01(\x05\x12\x12\n\nnull_count\x18\x02 \x01(\x03\x12\x16\n\tmin_value\x18\x03 \x01(\x0cH\x00\x88\x01\x01\x12\x16\n\tmax_value\x18\x04 \x01(\x0cH\x01\x88\x01\x01\x42\x0c\n\n_min_valueB\x0c\n\n_max_value\"\xa7\x01\n\tPredicate\x12/\n\x06\x61ll_of\x18\x01 \x01(\x0b\x32\x1d.lakelog.rpc.v1.PredicateListH\x00\x12/\n\x06\x61ny_of\x18\x02 \x01(\x0b\x32\x1d.lakelog.rpc.v1.PredicateListH\x00\x12\x30\n\ncomparison\x18\x03 \x01(\x0b\x32\x1a.lakelog.rpc.v1.ComparisonH\x00\x42\x06\n\x04node\"<\n\rPredicateList\x12+\n\x08operands\x18\x01 \x03(\x0b\x32\x19.lakelog.rpc.v1.Predicate\"\xc9\x02\n\nComparison\x12\x10\n\x08\x66ield_id\x18\x01 \x01(\x05\x12\x35\n\x08operator\x18\x02 \x01(\x0e\x32#.lakelog.rpc.v1.Comparison.Operator\x12\x0e\n\x06values\x18\x03 \x03(\x0c\"\xe1\x01\n\x08Operator\x12\x18\n\x14OPERATOR_UNSPECIFIED\x10\x00\x12\x0f\n\x0bOPERATOR_IN\x10\x01\x12\x11\n\rOPERATOR_LESS\x10\x02\x12\x1a\n\x16OPERATOR_LESS_OR_EQUAL\x10\x03\x12\x14\n\x10OPERATOR_GREATER\x10\x04\x12\x1d\n\x19OPERATOR_GREATER_OR_EQUAL\x10\x05\x12\x14\n\x10OPERATOR_IS_NULL\x10\x06\x12\x18\n\x14OPERATOR_IS_NOT_NULL\x10\x07\x12\x16\n\x12OPERATOR_NOT_EQUAL\x10\x08\"V\n\x06Status\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\x12-\n\x07\x64\x65tails\x18\x03 \x03(\x0b\x32\x1c.lakelog.rpc.v1.StatusDetail\"/\n\x0cStatusDetail\x12\x10\n\x08type_url\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c\"\x97\x01\n\tErrorInfo\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\x12\x39\n\x08metadata\x18\x03 \x03(\x0b\x32\'.lakelog.rpc.v1.ErrorInfo.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01*\x7f\n\x0cSnapshotKind\x12\x1d\n\x19SNAPSHOT_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14SNAPSHOT_KIND_APPEND\x10\x01\x12\x1b\n\x17SNAPSHOT_KIND_OVERWRITE\x10\x02\x12\x19\n\x15SNAPSHOT_KIND_COMPACT\x10\x03*i\n\x0e\x43hangelogState\x12\x1f\n\x1b\x43HANGELOG_STATE_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x43HANGELOG_STATE_ATTACHED\x10\x01\x12\x18\n\x14\x43HANGELOG_STATE_OPEN\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,12 +35,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TABLE_OPTIONSENTRY']._serialized_options = b'8\001'
   _globals['_SNAPSHOT_PROPERTIESENTRY']._loaded_options = None
   _globals['_SNAPSHOT_PROPERTIESENTRY']._serialized_options = b'8\001'
+  _globals['_SNAPSHOT_SIBLINGSENTRY']._loaded_options = None
+  _globals['_SNAPSHOT_SIBLINGSENTRY']._serialized_options = b'8\001'
   _globals['_ERRORINFO_METADATAENTRY']._loaded_options = None
   _globals['_ERRORINFO_METADATAENTRY']._serialized_options = b'8\001'
-  _globals['_SNAPSHOTKIND']._serialized_start=2311
-  _globals['_SNAPSHOTKIND']._serialized_end=2438
-  _globals['_CHANGELOGSTATE']._serialized_start=2440
-  _globals['_CHANGELOGSTATE']._serialized_end=2519
+  _globals['_SNAPSHOTKIND']._serialized_start=2468
+  _globals['_SNAPSHOTKIND']._serialized_end=2595
+  _globals['_CHANGELOGSTATE']._serialized_start=2597
+  _globals['_CHANGELOGSTATE']._serialized_end=2702
   _globals['_TABLE']._serialized_start=47
   _globals['_TABLE']._serialized_end=338
   _globals['_TABLE_OPTIONSENTRY']._serialized_start=292
@@ -48,29 +50,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TABLESCHEMA']._serialized_start=340
   _globals['_TABLESCHEMA']._serialized_end=437
   _globals['_SNAPSHOT']._serialized_start=440
-  _globals['_SNAPSHOT']._serialized_end=973
-  _globals['_SNAPSHOT_PROPERTIESENTRY']._serialized_start=907
-  _globals['_SNAPSHOT_PROPERTIESENTRY']._serialized_end=956
-  _globals['_DATAFILE']._serialized_start=976
-  _globals['_DATAFILE']._serialized_end=1250
-  _globals['_FILESTATISTICS']._serialized_start=1252
-  _globals['_FILESTATISTICS']._serialized_end=1319
-  _globals['_COLUMNSTATISTICS']._serialized_start=1322
-  _globals['_COLUMNSTATISTICS']._serialized_end=1454
-  _globals['_PREDICATE']._serialized_start=1457
-  _globals['_PREDICATE']._serialized_end=1624
-  _globals['_PREDICATELIST']._serialized_start=1626
-  _globals['_PREDICATELIST']._serialized_end=1686
-  _globals['_COMPARISON']._serialized_start=1689
-  _globals['_COMPARISON']._serialized_end=2018
-  _globals['_COMPARISON_OPERATOR']._serialized_start=1793
-  _globals['_COMPARISON_OPERATOR']._serialized_end=2018
-  _globals['_STATUS']._serialized_start=2020
-  _globals['_STATUS']._serialized_end=2106
-  _globals['_STATUSDETAIL']._serialized_start=2108
-  _globals['_STATUSDETAIL']._serialized_end=2155
-  _globals['_ERRORINFO']._serialized_start=2158
-  _globals['_ERRORINFO']._serialized_end=2309
-  _globals['_ERRORINFO_METADATAENTRY']._serialized_start=2262
-  _globals['_ERRORINFO_METADATAENTRY']._serialized_end=2309
+  _globals['_SNAPSHOT']._serialized_end=1080
+  _globals['_SNAPSHOT_PROPERTIESENTRY']._serialized_start=965
+  _globals['_SNAPSHOT_PROPERTIESENTRY']._serialized_end=1014
+  _globals['_SNAPSHOT_SIBLINGSENTRY']._serialized_start=1016
+  _globals['_SNAPSHOT_SIBLINGSENTRY']._serialized_end=1063
+  _globals['_DATAFILE']._serialized_start=1083
+  _globals['_DATAFILE']._serialized_end=1407
+  _globals['_FILESTATISTICS']._serialized_start=1409
+  _globals['_FILESTATISTICS']._serialized_end=1476
+  _globals['_COLUMNSTATISTICS']._serialized_start=1479
+  _globals['_COLUMNSTATISTICS']._serialized_end=1611
+  _globals['_PREDICATE']._serialized_start=1614
+  _globals['_PREDICATE']._serialized_end=1781
+  _globals['_PREDICATELIST']._serialized_start=1783
+  _globals['_PREDICATELIST']._serialized_end=1843
+  _globals['_COMPARISON']._serialized_start=1846
+  _globals['_COMPARISON']._serialized_end=2175
+  _globals['_COMPARISON_OPERATOR']._serialized_start=1950
+  _globals['_COMPARISON_OPERATOR']._serialized_end=2175
+  _globals['_STATUS']._serialized_start=2177
+  _globals['_STATUS']._serialized_end=2263
+  _globals['_STATUSDETAIL']._serialized_start=2265
+  _globals['_STATUSDETAIL']._serialized_end=2312
+  _globals['_ERRORINFO']._serialized_start=2315
+  _globals['_ERRORINFO']._serialized_end=2466
+  _globals['_ERRORINFO_METADATAENTRY']._serialized_start=2419
+  _globals['_ERRORINFO_METADATAENTRY']._serialized_end=2466
 # @@protoc_insertion_point(module_scope)

@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 from lakelog.arguments import parse_table_name
 from lakelog.change_plan import settle_range_mode
 from lakelog.client.metastore import Metastore
+from lakelog.complete_changes import DEFAULT_TIMEOUT_S, plan_when_complete
 from lakelog.format.filter import parse_filter
 from lakelog.format.table import TableInfo
 from lakelog.options.call_options import INCREMENTAL_BETWEEN
@@ -82,10 +83,11 @@ class RangeTerms:
         """The columns as Spark knows them."""
         return to_change_schema(self.table, self.names)
 
-    def plan(self, metastore: Metastore) -> list[ChangeSplit]:
-        """What each task reads; blocks.
+    def plan(self, metastore: Metastore, timeout_s: float = DEFAULT_TIMEOUT_S) -> list[ChangeSplit]:
+        """What each task reads; blocks, at most `timeout_s` for changelogs that a compactor is to make.
 
         Raises:
+            Unavailable: One was still open then; named.
             NotFound: There is no such snapshot yet.
             SnapshotExpired: One is no longer kept.
         """
@@ -95,8 +97,14 @@ class RangeTerms:
             return plan_difference_splits(metastore, self.table, self.after, self.until, self.filter)
         raw = self.mode != "changelog"
         overwrites = not raw and TableOptions(self.table.options).get(STREAMING_READ_OVERWRITE)
-        _, splits = plan_change_splits(
-            metastore, self.table, self.after, self.until, self.filter, raw=raw, overwrites=overwrites
+        _, splits = plan_when_complete(
+            metastore,
+            self.table,
+            self.until,
+            timeout_s,
+            lambda: plan_change_splits(
+                metastore, self.table, self.after, self.until, self.filter, raw=raw, overwrites=overwrites
+            ),
         )
         return [dataclasses.replace(each, without_deletes=self.mode == "delta") for each in splits]
 

@@ -20,7 +20,7 @@ from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import TableInfo
 from lakelog.spark.stream.packing import pack, pick_times, sum_bytes
 from lakelog.spark.stream.tasks import ChangePart, ChangeSplit, PlannedStates
-from lakelog.storage.bucket_changes import Bucket, group_by_bucket, to_plan_request
+from lakelog.storage.bucket_changes import Bucket, group_by_bucket, leave_out_added, to_request_before
 from lakelog.storage.live_file import LiveFile, to_live_files
 
 _LOOKUP_COST: Final = 4
@@ -150,7 +150,8 @@ def _plan_states(
         if start == 0:
             yield 0, []
         elif followers:
-            yield start, ask_state(metastore, to_plan_request(table_uuid, AtSnapshot(start), followers))
+            live = ask_state(metastore, to_request_before(table_uuid, followers))
+            yield start, leave_out_added(live, followers[0].added_snapshot)
 
 
 def ask_state(metastore: Metastore, request: PlanRequest) -> list[LiveFile]:

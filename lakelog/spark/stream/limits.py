@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from lakelog.format.snapshot import Snapshot, SnapshotKind
+from lakelog.format.snapshot import ChangelogState, Snapshot, SnapshotKind
 from lakelog.spark.stream.offsets import StreamOffset
+
+
+@dataclass(frozen=True)
+class ReadSize:
+    """How much there is to read.
+
+    Args:
+        files: Data files, or changelog files where these are what is read.
+        size_bytes: Their size.
+        rows: In them, before they are filtered.
+    """
+
+    files: int = 0
+    size_bytes: int = 0
+    rows: int = 0
+
+    def plus(self, other: ReadSize) -> ReadSize:
+        """Both together."""
+        return ReadSize(self.files + other.files, self.size_bytes + other.size_bytes, self.rows + other.rows)
 
 
 @dataclass(frozen=True)
@@ -14,9 +33,9 @@ class TriggerLimits:
     """At most so much a batch, but at least one snapshot; None: any.
 
     Args:
-        files: Data files.
+        files: That are read.
         size_bytes: Their size.
-        rows: That were written, before they are filtered.
+        rows: In them, before they are filtered.
     """
 
     files: int | None = None
@@ -28,14 +47,19 @@ class TriggerLimits:
         """Whether a batch takes all that there is."""
         return self.files is None and self.size_bytes is None and self.rows is None
 
-    def admit(self, files: int, size_bytes: int, rows: int) -> bool:
+    def admit(self, size: ReadSize) -> bool:
         """Whether so much is within the limits."""
-        pairs = ((files, self.files), (size_bytes, self.size_bytes), (rows, self.rows))
+        pairs = ((size.files, self.files), (size.size_bytes, self.size_bytes), (size.rows, self.rows))
         return all(last is None or value <= last for value, last in pairs)
 
 
 def pick_last(
-    snapshots: Iterable[Snapshot], offset: StreamOffset, limits: TriggerLimits, *, shows_overwrites: bool
+    snapshots: Iterable[Snapshot],
+    offset: StreamOffset,
+    limits: TriggerLimits,
+    *,
+    shows_overwrites: bool,
+    measure_changelog: Callable[[int], ReadSize] | None,
 ) -> Snapshot | None:
     """Picks the last snapshot of the batch that begins behind an offset.
 
@@ -44,27 +68,40 @@ def pick_last(
         offset: Where the batch begins.
         limits: How much it takes.
         shows_overwrites: Whether what overwrites changed is shown.
+        measure_changelog: Tells how much the changelog files of a snapshot are, by its id; None: whatever changelog
+            there is, data files are what is read.
 
     Returns:
         None: there is no snapshot behind the offset.
     """
     last: Snapshot | None = None
-    files = size_bytes = rows = 0
-    # Snapshots know the size of all live files: what one that only added brought is the difference.
+    size = ReadSize()
     before_bytes = 0 if offset.snapshot_id == 0 else None
     shown = 0
     for each in snapshots:
         if each.snapshot_id > offset.snapshot_id:
             is_shown = each.kind is SnapshotKind.APPEND or (each.kind is SnapshotKind.OVERWRITE and shows_overwrites)
             if is_shown and not offset.passes_over(each):
-                known = each.kind is SnapshotKind.APPEND and before_bytes is not None
-                files += each.added_files
-                rows += each.added_rows
-                # Else all that is live at it, which is never too little.
-                size_bytes += each.total_bytes - (before_bytes or 0) if known else each.total_bytes
+                if measure_changelog is not None and each.changelog is ChangelogState.ATTACHED:
+                    size = size.plus(measure_changelog(each.snapshot_id))
+                else:
+                    size = size.plus(_measure_data(each, before_bytes))
                 shown += 1
-                if shown > 1 and not limits.admit(files, size_bytes, rows):
+                if shown > 1 and not limits.admit(size):
                     break
             last = each
         before_bytes = each.total_bytes
     return last
+
+
+def _measure_data(snapshot: Snapshot, before_bytes: int | None) -> ReadSize:
+    """How much the data files are that a snapshot added.
+
+    Args:
+        snapshot: Which knows the size of all live files: what one that only added brought is the difference.
+        before_bytes: The size of those before it; None: not known.
+    """
+    known = snapshot.kind is SnapshotKind.APPEND and before_bytes is not None
+    # Else all that is live at it, which is never too little.
+    size_bytes = snapshot.total_bytes - (before_bytes or 0) if known else snapshot.total_bytes
+    return ReadSize(snapshot.added_files, size_bytes, snapshot.added_rows)

@@ -36,6 +36,7 @@ from lakelog.spark.source_options import SourceOptions
 from lakelog.spark.source_reader import pick_given_columns
 from lakelog.spark.stream.limits import TriggerLimits, pick_last
 from lakelog.spark.stream.offsets import StreamOffset, check_history, check_table
+from lakelog.spark.stream.sizes import ChangelogSizes
 from lakelog.spark.stream.splits import plan_change_splits, plan_row_splits
 from lakelog.spark.stream.tasks import ChangeSplit, read_split
 from lakelog.spark.stream.terms import StreamTerms, to_change_schema
@@ -101,7 +102,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Remembers how far the table is; what comes later is left to the next run."""
         page = self._metastore.list_snapshots(self._find_table().table_uuid, limit=1)
-        self._last = page.latest_snapshot_id
+        self._last = self._reach(page)
 
     @told_briefly
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -116,12 +117,17 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if offset.has_rows_before:
             return dataclasses.replace(offset, has_rows_before=False, rows_since_ms=None, is_jump=False).to_json()
         limits = TriggerLimits() if isinstance(limit, ReadAllAvailable) else self._terms.limits
-        until = page.latest_snapshot_id if self._last is None else min(page.latest_snapshot_id, self._last)
+        reach = self._reach(page)
+        until = reach if self._last is None else min(reach, self._last)
         until = min(until, offset.snapshot_id + _MAX_SNAPSHOTS)
-        last = self._pick_last(table, offset, page, until, limits)
+        try:
+            last = self._pick_last(table, offset, page, until, limits)
+        except SnapshotExpired:
+            # Since the page was loaded.
+            return self._start_over(table, offset, self._load_page(table, offset.snapshot_id)).to_json()
         if last is None:
             if self._last is None:
-                self._wait(offset, page.latest_snapshot_id)
+                self._wait(offset, max(reach, offset.snapshot_id))
             return dict(start)
         return dataclasses.replace(
             offset, snapshot_id=last.snapshot_id, snapshot_uuid=last.snapshot_uuid, is_jump=False
@@ -170,6 +176,14 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _terms(self) -> StreamTerms:
         return StreamTerms.of(self._source)
 
+    @property
+    def _shows_raw(self) -> bool:
+        return bool(self._terms.options.get(SCAN_REMOVE_NORMALIZE))
+
+    def _reach(self, page: SnapshotPage) -> int:
+        """How far the stream can show the table: rows as they were written at once, changes once they are complete."""
+        return page.latest_snapshot_id if self._shows_raw else page.complete_until
+
     def _find_table(self, offset: StreamOffset | None = None) -> TableInfo:
         """The table as it was when the query was started, once it is sure that the offset is of it."""
         if self._table is None:
@@ -215,8 +229,15 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return None
         if limits.are_none and bound is None and until > offset.snapshot_id + _PAGE - 1:
             return self._load_page(table, until).snapshots[0]
-        shows_overwrites = self._terms.shows_overwrites(table)
-        return pick_last(self._iterate(table, page, until, bound), offset, limits, shows_overwrites=shows_overwrites)
+        as_written = self._terms.options.get(SCAN_REMOVE_NORMALIZE)
+        sizes = ChangelogSizes(self._metastore, table.table_uuid, until)
+        return pick_last(
+            self._iterate(table, page, until, bound),
+            offset,
+            limits,
+            shows_overwrites=self._terms.shows_overwrites(table),
+            measure_changelog=None if as_written or limits.are_none else sizes.measure,
+        )
 
     def _iterate(self, table: TableInfo, page: SnapshotPage, until: int, bound: int | None) -> Iterator[Snapshot]:
         """Snapshots from a page on, up to one, or to the first whose watermark lies behind the bound."""
@@ -235,7 +256,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Waits for a snapshot behind `latest`, for a while: Spark asks again, and may want to stop in between."""
         if self._waiter is None or self._waiter.is_over:
             position = WatchPosition(offset.table_uuid, offset.snapshot_id, offset.snapshot_uuid)
-            self._waiter = SnapshotWaiter(self._metastore, position)
+            self._waiter = SnapshotWaiter(self._metastore, position, complete=not self._shows_raw)
         self._waiter.wait(latest, _WAIT_S)
 
     def _start_over(self, table: TableInfo, offset: StreamOffset, page: SnapshotPage) -> StreamOffset:
@@ -243,7 +264,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         policy = self._terms.options.get(EXPIRED_POSITION)
         if policy == "fail":
             raise _expired(table, offset, page.earliest_snapshot_id, page.latest_snapshot_id)
-        start = start_over(self._metastore, table, policy)
+        (start,) = start_over(self._metastore, [table], policy)
         return StreamOffset(
             table.table_uuid,
             start.after,
@@ -263,7 +284,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 after,
                 last.snapshot_id,
                 self._terms.filter,
-                raw=self._terms.options.get(SCAN_REMOVE_NORMALIZE),
+                raw=self._shows_raw,
                 overwrites=self._terms.shows_overwrites(table),
                 offset=first,
             )

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from lakelog.change_plan import check_raw
 from lakelog.errors import InvalidArgument
 from lakelog.format.filter import parse_filter
 from lakelog.format.rowkind import ROW_KIND_COLUMN
@@ -20,7 +21,7 @@ from lakelog.options.spark_options import (
     MAX_ROWS_PER_TRIGGER,
     METADATA_COLUMNS,
 )
-from lakelog.options.stream_options import CONSUMER_ID, STREAM_READ_OVERWRITE
+from lakelog.options.stream_options import CONSUMER_ID, SCAN_REMOVE_NORMALIZE, STREAM_READ_OVERWRITE
 from lakelog.options.table_options import STREAMING_READ_OVERWRITE
 from lakelog.options.values import StreamOptions, TableOptions
 from lakelog.spark.planning import check_spark_columns
@@ -89,8 +90,10 @@ class StreamTerms:
         wanted = self.options.get(STREAM_READ_OVERWRITE)
         return TableOptions(table.options).get(STREAMING_READ_OVERWRITE) if wanted is None else wanted
 
-    def check_filter(self, table: TableInfo) -> None:
-        """Raises InvalidArgument for a condition that the table's columns do not allow. Pure."""
+    def check(self, table: TableInfo) -> None:
+        """Raises InvalidArgument for what the table, or a condition on its columns, does not allow. Pure."""
+        if self.options.get(SCAN_REMOVE_NORMALIZE):
+            check_raw(table, f"Option '{SCAN_REMOVE_NORMALIZE.key}'")
         if self.filter is not None:
             parse_filter(self.filter, table.schema.arrow)
 

@@ -17,9 +17,11 @@ class SnapshotWaiter:
     Args:
         metastore: Who tells.
         position: From where on.
+        complete: It hears of a snapshot once no changelog up to and with its own is open.
     """
 
-    def __init__(self, metastore: Metastore, position: WatchPosition) -> None:
+    def __init__(self, metastore: Metastore, position: WatchPosition, *, complete: bool) -> None:
+        self._complete = complete
         self._metastore = metastore
         self._position = position
         self._changed = threading.Condition()
@@ -48,7 +50,7 @@ class SnapshotWaiter:
 
     def _run(self) -> None:
         try:
-            with closing(self._metastore.watch([self._position])) as watch:
+            with closing(self._metastore.watch([self._position], complete=self._complete)) as watch:
                 self._watch = watch
                 for event in watch:
                     with self._changed:

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from lakelog.client.metastore import Metastore
-from lakelog.format.commit import Change, CommitRequest, CommitResult
+from lakelog.format.commit import Change, CommitRequest, CommitResult, RemoveFiles
 from lakelog.format.files import DataFile
 from lakelog.format.keys import encode_key, encode_partition
-from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.snapshot import ChangelogState, SnapshotKind
 from lakelog.format.table import TableInfo, TableName
 
 SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("v", pa.float64())])
@@ -73,12 +73,20 @@ def make_change(table: TableInfo, files: Sequence[DataFile] = (), **changes: Any
 
 
 def append(
-    metastore: Metastore, table: TableInfo, identifier: int, *, writer: str = "w", names: str = "a", **changes: Any
+    metastore: Metastore,
+    table: TableInfo,
+    identifier: int,
+    *,
+    writer: str = "w",
+    names: str = "a",
+    changelog: ChangelogState = ChangelogState.NONE,
+    **changes: Any,
 ) -> CommitResult:
     """Stages an attempt and appends a file for each letter of `names`."""
     attempt = metastore.stage_attempt([table.table_uuid], writer).attempt_id
     files = [make_file(attempt, name, **changes) for name in names]
-    return metastore.commit(CommitRequest(writer, identifier, (make_change(table, files),), attempt))
+    change = make_change(table, files, changelog=changelog)
+    return metastore.commit(CommitRequest(writer, identifier, (change,), attempt))
 
 
 def empty(table: TableInfo, identifier: int, *, writer: str = "w", **fields: Any) -> CommitRequest:
@@ -88,3 +96,20 @@ def empty(table: TableInfo, identifier: int, *, writer: str = "w", **fields: Any
 
 def snapshot_ids(metastore: Metastore, table: TableInfo) -> list[int]:
     return [snapshot.snapshot_id for snapshot in metastore.list_snapshots(table.table_uuid).snapshots]
+
+
+def rewrite(
+    metastore: Metastore,
+    table: TableInfo,
+    identifier: int,
+    *file_ids: int,
+    writer: str = "compactor",
+    names: str = "z",
+    kind: SnapshotKind = SnapshotKind.COMPACT,
+    file: dict[str, Any] | None = None,
+    **change: Any,
+) -> Any:
+    attempt = metastore.stage_attempt([table.table_uuid], writer).attempt_id
+    files = [make_file(attempt, name, **(file or {})) for name in names]
+    made = make_change(table, files, **{"kind": kind, "remove": RemoveFiles(file_ids), **change})
+    return metastore.commit(CommitRequest(writer, identifier, (made,), attempt))

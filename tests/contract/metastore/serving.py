@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager, contextmanager
 from prometheus_client import CollectorRegistry
 
 from lakelog.clock import RandomIds
+from lakelog.serving.access import Access
 from metastore.background import Background
 from metastore.postgres import PostgresStore
-from metastore.server.access import Access
 from metastore.server.grpc_server import MetastoreServer, ServerSettings
 from metastore.server.rpc_metrics import RpcMetrics
 from metastore.service import MetastoreService

@@ -79,6 +79,7 @@ def test_a_plan_tells_all_of_a_file(metastore: Metastore) -> None:
             "order_snapshot": 1,
             "order_ordinal": 0,
             "order_time_ms": plan.snapshot.committed_at_ms,
+            "superseded_path": None,
         }
     ]
 

@@ -17,6 +17,7 @@ import pytest
 
 from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
+from lakelog.format.plan import InRange, PlanRequest
 from lakelog.format.work import Pipeline
 
 ROOT = Path(__file__).parents[3]
@@ -59,13 +60,15 @@ class World:
     catalog: Catalog
     name: str
     table: str
+    mode: str = "append"
     writers: list[Writer] = field(default_factory=list)
     next_row: int = 0
+    next_file: int = 0
 
     def write_pipeline(self, more: str = "", trigger: str = "{available_now: true}") -> Path:
         file = self.folder / "pipeline.yaml"
         file.write_text(
-            f"name: {self.name}\ntable: {self.table}\nmode: append\n"
+            f"name: {self.name}\ntable: {self.table}\nmode: {self.mode}\n"
             "source: {type: files, path: ./in, format: csv, max_files_per_batch: 2}\n"
             f"trigger: {trigger}\ncheckpoint: ./state\n{more}"
         )
@@ -73,14 +76,15 @@ class World:
 
     def add_files(self, count: int, rows: int = 10, bad: int = 0) -> None:
         """Files of rows that are unique in the world, so that a lost or doubled one shows."""
-        for number in range(count):
+        for _ in range(count):
             ids = range(self.next_row, self.next_row + rows)
             lines = [f"{row},name {row}" for row in ids] + ["bad,record"] * bad
-            path = self.folder / "in" / f"{self.next_row:06d}-{number}.csv"
+            path = self.folder / "in" / f"{self.next_file:06d}.csv"
             draft = path.with_suffix(".tmp")
             draft.write_text("id,name\n" + "\n".join(lines) + "\n")
             draft.rename(path)
             self.next_row += rows
+            self.next_file += 1
 
     def start(self, *arguments: str, fault: str = "") -> Writer:
         """Starts the service."""
@@ -123,8 +127,14 @@ class World:
 
     def orphans(self) -> list[str]:
         """Files in the table's folder that no snapshot refers to."""
-        files = self.catalog.table(self.table).files()
+        table = self.catalog.table(self.table)
+        files = table.files()
         live = set(files.column("path").to_pylist()) if files.num_rows else set()
+        told = PlanRequest(table.uuid, InRange(0, self.snapshots()), changelog=True)
+        metastore = self.catalog.metastore
+        live |= set(metastore.plan(told).files.column("path").to_pylist()) if self.snapshots() else set()
+        positions = metastore.plan(PlanRequest(table.uuid)).files.column("superseded_path").to_pylist()
+        live |= {path for path in positions if path}
         location = Path(self.catalog.table(self.table)._info.location.removeprefix("file://"))
         return [str(path) for path in location.rglob("*.parquet") if not any(str(path).endswith(name) for name in live)]
 

@@ -39,14 +39,14 @@ def install_fault(step: str, at_batch: int) -> None:
             die()
         return write(self, files, batch_id)
 
-    def faulty_commit(metastore: Any, attempt: Any, written: Any, terms: Any, overwrite: Any) -> Any:
+    def faulty_commit(metastore: Any, attempt: Any, written: Any, terms: Any, *more: Any) -> Any:
         if step == "written" and terms.identifier == at_batch:
             die()
         if step in ("frozen", "unfenced") and terms.identifier == at_batch:
             freeze()
         if step == "unfenced":
             terms = dataclasses.replace(terms, fences=())
-        result = commit(metastore, attempt, written, terms, overwrite)
+        result = commit(metastore, attempt, written, terms, *more)
         if step == "committed" and terms.identifier == at_batch:
             die()
         return result

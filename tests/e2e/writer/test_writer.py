@@ -12,6 +12,7 @@ import time
 import urllib.request
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from .conftest import ROOT, World
@@ -45,6 +46,38 @@ def test_killed_at_every_step(world: World) -> None:
     assert (report.state, report.last_batch_id, report.position, report.lag) == ("stopped", 4, "9 of 9 files", 0)
     assert (report.total_rows, report.dead_letter_rows, report.last_error) == (90, 9, "")
     assert '"already_applied": true' in world.writers[-1].text()
+
+
+@pytest.mark.parametrize("producer", ["input", "lookup"])
+def test_the_changelog_of_a_pipeline_that_is_killed(world: World, producer: str) -> None:
+    """Each batch's changelog is there once, whatever was written before it."""
+    world.table, world.mode = f"{world.table}_keyed", "upsert"
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
+    options = {"bucket": "2", "changelog-producer": producer}
+    table = world.catalog.create_table(world.table, schema, primary_key=["id"], options=options)
+    world.write_pipeline()
+    world.add_files(4)
+    # The same keys once more, in a batch of their own.
+    world.next_row = 0
+    world.add_files(4)
+    for batch_id, step in enumerate(["written", "committed"]):
+        writer = world.start(fault=f"{step}:{batch_id}")
+        assert writer.wait() == -signal.SIGKILL, writer.text()
+    assert world.start().wait() == 0, world.writers[-1].text()
+    known: dict[int, str] = {}
+    inputs = 0
+    for row in table.changes().to_arrow().to_pylist():
+        if row["_row_kind"].startswith("-"):
+            assert known.pop(row["id"]) == row["name"]
+        else:
+            inputs += 1
+            assert producer == "input" or row["id"] not in known
+            known[row["id"]] = row["name"]
+    assert inputs == 80
+    assert known == {row["id"]: row["name"] for row in table.scan().to_arrow().to_pylist()}
+    assert world.has_all_rows_once()
+    abandoned = {Path(path).parent for path in world.orphans()}
+    assert len(abandoned) == 1, "what the killed one had written belongs to an attempt that is never committed"
 
 
 def test_killed_at_random_moments(world: World) -> None:

@@ -130,6 +130,8 @@ def test_only_postgres(tmp_path: Path) -> None:
 def test_what_cannot_be_started_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="services: 'writer' cannot be started by its name alone"):
         EmbeddedStack(tmp_path, services=["metastore", "writer"])
+    with pytest.raises(InvalidArgument, match="'compactor' needs the metastore beside it"):
+        EmbeddedStack(tmp_path, services=["compactor"])
     with pytest.raises(InvalidArgument, match="kafka: True is not possible"), embedded_stack(tmp_path, kafka=True):
         pass
 

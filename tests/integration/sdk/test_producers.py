@@ -9,7 +9,9 @@ import pytest
 
 from lakelog.catalog import Catalog
 from lakelog.errors import InvalidArgument, Unavailable
+from lakelog.format.plan import PlanRequest
 from lakelog.format.snapshot import ChangelogState
+from lakelog.storage import superseded
 from metastore.inprocess import InProcessMetastore
 from tests.integration.sdk.conftest import data_files
 from tests.integration.sdk.faulty import FaultyStores
@@ -47,6 +49,39 @@ def test_what_changes_nothing_is_not_told(catalog: Catalog) -> None:
     (snapshot,) = catalog.metastore.list_snapshots(table.uuid).snapshots
     assert snapshot.changelog is ChangelogState.ATTACHED
     assert changelog_paths(table, catalog.metastore) == []
+
+
+@pytest.mark.parametrize("engine", ["deduplicate", "first-row"])
+def test_readers_merge_nothing(catalog: Catalog, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who looked old rows up has committed which rows are superseded (DESIGN: superseded positions)."""
+    table = make(catalog, "lookup", merge_engine=engine)
+    table.write(rows("+I 1|1|5", "+I 1|2|6", "+I 1|3|7"))
+    table.write(rows("+I 1|1|8", "+U 1|4|9", "+I 1|4|10"))
+    table.write(rows("+I 1|3|1") if engine == "first-row" else rows("-D 1|2|-", "+I 1|3|1"))
+    expected = [shown(table), [told(table, number) for number in range(3)]]
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("rows are merged")
+
+    monkeypatch.setattr(superseded, "find_superseded", refuse)
+    catalog.caches.positions.clear()
+    assert [shown(table), [told(table, number) for number in range(3)]] == expected
+    assert table.scan().count() == len(expected[0])
+    # One commit that looks nothing up, and readers merge again.
+    table.alter(set={"changelog-producer": "none"})
+    table.write(rows("+I 1|1|11"))
+    with pytest.raises(AssertionError, match="rows are merged"):
+        shown(table)
+
+
+def test_what_was_just_written_is_looked_up_in_without_reading_it_back(catalog: Catalog) -> None:
+    table = make(catalog, "lookup")
+    table.write(rows("+I 1|1|0"))
+    table.write(rows("+I 1|1|1", "+U 1|2|1", "-D 1|3|-"))
+    newest = catalog.metastore.plan(PlanRequest(table.uuid)).files.column("path")[-1].as_py()
+    catalog.open_store(table.info).delete(newest)
+    table.write(rows("+I 1|1|2", "-D 1|2|-", "+I 1|3|3"))
+    assert told(table, 2) == ["-U 1|1|1", "+U 1|1|2", "-D 1|2|1", "+I 1|3|3"]
 
 
 def test_equal_rows_are_told_unless_left_out(catalog: Catalog) -> None:

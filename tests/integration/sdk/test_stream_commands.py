@@ -127,6 +127,32 @@ def test_tail_begins_where_a_mode_says_and_goes_on_as_a_consumer(command: Comman
     assert rows("--mode", "latest-full", "--limit", "1") == [(5, "+I", 7)]
 
 
+def test_tail_of_several_tables_names_the_table_of_each_row(command: Command) -> None:
+    catalog = command.catalog
+    catalog.create_table("shop.items", pa.schema([("n", pa.int64())]))
+    with catalog.transaction() as tx:
+        tx.table("shop.items").append(pa.table({"n": [70]}))
+        tx.table("shop.orders").upsert(orders((7, "x", None)))
+    arguments = ["--mode", "from-timestamp", "-O", "scan.timestamp-millis=0"]
+    code, out, err = command("tail", "shop.orders", "shop.items", *arguments, "-o", "json")
+    assert code == 0, err
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [(row["_table"], row["_snapshot_id"]) for row in rows[-2:]] == [("shop.orders", 5), ("shop.items", 1)]
+    assert rows[-1] == {"_table": "shop.items", "_snapshot_id": 1, "n": 70}
+    code, out, err = command("tail", "shop.orders", "shop.items", *arguments, "--consumer", "etl")
+    assert (code, err) == (0, "")
+    *_, order, blank, head, item = out.splitlines()
+    assert order.split()[:5] == ["shop.orders", "5", "+I", "7", "x"]
+    assert (blank, head.split(), item.split()) == ("", ["_table", "_snapshot_id", "n"], ["shop.items", "1", "70"])
+    assert command("tail", "shop.orders", "shop.items", "--consumer", "etl")[1] == ""
+    for wrong, message in (
+        (["--after", "1"], "nor for several tables"),
+        (["-c", "id"], "--columns and --filter are of one table"),
+    ):
+        code, _, err = command("tail", "shop.orders", "shop.items", *wrong)
+        assert (code, message in err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

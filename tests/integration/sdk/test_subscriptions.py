@@ -354,6 +354,27 @@ def test_what_cannot_be_is_refused_at_once(catalog: Catalog, arguments: dict[str
     assert table.consumers.list().num_rows == 0
 
 
+def test_first_rows_are_not_read_as_they_were_written(catalog: Catalog) -> None:
+    table = make_orders(catalog, **{"merge-engine": "first-row"})
+    message = r"'first-row' rows as they were written are not what becomes of them\. Leave it out"
+    with pytest.raises(InvalidArgument, match=rf"^Option 'scan\.remove-normalize' is not possible.*{message}"):
+        table.subscribe(options={"scan.remove-normalize": "true"})
+    with pytest.raises(InvalidArgument, match=rf"^raw=True is not possible for .*{message}"):
+        table.changes(raw=True)
+
+
 def test_a_time_to_wait_is_not_negative(catalog: Catalog) -> None:
     with make_orders(catalog).subscribe() as stream, pytest.raises(InvalidArgument, match="timeout=-1"):
         stream.read(-1)
+
+
+def test_no_column_of_an_append_table_still_tells_the_snapshots(catalog: Catalog) -> None:
+    table = make_appended(catalog)
+    table.append(orders((1, "a", None), (2, "b", None)))
+    table.append(orders((3, "c", None)))
+    assert table.changes(columns=["_snapshot_id"]).to_arrow().column(0).to_pylist() == [1, 1, 2]
+    with table.subscribe(columns=[], options={"scan.snapshot-id": 1}) as stream:
+        assert [(batch.snapshot_id, batch.data.num_rows, batch.data.num_columns) for batch in take(stream, 2)] == [
+            (1, 2, 0),
+            (2, 1, 0),
+        ]

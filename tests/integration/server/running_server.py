@@ -24,7 +24,7 @@ from lakelog.format.schema import TableSchema, assign_field_ids
 from lakelog.format.snapshot import Snapshot, SnapshotKind
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.work import LeaseGrant, Pipeline
-from metastore.server.access import Access
+from lakelog.serving.access import Access
 from metastore.server.grpc_server import MetastoreServer, ServerSettings
 from metastore.server.interceptor import CallLimits
 from metastore.server.rpc_metrics import RpcMetrics
@@ -185,7 +185,10 @@ class ScriptedUseCases:
 
         return ScriptedPlan(TABLE, SCHEMA, {0: SCHEMA}, snapshot(3), (), chunks())
 
-    async def watch(self, positions: Sequence[WatchPosition]) -> AsyncIterator[WatchEvent]:
+    def stop_waiting(self) -> None:
+        """Nobody waits for a job here."""
+
+    async def watch(self, positions: Sequence[WatchPosition], *, complete: bool = False) -> AsyncIterator[WatchEvent]:
         self.watched.append(list(positions))
         await self._enter("watch")
         assert self.events is not None

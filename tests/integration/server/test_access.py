@@ -18,8 +18,9 @@ from lakelog.errors import InvalidArgument, PermissionDenied, Unavailable
 from lakelog.format.commit import Change, CommitRequest
 from lakelog.format.snapshot import SnapshotKind
 from lakelog.rpc.v1 import catalog_pb2, consumers_pb2, jobs_pb2, snapshots_pb2
-from metastore.server.access import NEEDED_ROLES, Access, Role, parse_token_file
-from metastore.server.grpc_server import ServerTls
+from lakelog.serving.access import Access, Role, parse_token_file
+from lakelog.serving.listening import ServerTls
+from metastore.server.access import NEEDED_ROLES
 from tests.integration.server.certificates import TestAuthority
 from tests.integration.server.running_server import RunningServer, failure_of
 

@@ -34,7 +34,7 @@ from lakelog.format.snapshot import SnapshotKind
 from lakelog.format.table import TableName
 from lakelog.format.work import Pipeline
 from lakelog.rpc.v1 import catalog_pb2, jobs_pb2, snapshots_pb2
-from metastore.server.http_endpoint import HttpEndpoint
+from lakelog.serving.http_endpoint import HttpEndpoint
 from metastore.server.interceptor import CallLimits
 from tests.integration.server.running_server import TABLE, RunningServer, ScriptedUseCases, failure_of
 

@@ -110,6 +110,8 @@ def test_values_with_merging(spark: SparkSession, make_table: MakeTable) -> None
     few = lakelog.spark.read_table(spark, table.name, filter="id > 0")
     assert not few.inputFiles(), "read at once"
     assert few.schema == lakelog.spark.read_table(spark, table.name).schema
+    # No row, of columns of all types.
+    assert lakelog.spark.read_table(spark, table.name, filter="id = 77").toArrow().num_rows == 0
     assert same(few.toArrow(), expected)
     assert same(lakelog.spark.read_table(spark, table.name).toArrow(), expected)
     assert same(spark.read.format("lakelog").option("table", table.name).load().toArrow(), expected)

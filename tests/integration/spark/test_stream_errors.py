@@ -108,6 +108,13 @@ def test_what_cannot_be_is_refused_when_it_is_loaded(
         DrivenStream(stack.target, keyed.name, options).start()
 
 
+def test_first_rows_are_not_read_as_they_were_written(stack: EmbeddedStack, make_table: MakeTable) -> None:
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
+    table = make_table(schema, ("k",), options={"merge-engine": "first-row"})
+    with pytest.raises(InvalidArgument, match=r"'scan\.remove-normalize' is not possible .* 'first-row'"):
+        DrivenStream(stack.target, table.name, {"scan.remove-normalize": "true"}).start()
+
+
 def test_a_snapshot_that_is_not_there_yet(stack: EmbeddedStack, keyed: Table) -> None:
     stream = stream_of(stack, keyed, scan__mode="from-snapshot-full", scan__snapshot_id="9")
     with pytest.raises(NotFound, match=r"Snapshot 9 of .* does not exist: its newest snapshot is 3"):

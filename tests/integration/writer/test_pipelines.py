@@ -18,6 +18,7 @@ import structlog
 import lakelog.spark
 from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
+from lakelog.format.plan import InRange, PlanRequest
 from lakelog.table import Table
 from writer.config import parse_config
 from writer.ending import Ending
@@ -131,6 +132,27 @@ def test_row_kinds_and_deletes(lab: Lab) -> None:
     lab.put("1.csv", "id\n3\n9\n")
     assert lab.run(mode="delete") is Ending.FINE
     assert lab.rows() == [{"id": 2, "name": "bb"}]
+
+
+@pytest.mark.parametrize("producer", ["input", "lookup"])
+def test_batches_bring_the_changelog(lab: Lab, catalog: Catalog, producer: str) -> None:
+    lab.table.alter(set={"changelog-producer": producer})
+    lab.put("1.csv", "id,op,name\n1,c,a\n2,c,b\n3,c,c\n")
+    lab.put("2.csv", "id,op,name\n1,d,\n2,u,bb\n2,u,bbb\n9,d,\n")
+    more = "row_kind: {column: op, values: {c: +I, u: +U, d: -D}}\n"
+    assert lab.run(more=more, source="  max_files_per_batch: 1") is Ending.FINE
+    told = [
+        (row["_snapshot_id"], row["id"], row["_row_kind"], row["name"])
+        for row in lab.table.changes(columns=["id", "name", "_row_kind", "_snapshot_id"]).to_arrow().to_pylist()
+    ]
+    wanted: dict[str, list[tuple[int, int, str, str | None]]] = {
+        "input": [(2, 1, "-D", None), (2, 2, "+U", "bb"), (2, 2, "+U", "bbb"), (2, 9, "-D", None)],
+        "lookup": [(2, 1, "-D", "a"), (2, 2, "-U", "b"), (2, 2, "+U", "bbb")],
+    }
+    first = [(1, 1, "+I", "a"), (1, 2, "+I", "b"), (1, 3, "+I", "c")]
+    assert sorted(told, key=lambda row: row[:2]) == [*first, *wanted[producer]]
+    changelog = catalog.metastore.plan(PlanRequest(lab.table.uuid, InRange(0, 2), changelog=True)).files
+    assert changelog.num_rows > 0, "the commits brought it themselves"
 
 
 def test_dead_letters_and_a_batch_of_nothing_else(lab: Lab, catalog: Catalog) -> None:

@@ -11,16 +11,14 @@ import pyarrow as pa
 
 from lakelog.catalog import Catalog
 from lakelog.results import WriteResult
-from tests.property.tables.columns import ALL_TYPES, KEY_TYPES, ColumnType, TableColumn, convert, to_arrow
+from tests.property.tables.columns import convert, to_arrow
 from tests.property.tables.conditions import EVERYTHING, Condition, Row, draw_condition
+from tests.property.tables.form import TableForm
 from tests.property.tables.model import Record, TableModel
 
-_NAMES = ("id", "Größe", "a b", "select", "x.y", "value", "_1", "Order", "ts`", "k-k", "名", "p%q", "c12", "last one")
-_STRING = next(each for each in KEY_TYPES if pa.types.is_string(each.data_type))
 
-
-class History:
-    """A table of a random form.
+class History(TableForm):
+    """A table of a random form, and what became of it.
 
     Args:
         catalog: Where it is made.
@@ -28,12 +26,8 @@ class History:
         seed: Decides everything.
     """
 
-    producers: tuple[str, ...] = ("none", "none", "input", "lookup", "lookup")
-
     def __init__(self, catalog: Catalog, name: str, seed: int) -> None:
-        self.random = Random(seed)
-        self._draw_columns()
-        self._draw_options()
+        super().__init__(Random(seed))
         self.table = catalog.create_table(
             name,
             pa.schema([column.field for column in self.columns]),
@@ -52,87 +46,12 @@ class History:
             self.options.get("sequence.field.sort-order") == "desc",
             ignored,
             self.options.get("rowkind.field"),
+            self.keeps_first,
         )
         self.identifiers = {"w1": 0, "w2": 0}
 
     def __repr__(self) -> str:
         return f"{self.table!r} with {self.options}"
-
-    # The table
-
-    def _draw_columns(self) -> None:
-        random = self.random
-        names = random.sample(_NAMES, len(_NAMES))
-        has_key = random.random() < 0.65
-        parts = random.choice((0, 0, 1, 1, 2))
-        keys = random.choice((1, 1, 2, 3)) if has_key else 0
-        self.columns: list[TableColumn] = []
-
-        def add(column_type: ColumnType, nullable: bool) -> str:
-            self.columns.append(TableColumn(names[len(self.columns)], column_type, nullable))
-            return self.columns[-1].name
-
-        self.partition_by = [add(random.choice(KEY_TYPES), not has_key and random.random() < 0.7) for _ in range(parts)]
-        own = [add(random.choice(KEY_TYPES), False) for _ in range(keys)]
-        self.key = [*self.partition_by, *own] if has_key else []
-        random.shuffle(self.key)
-        self.sequence = []
-        if has_key and random.random() < 0.45:
-            ordered = [each for each in ALL_TYPES if each.is_ordered]
-            self.sequence = [
-                add(random.choice(ordered), random.random() < 0.8) for _ in range(random.choice((1, 1, 2)))
-            ]
-        self.kind_column = ""
-        if has_key and random.random() < 0.15:
-            self.kind_column = add(_STRING, True)
-        for _ in range(random.randrange(1, 5)):
-            add(random.choice(ALL_TYPES), random.random() < 0.8)
-        self.own_key = [name for name in self.key if name not in self.partition_by]
-        random.shuffle(self.columns)
-        self.by_name = {column.name: column for column in self.columns}
-        # Few different values, so that keys and partitions meet again.
-        self.pools = {
-            name: [self.by_name[name].draw(random, 0.3) for _ in range(3 if name in self.partition_by else 6)]
-            for name in {*self.key, *self.partition_by}
-        }
-
-    def _draw_options(self) -> None:
-        random = self.random
-        options: dict[str, str] = {}
-        self.producer = "none"
-        self.bucket_key: list[str] = []
-        if self.key:
-            options["bucket"] = str(random.choice((1, 1, 2, 4)))
-            if random.random() < 0.3:
-                options["bucket-key"] = ",".join(random.sample(self.own_key, 1))
-            if self.sequence:
-                options["sequence.field"] = ",".join(self.sequence)
-                if random.random() < 0.4:
-                    options["sequence.field.sort-order"] = random.choice(("asc", "desc"))
-            if self.kind_column:
-                options["rowkind.field"] = self.kind_column
-            if random.random() < 0.2:
-                options[random.choice(("ignore-delete", "ignore-update-before"))] = "true"
-            self.producer = random.choice(self.producers)
-            if self.producer != "none":
-                options["changelog-producer"] = self.producer
-            if self.producer == "lookup" and random.random() < 0.4:
-                options["changelog-producer.row-deduplicate"] = "true"
-                names = [name for name in self.by_name if name not in self.key and "," not in name]
-                if random.random() < 0.5:
-                    options["changelog-producer.row-deduplicate-ignore-fields"] = random.choice(names)
-        elif random.random() < 0.5:
-            possible = [column.name for column in self.columns if column.type.is_key and "," not in column.name]
-            if possible:
-                self.bucket_key = random.sample(possible, 1)
-                options |= {"bucket": str(random.choice((1, 3))), "bucket-key": self.bucket_key[0]}
-        if random.random() < 0.3:
-            options["write-buffer-size"] = random.choice(("1 kb", "4 kb", "64 kb"))
-        if random.random() < 0.3:
-            options["target-file-size"] = random.choice(("1 kb", "16 kb"))
-        if random.random() < 0.3:
-            options["file.compression"] = random.choice(("snappy", "lz4", "none"))
-        self.options = options
 
     # How it is used
 
@@ -363,6 +282,9 @@ class History:
 
     def check_changes(self) -> None:
         """What was written is what each commit's rows were merged to."""
+        if self.keeps_first:
+            # What was written may be no row of the table.
+            return
         for number, model in enumerate(self.model.snapshots, 1):
             found = self.table.changes(number - 1, number, raw=True).to_arrow().to_pylist()
             wanted = [record.row | {"_row_kind": record.kind, "_snapshot_id": number} for record in model.delta]

@@ -15,7 +15,7 @@ def alter_producer(history: History) -> None:
     """Later commits bring another changelog, or none."""
     if not history.key:
         return
-    history.producer = history.random.choice(("none", "input", "lookup"))
+    history.producer = history.random.choice(("none", "lookup") if history.keeps_first else ("none", "input", "lookup"))
     # Those of `lookup` are refused with another one.
     own = [each for each in history.options if each.startswith("changelog-producer.")]
     history.table.alter(set={"changelog-producer": history.producer}, unset=own)
@@ -65,7 +65,7 @@ def _difference(history: History, number: int, names: list[str], condition: Cond
     for key in old.keys() | new.keys():
         rows = (old.get(key), new.get(key))
         if all(row is not None for row in rows):
-            if key not in model.touched:
+            if key not in model.touched or history.keeps_first:
                 continue
             if drops_equal and len({repr([row[name] for name in sorted(compared)]) for row in rows if row}) == 1:
                 continue

@@ -46,6 +46,7 @@ class TableModel:
         descending: Its sort order.
         ignored: Kinds of rows that the options drop.
         rowkind_field: Name of that column, if any.
+        keeps_first: The first row of a key stays.
     """
 
     key: tuple[str, ...]
@@ -54,6 +55,7 @@ class TableModel:
     descending: bool
     ignored: tuple[str, ...]
     rowkind_field: str | None
+    keeps_first: bool = False
     records: list[Record] = field(default_factory=list)
     snapshots: list[SnapshotModel] = field(default_factory=list)
     done: dict[str, dict[int, int | None]] = field(default_factory=dict)
@@ -77,7 +79,7 @@ class TableModel:
         for record in records:
             key = self.key_of(record.row)
             current = last.get(key)
-            if current is None or not self._is_below(record.row, current.row):
+            if current is None or not (self.keeps_first or self._is_below(record.row, current.row)):
                 last[key] = record
         return list(last.values())
 

@@ -93,6 +93,9 @@ def _run(catalog: Catalog, seed: int, name: str) -> None:
     if history.options.get("changelog-producer") == "input":
         # What was written needs not fit together; nothing checks or completes it (SEMANTICS.md 3.4).
         return
+    if "changelog-producer.row-deduplicate-ignore-fields" in history.options:
+        # A row that differs in nothing else is stored and not told (SEMANTICS.md 3.2).
+        return
     readers: list[Reader] = []
     for number in range(random.randrange(3, 9)):
         if random.random() < 0.4:

@@ -19,6 +19,7 @@ from lakelog.embedded.stack import EmbeddedStack
 from lakelog.results import WriteResult
 from lakelog.spark.types import to_spark_schema
 from tests.property.tables.history import History
+from tests.property.tables.keyed_changes import check_keyed_changes
 
 TABLES = int(os.environ.get("LAKELOG_RANDOM_SPARK_TABLES", "1"))
 FIRST_SEED = int(os.environ.get("LAKELOG_RANDOM_SEED", "1"))
@@ -26,9 +27,6 @@ FIRST_SEED = int(os.environ.get("LAKELOG_RANDOM_SEED", "1"))
 
 class SparkHistory(History):
     """Half of the writes and all of the reads are Spark's."""
-
-    # Spark makes no changelog.
-    producers = ("none",)
 
     def __init__(self, spark: SparkSession, catalog: Catalog, name: str, seed: int) -> None:
         super().__init__(catalog, name, seed)
@@ -79,6 +77,16 @@ class SparkHistory(History):
         return WriteResult(after if after > before else None, False)
 
 
+class KeyedSparkHistory(SparkHistory):
+    """One of a table whose commits bring a changelog."""
+
+    keyed_share = 1.0
+
+    def __init__(self, spark: SparkSession, catalog: Catalog, name: str, seed: int, producer: str) -> None:
+        self.producers = (producer,)
+        super().__init__(spark, catalog, name, seed)
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + TABLES))
 def test_a_table_of_spark_shows_what_lists_show(spark: SparkSession, stack: EmbeddedStack, seed: int) -> None:
@@ -90,3 +98,19 @@ def test_a_table_of_spark_shows_what_lists_show(spark: SparkSession, stack: Embe
         history.check_newest()
         history.check_reads(4)
         history.check_listing()
+        check_keyed_changes(history, 4)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("producer", ["input", "lookup"])
+@pytest.mark.parametrize("seed", range(FIRST_SEED + 1000, FIRST_SEED + 1000 + TABLES))
+def test_its_changelog_is_what_was_written_or_the_difference_of_its_states(
+    spark: SparkSession, stack: EmbeddedStack, seed: int, producer: str
+) -> None:
+    with lakelog.connect(stack.target) as catalog:
+        catalog.create_database("sparkrandom", if_not_exists=True)
+        history = KeyedSparkHistory(spark, catalog, f"sparkrandom.{producer}{seed}", seed, producer)
+        for _ in range(6):
+            history.step()
+        history.check_newest()
+        check_keyed_changes(history, 6)

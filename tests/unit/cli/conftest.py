@@ -14,6 +14,7 @@ from lakelog.cli.invocation import Invocation
 from lakelog.cli.printer import OutputFormat, Printer
 from lakelog.client.metastore import SnapshotPage, WatchEvent
 from lakelog.errors import AlreadyExists, NotFound
+from lakelog.format.job import Job
 from lakelog.format.schema import TableSchema, assign_field_ids
 from lakelog.format.snapshot import Snapshot, SnapshotKind
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
@@ -51,6 +52,8 @@ class FakeMetastore:
     tables: dict[str, TableInfo] = field(default_factory=dict)
     snapshots: list[Snapshot] = field(default_factory=list)
     pipelines: list[Pipeline] = field(default_factory=list)
+    jobs: list[Job] = field(default_factory=list)
+    retried: list[int] = field(default_factory=list)
     events: list[WatchEvent | Exception] = field(default_factory=list)
     closed: bool = False
     forgotten: list[str] = field(default_factory=list)
@@ -121,7 +124,13 @@ class FakeMetastore:
     def forget_pipeline(self, name: str) -> None:
         self.forgotten.append(name)
 
-    def watch(self, positions: Sequence[Any]) -> FakeWatch:
+    def list_jobs(self, table_uuids: Sequence[str] = ()) -> list[Job]:
+        return [job for job in self.jobs if not table_uuids or job.table_uuid in table_uuids]
+
+    def retry_job(self, job_id: int) -> None:
+        self.retried.append(job_id)
+
+    def watch(self, positions: Sequence[Any], *, complete: bool = False) -> FakeWatch:
         return FakeWatch(self.events)
 
 
@@ -160,6 +169,7 @@ class FakeTable:
     written: pa.Table | None = None
     file_rows: pa.Table | None = None
     overwrites: tuple[int, ...] = ()
+    uuid: str = "a" * 32
 
     def scan(self, **arguments: Any) -> FakeRows:
         self.calls.append(arguments)

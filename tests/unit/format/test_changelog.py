@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.errors import DataCorrupted, InvalidArgument
-from lakelog.format.changelog import ChangelogRules, find_difference, fold_commits
+from lakelog.format.changelog import ChangelogRules, find_difference, fold_commit, fold_commits
 from lakelog.format.merge import COMMIT_TIMESTAMP_COLUMN, MergeRun
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 
@@ -138,10 +138,81 @@ def test_a_history_is_told_as_the_model_tells_it(
     assert repr([to_rows(table) for table in found]) == repr(expected)
 
 
+@given(COMMITS, ALL_RULES, st.booleans())
+def test_the_rows_that_are_left_of_a_commit_are_the_ones_a_read_shows(
+    history: list[tuple[list[list[Record]], int]], rules: ChangelogRules, first: bool
+) -> None:
+    rules = replace(rules, sequence=(), keep_first=True) if first else rules
+    time = 0
+    records: list[Record] = []
+    base: MergeRun | None = None
+    for runs, pause in history:
+        time += pause
+        for record in (record for run in runs for record in run):
+            record.time = time
+            record.kind = 0 if first else record.kind
+        tables = [MergeRun(to_table(run), time, sorted_unique=False) for run in runs]
+        if not tables:
+            continue
+        told = fold_commit(base, tables, rules)
+        assert repr(to_rows(told.changes)) == repr(to_rows(fold_commits(base, [tables], rules)[0]))
+        shown = [record for record, is_shown in zip(records, told.base_shown, strict=True) if is_shown]
+        for run, mask in zip(runs, told.shown, strict=True):
+            shown += [record for record, is_shown in zip(run, mask, strict=True) if is_shown]
+        winners = winners_of([*records, *(record for run in runs for record in run)], rules)
+        assert {id(record) for record in shown} == {id(record) for record in winners if not record.takes_away}
+        records = winners
+        times = pa.array([record.time for record in records], pa.int64())
+        base = MergeRun(to_table(records).append_column(COMMIT_TIMESTAMP_COLUMN, times))
+
+
+def test_who_comes_late_behind_a_delete_is_decided_by_the_time_of_the_commit() -> None:
+    rules = ChangelogRules(("p", "k"), ("s",))
+    delete = MergeRun(to_table([Record(("a", 1, 5, None), 3)]), 0)
+    for kind, sequence, depends in ((0, 4, True), (3, 4, True), (0, 5, False), (0, 6, False)):
+        new = MergeRun(to_table([Record(("a", 1, sequence, 1.0), kind)]), 1)
+        assert fold_commit(delete, [new], rules).depends_on_time is depends
+        assert fold_commit(delete, [new], ChangelogRules(("p", "k"))).depends_on_time is False
+
+
+def winners_of(records: list[Record], rules: ChangelogRules) -> list[Record]:
+    model = Model(rules)
+    for record in records:
+        if not (rules.keep_first and record.values[:2] in model.winners):
+            model.add(record)
+    return list(model.winners.values())
+
+
 def to_base(model: Model) -> MergeRun:
     winners = list(model.winners.values())
     times = pa.array([record.time for record in winners], pa.int64())
     return MergeRun(to_table(winners).append_column(COMMIT_TIMESTAMP_COLUMN, times))
+
+
+@given(COMMITS, st.integers(0, 5))
+def test_where_the_first_row_stays_each_key_is_told_once(
+    history: list[tuple[list[list[Record]], int]], begun: int
+) -> None:
+    state: dict[tuple[str, int], Values] = {}
+    commits: list[list[MergeRun]] = []
+    expected: list[list[tuple[Any, ...]]] = []
+    base: MergeRun | None = None
+    for number, (runs, _) in enumerate(history):
+        if number == begun:
+            base = to_base(Model(RULES, {key: Record(values, 0) for key, values in state.items()}))
+        new: dict[tuple[str, int], Values] = {}
+        for record in (record for run in runs for record in run):
+            record.kind = 0
+            if record.values[:2] not in state:
+                new.setdefault(record.values[:2], record.values)
+        state |= new
+        if number >= begun:
+            expected.append([(*new[key], "+I") for key in sorted(new)])
+            commits.append([MergeRun(to_table(run), sorted_unique=False) for run in runs])
+    if not any(commits):
+        return
+    for rules in (ChangelogRules(("p", "k"), keep_first=True, drop_equal=drop) for drop in (False, True)):
+        assert repr([to_rows(table) for table in fold_commits(base, commits, rules)]) == repr(expected)
 
 
 @given(st.lists(VALUES, max_size=8, unique_by=lambda v: v[:2]), st.lists(VALUES, max_size=8, unique_by=lambda v: v[:2]))
@@ -179,6 +250,7 @@ def test_equal_rows_are_told_unless_they_shall_be_dropped() -> None:
     commits = [[MergeRun(to_table([record]))]] * 2
     kept = fold_commits(None, commits, RULES)
     assert [len(table) for table in kept] == [1, 2]
+    assert [len(table) for table in fold_commits(None, [[MergeRun(to_table([]))]] * 2, RULES)] == [0, 0]
     dropped = fold_commits(None, commits, ChangelogRules(("p", "k"), drop_equal=True))
     assert [len(table) for table in dropped] == [1, 0]
 

@@ -39,7 +39,11 @@ def rank(value: Any, descending: bool) -> tuple[float, Any]:
 
 
 def model(
-    runs: list[list[Row]], descending: bool = False, retention: int = 10, keep_deletes: bool = False
+    runs: list[list[Row]],
+    descending: bool = False,
+    retention: int = 10,
+    keep_deletes: bool = False,
+    keep_first: bool = False,
 ) -> list[list[int]]:
     """Fold the rows one by one, as the rule says it, and return what is not left."""
     state: dict[tuple[Any, ...], Row] = {}
@@ -50,7 +54,7 @@ def model(
                 new_rank = [rank(value, descending) for value in row.sequence]
                 old_rank = [rank(value, descending) for value in old.sequence]
                 expired = old.kind in RETRACTS and row.time - old.time > retention
-                if new_rank < old_rank and not expired:
+                if keep_first or (new_rank < old_rank and not expired):
                     continue
             state[row.key] = row
     left = {row.place for row in state.values() if keep_deletes or row.kind not in RETRACTS}
@@ -167,6 +171,17 @@ def test_histories_fold_as_the_model(key: str, sequence: str, data: st.DataObjec
 
 @pytest.mark.parametrize("key", KEYS)
 @given(data=st.data())
+def test_the_first_row_of_a_key_stays_where_it_shall(key: str, data: st.DataObject) -> None:
+    key_types, keys = KEYS[key]
+    runs = data.draw(histories(keys, st.just(())))
+    for row in (row for run in runs for row in run):
+        row.kind = 0
+    expected = model(runs, keep_first=True)
+    assert found(runs, key_types, [], keep_first=True) == expected
+
+
+@pytest.mark.parametrize("key", KEYS)
+@given(data=st.data())
 def test_a_merged_batch_is_sorted_and_holds_the_winners(key: str, data: st.DataObject) -> None:
     key_types, keys = KEYS[key]
     run = [
@@ -180,6 +195,8 @@ def test_a_merged_batch_is_sorted_and_holds_the_winners(key: str, data: st.DataO
     assert merge_batch(table, names, ["s0"])["place"].to_pylist() == [place for _, place in winners]
     last = {row.key: row.place[1] for row in run}
     assert merge_batch(table, names)["place"].to_pylist() == [last[k] for k in sorted(last)]
+    first = {row.key: row.place[1] for row in reversed(run)}
+    assert merge_batch(table, names, keep_first=True)["place"].to_pylist() == [first[k] for k in sorted(first)]
     in_order = sorted(range(len(run)), key=lambda place: run[place].key)
     assert sort_order(table, names).tolist() == in_order
 

@@ -162,6 +162,7 @@ snapshots = st.builds(
     identifier=int64,
     properties=properties,
     changelog=changelog_states,
+    siblings=st.dictionaries(text, int64, max_size=3),
 )
 tables = st.builds(
     TableInfo,
@@ -262,3 +263,4 @@ def test_an_absent_bound_and_an_empty_one_differ() -> None:
     assert change.add_files[0].min_key == b""
     assert change.add_files[0].max_key is None
     assert change.add_files[0].statistics == (column,)
+    assert change.add_files[0].superseded_path is None

@@ -24,7 +24,7 @@ def make_plan(partitions: list[bytes], keys: list[bytes]) -> Plan:
     values: dict[str, Any] = {
         field.name: [0] * len(keys) if pa.types.is_integer(field.type) else keys for field in FILE_SCHEMA
     }
-    values |= {"path": ["f"] * len(keys), "partition": partitions}
+    values |= {"path": ["f"] * len(keys), "partition": partitions, "superseded_path": [None] * len(keys)}
     return Plan(info, schema, {0: schema}, None, pa.table(values, schema=FILE_SCHEMA))
 
 

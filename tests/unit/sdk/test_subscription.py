@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
 from lakelog.errors import Unavailable
+from lakelog.storage.read_counts import ReadMetrics
 from lakelog.stream_batch import Position, Progress
 from lakelog.subscription import Subscription
 
@@ -15,9 +16,11 @@ from lakelog.subscription import Subscription
 class SilentFollower:
     """Many snapshots that show nothing, one behind the other."""
 
+    metrics = ReadMetrics()
+
     def follow(self) -> Iterator[Progress]:
         for number in range(1, 500):
-            yield Progress(None, Position(number))
+            yield Progress(None, {"t": Position(number)})
             time.sleep(0.01)
 
     def close(self) -> None:
@@ -25,7 +28,7 @@ class SilentFollower:
 
 
 def test_snapshots_that_show_nothing_do_not_prolong_the_wait() -> None:
-    with Subscription("t", SilentFollower(), None, lambda position: None, auto_commit=True) as stream:
+    with Subscription("t", SilentFollower(), {}, lambda position: None, auto_commit=True) as stream:
         assert stream.read(0.2) is None
         assert not stream.ended, "it waited until its source had nothing more"
         assert stream.position
@@ -37,12 +40,12 @@ def test_snapshots_that_show_nothing_do_not_prolong_the_wait() -> None:
 def test_a_position_that_could_not_be_kept_is_kept_later() -> None:
     kept: list[int] = []
 
-    def keep(position: Position) -> None:
-        kept.append(position.snapshot_id)
+    def keep(positions: Mapping[str, Position]) -> None:
+        kept.append(positions["t"].snapshot_id)
         if len(kept) == 1:
             raise Unavailable("gone for a moment")
 
-    with Subscription("t", SilentFollower(), None, keep, auto_commit=False) as stream:
+    with Subscription("t", SilentFollower(), {}, keep, auto_commit=False) as stream:
         assert stream.read(0.1) is None
         with pytest.raises(Unavailable):
             stream.commit()

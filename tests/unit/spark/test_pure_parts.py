@@ -17,12 +17,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
-from lakelog.client.metastore import Metastore
 from lakelog.errors import DataCorrupted, InvalidArgument, LakelogError
 from lakelog.format.filter import parse_filter
 from lakelog.format.schema import TableSchema, assign_field_ids
-from lakelog.format.table import TableInfo, TableName
-from lakelog.spark.commit import open_attempt
 from lakelog.spark.data_source import LakelogSource
 from lakelog.spark.live_rows import _chunks, spark_location, split_by_size
 from lakelog.spark.planning import _depends_on_zone, _parse
@@ -37,13 +34,6 @@ from lakelog.storage.live_file import LiveFile
 
 def file_of(name: str, size_bytes: int, rows: int = 100) -> LiveFile:
     return LiveFile(1, f"data/a/{name}", b"", 0, 0, rows, 0, size_bytes, None, None, 0, 1, 1, 0, 0)
-
-
-def test_spark_writes_to_no_table_whose_changelog_is_its_input() -> None:
-    schema = TableSchema(0, assign_field_ids(pa.schema([pa.field("k", pa.int64(), nullable=False)])), ("k",))
-    info = TableInfo("u" * 32, TableName("shop", "t"), "file:///w/", schema, {"changelog-producer": "input"}, 0, 0)
-    with pytest.raises(InvalidArgument, match=r"shop\.t has the option 'changelog-producer' = input.*with the SDK"):
-        open_attempt(cast(Metastore, None), info, None)
 
 
 def test_types_keep_ids_and_nullability() -> None:

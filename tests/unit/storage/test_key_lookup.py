@@ -97,13 +97,18 @@ def test_each_key_is_decided_as_a_read_decides_it(
     fields = list(plan_file_schema(schema, with_row_kind=False))
     # Direct at first, later from copies.
     for _ in range(4):
-        found = KeyLookup(store, schema, policy, cache, fields).find(files, table)
+        records = KeyLookup(store, schema, policy, cache, fields).find(files, table)
+        found = records.run
         expected = fold(commits, policy, len(commits))
         assert found.table.to_pylist() == [
             dict(zip(schema.primary_key, key, strict=True))
             | {"s": row[1], "v": row[2], "_row_kind": row[3], "_commit_timestamp": time}
             for key, (row, time) in ((key, expected[key]) for key in wanted if key in expected)
         ]
+        places = zip(records.files.tolist(), records.positions.tolist(), strict=True)
+        for key, (number, position) in zip([key for key in wanted if key in expected], places, strict=True):
+            in_file = sorted({row[0]: row for row in commits[number]}.values(), key=lambda each: rank_of(each[0]))
+            assert (in_file[position], 1000 * (number + 1)) == expected[key]
 
 
 def number_keys(*numbers: int) -> pa.Table:
@@ -119,7 +124,7 @@ def test_files_whose_key_range_has_none_of_the_keys_are_not_opened(tmp_path: Pat
     store.delete_many([far.path])
     policy = MergePolicy(("k0",), (), False, 0)
     lookup = KeyLookup(store, schema, policy, CopyCache(tmp_path, LIMITS), list(schema.arrow))
-    assert lookup.find([near, far], number_keys(0, 1, 3, 8, 13)).table.column("k0").to_pylist() == [1]
+    assert lookup.find([near, far], number_keys(0, 1, 3, 8, 13)).run.table.column("k0").to_pylist() == [1]
     with pytest.raises(DataCorrupted, match="is missing"):
         lookup.find([near, far], number_keys(10))
 
@@ -133,13 +138,13 @@ def test_a_file_is_copied_when_reading_it_directly_has_cost_as_much(tmp_path: Pa
     lookups = 0
     while cache.statistics.copies_made == 0:
         lookups += 1
-        assert lookup.find([file], number_keys(lookups)).table.column("v").to_pylist() == [f"value {lookups**2}"]
+        assert lookup.find([file], number_keys(lookups)).run.table.column("v").to_pylist() == [f"value {lookups**2}"]
         assert lookups < 2000
     assert lookups > 10
     assert 0 < cache.statistics.direct_bytes <= file.size_bytes
     # From now on the data file itself is not needed.
     store.delete_many([file.path])
-    assert lookup.find([file], number_keys(399)).table.num_rows == 1
+    assert lookup.find([file], number_keys(399)).run.table.num_rows == 1
     assert cache.statistics.hits == 1
 
 

@@ -12,7 +12,7 @@ import pytest
 from lakelog.errors import DataCorrupted
 from lakelog.format.schema import TableSchema, assign_field_ids
 from lakelog.storage import local_copy
-from lakelog.storage.local_copy import LocalCopy, write_copy
+from lakelog.storage.local_copy import LocalCopy, read_file, write_copy
 from lakelog.storage.memory import MemoryStore
 from lakelog.storage.parquet_reader import DataFileReader
 
@@ -32,7 +32,7 @@ def make_copy(folder: Path, table: pa.Table, key: tuple[str, ...], names: list[s
     file = write_data_file(store, "data/1/f", schema, table.cast(schema.arrow), row_group_rows=64)
     copied = [schema.arrow.field(name) for name in names or table.schema.names]
     with DataFileReader(store, file) as reader:
-        write_copy(reader, copied, key, folder / "copy")
+        write_copy(read_file(reader), copied, key, folder / "copy")
     return LocalCopy(folder / "copy")
 
 
@@ -117,7 +117,7 @@ def test_a_copy_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
     content = bytearray(read_bytes(store, file.path))
     content[len(content) // 2] ^= 0xFF
     with DataFileReader(replace_bytes(store, file.path, bytes(content)), file) as reader, pytest.raises(DataCorrupted):
-        write_copy(reader, list(schema.arrow), ("k",), tmp_path / "copy")
+        write_copy(read_file(reader), list(schema.arrow), ("k",), tmp_path / "copy")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import pickle
 
@@ -18,8 +19,9 @@ from lakelog.storage.superseded import (
     find_superseded_positions,
     to_merge_policy,
 )
+from lakelog.storage.superseded_file import write_superseded
 
-from .data_files import write_data_file
+from .data_files import read_bytes, replace_bytes, write_data_file
 
 SCHEMA = TableSchema(
     0,
@@ -101,6 +103,89 @@ def test_merging_by_steps_finds_what_merging_at_once_finds() -> None:
         by_steps = find_superseded_positions(store, files, SCHEMA, policy, memory_bytes=1)
         assert to_lists(by_steps) == to_lists(at_once)
         assert sum(len(positions) for positions in at_once if positions is not None) > 100
+
+
+def with_positions(store: MemoryStore, file: LiveFile, superseded: dict[str, list[int]]) -> LiveFile:
+    path = f"data/{file.order_snapshot}/superseded-0"
+    write_superseded(store, path, {name: np.array(places, np.int64) for name, places in superseded.items()})
+    return dataclasses.replace(file, superseded_path=path)
+
+
+def test_committed_positions_are_taken_as_they_are() -> None:
+    store = MemoryStore()
+    first, second, third = (
+        write_run(store, 1, [1, 2, 3, 4]),
+        write_run(store, 2, [2, 9], [INSERT, INSERT]),
+        write_run(store, 3, [3, 9], [DELETE, INSERT]),
+    )
+    wanted = to_lists(find_superseded_positions(store, [first, second, third], SCHEMA, POLICY))
+    second = with_positions(store, second, {first.path: [1]})
+    third = with_positions(store, third, {first.path: [2], second.path: [1], third.path: [0], "data/gone": [7]})
+    # Nobody reads a key for it.
+    store.delete_many([first.path, second.path, third.path])
+    assert to_lists(find_superseded_positions(store, [first, second, third], SCHEMA, POLICY)) == wanted
+    # A commit that superseded nothing says so without a file.
+    apart = dataclasses.replace(second, superseded_path="")
+    assert to_lists(find_superseded_positions(store, [first, apart], SCHEMA, POLICY)) == [None, None]
+
+
+def test_positions_are_found_where_one_commit_did_not_look() -> None:
+    store = MemoryStore()
+    first, second = write_run(store, 1, [1, 2, 3, 4]), write_run(store, 2, [2, 9])
+    third = with_positions(store, write_run(store, 3, [4]), {first.path: [3]})
+    assert to_lists(find_superseded_positions(store, [first, second, third], SCHEMA, POLICY)) == [[1, 3], None, None]
+    # The oldest file's own deletes must be known, too.
+    deleting = write_run(store, 4, [1, 5], [DELETE, INSERT])
+    fifth = with_positions(store, write_run(store, 5, [5]), {deleting.path: [1]})
+    assert to_lists(find_superseded_positions(store, [deleting, fifth], SCHEMA, POLICY)) == [[0, 1], None]
+
+
+def test_a_compaction_below_a_file_that_was_there_is_merged_again() -> None:
+    """The positions that the file names are of the files that were compacted."""
+    store = MemoryStore()
+    third = with_positions(store, write_run(store, 3, [2, 4]), {"data/2/f": [0]})
+    third = dataclasses.replace(third, added_snapshot=3)
+    compacted = dataclasses.replace(write_run(store, 2, [1, 2, 3]), added_snapshot=4)
+    assert to_lists(find_superseded_positions(store, [compacted, third], SCHEMA, POLICY)) == [[1], None]
+
+
+def test_what_was_written_is_merged_within_its_commit_whatever_is_committed() -> None:
+    store = MemoryStore()
+    first = write_run(store, 1, [1, 2])
+    second = with_positions(store, write_run(store, 2, [2, 3]), {first.path: [0, 1]})
+    policy = dataclasses.replace(POLICY, keeps_deletes=True)
+    assert to_lists(find_superseded_positions(store, [first, second], SCHEMA, policy)) == [[1], None]
+
+
+@pytest.mark.parametrize("places", [[4], [-1], [2, 1]])
+def test_committed_positions_that_cannot_be(places: list[int]) -> None:
+    store = MemoryStore()
+    first = write_run(store, 1, [1, 2, 3, 4])
+    second = with_positions(store, write_run(store, 2, [2, 9]), {first.path: places})
+    with pytest.raises(DataCorrupted, match="data/1/f are none of its 4 rows"):
+        find_superseded_positions(store, [first, second], SCHEMA, POLICY)
+
+
+def test_a_file_of_positions_that_is_missing_damaged_or_another_one() -> None:
+    store = MemoryStore()
+    first = write_run(store, 1, [1, 2, 3, 4])
+    second = with_positions(store, write_run(store, 2, [2, 9]), {first.path: [1]})
+    assert second.superseded_path is not None
+    content = read_bytes(store, second.superseded_path)
+    swapped = dataclasses.replace(second, superseded_path="data/2/superseded-1")
+    moved = replace_bytes(store, "data/2/superseded-1", content)
+    with pytest.raises(DataCorrupted, match=r"superseded-1 is damaged: it is the file data/2/superseded-0"):
+        find_superseded_positions(moved, [first, swapped], SCHEMA, POLICY)
+    for place in range(4, len(content) - 8, 9):
+        damaged = bytearray(content)
+        damaged[place] ^= 0xFF
+        other = replace_bytes(store, second.superseded_path, bytes(damaged))
+        with contextlib.suppress(DataCorrupted):
+            # What is not used, such as who wrote it, may be anything.
+            assert to_lists(find_superseded_positions(other, [first, second], SCHEMA, POLICY)) == [[1], None]
+    store.delete_many([second.superseded_path])
+    with pytest.raises(DataCorrupted, match="superseded-0 is missing"):
+        find_superseded_positions(store, [first, second], SCHEMA, POLICY)
 
 
 def test_all_rows_of_one_key_prefix_are_merged_by_steps_too() -> None:

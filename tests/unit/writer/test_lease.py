@@ -22,10 +22,10 @@ from lakelog.errors import (
     Unavailable,
 )
 from lakelog.format.work import LeaseGrant
+from lakelog.serving.lease import LeaseKeeper
+from lakelog.serving.spark_process import keeping_interrupts
 from writer.config import parse_config
 from writer.ending import Ending, may_pass, to_ending
-from writer.lease import LeaseKeeper
-from writer.wiring import keeping_interrupts
 
 
 class Leases:
@@ -88,8 +88,15 @@ def test_waits_for_the_lease_renews_it_and_gives_it_back() -> None:
     assert kept.lost == []
 
 
+@pytest.fixture
+def told_at_all() -> None:
+    """Whatever tests of services in this process have set up, logs are told again."""
+    structlog.reset_defaults()
+
+
+@pytest.mark.usefixtures("told_at_all")
 def test_tells_each_try_at_a_metastore_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("writer.lease._LONGEST_WAIT_S", 0.01)
+    monkeypatch.setattr("lakelog.serving.lease._LONGEST_WAIT_S", 0.01)
     kept = Kept()
     kept.leases.away_for = 2
     with structlog.testing.capture_logs() as told:

@@ -1,4 +1,4 @@
-"""Keeping the lease of a pipeline: one instance works, and notices when it is no longer the one.
+"""Keeping a lease: one instance works, and notices when it is no longer the one.
 
 The lease only schedules. What protects the table is its epoch, which every commit carries as a fence; so a lease that
 could not be renewed for a while does no harm, and only the metastore's word that another took it ends the work.
@@ -14,9 +14,10 @@ from lakelog.client.metastore import Metastore
 from lakelog.clock import Clock
 from lakelog.errors import Fenced, LakelogError, Unavailable
 from lakelog.format.commit import Fence
+from lakelog.serving.logs import Log
 
-from .ending import LEASE_HELD
-from .logs import Log
+LEASE_HELD: Final = "LEASE_HELD"
+"""The reason of an Unavailable for a lease that another holds."""
 
 _RENEWALS: Final = 3
 """Renewals in the time of one lease, so that two of them may be lost."""
@@ -37,6 +38,7 @@ class LeaseKeeper:
         clock: For the time.
         log: For what happens.
         on_lost: Called once, from the thread, with the reason.
+        work: What holding it means, for people.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class LeaseKeeper:
         clock: Clock,
         log: Log,
         on_lost: Callable[[LakelogError], None],
+        work: str = "this pipeline",
     ) -> None:
         self._metastore = metastore
         self._name: Final = name
@@ -59,6 +62,7 @@ class LeaseKeeper:
         self._clock = clock
         self._log = log
         self._on_lost = on_lost
+        self._work = work
         self._epoch = 0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -102,7 +106,7 @@ class LeaseKeeper:
                 return True
             if not wait:
                 raise Unavailable(
-                    f"'{grant.holder}' runs this pipeline now (lease '{self._name}', epoch {grant.epoch}, for another "
+                    f"'{grant.holder}' runs {self._work} now (lease '{self._name}', epoch {grant.epoch}, for another "
                     f"{grant.remaining_ms / 1000:.0f} s unless renewed). Stop it first, or start without --no-wait to "
                     "take over when it ends.",
                     reason=LEASE_HELD,

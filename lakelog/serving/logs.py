@@ -15,13 +15,13 @@ Log = Any
 """A bound logger of structlog, which has no useful static type."""
 
 
-def set_up_logs(level: str, pipeline: str, stream: TextIO | None = None) -> Log:
+def set_up_logs(level: str, stream: TextIO | None = None, **bound: str) -> Log:
     """Sends all logs of the process to a stream. Call once, at start.
 
     Args:
         level: One of `LEVELS`.
-        pipeline: Stands in every line of ours.
         stream: By default standard error.
+        bound: Stands in every line of ours.
     """
     stream = stream or sys.stderr
     number = logging.getLevelNamesMapping()[level.upper()]
@@ -53,4 +53,4 @@ def set_up_logs(level: str, pipeline: str, stream: TextIO | None = None) -> Log:
     # Each call into Spark, and each of its callbacks, is a line at this level.
     for chatty in ("py4j", "grpc"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
-    return structlog.get_logger(pipeline=pipeline)
+    return structlog.get_logger(**bound)

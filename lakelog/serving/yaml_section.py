@@ -14,6 +14,9 @@ from lakelog.errors import InvalidArgument
 
 T = TypeVar("T")
 
+FILE_MISFIT: Final = "PIPELINE_FILE"
+"""The reason of an InvalidArgument for a file that cannot be understood."""
+
 _MAX_FILE_BYTES: Final = 1 << 20
 _TAG: Final = "tag:yaml.org,2002:"
 _DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*(ms|s|min|h|)")
@@ -49,7 +52,7 @@ class Problems:
         lines = [f"{self.file}:{line}:{column}: {text}" for line, column, text in sorted(self._found)]
         raise InvalidArgument(
             "\n".join(lines),
-            reason="PIPELINE_FILE",
+            reason=FILE_MISFIT,
             metadata={"file": str(self.file), "line": str(min(self._found)[0])},
         )
 
@@ -230,8 +233,13 @@ class Section:
         return None
 
 
-def load_section(file: Path) -> Section:
+def load_section(file: Path, kind: str, needed: str) -> Section:
     """Reads a YAML file.
+
+    Args:
+        file: The file.
+        kind: What it describes, for messages, for instance `pipeline`.
+        needed: The keys that it needs at least, for messages.
 
     Raises:
         InvalidArgument: It cannot be read, or is no YAML; names the place.
@@ -242,13 +250,13 @@ def load_section(file: Path) -> Section:
             data = stream.read(_MAX_FILE_BYTES + 1)
     except OSError as error:
         raise InvalidArgument(
-            f"The pipeline file {file} cannot be read: {error.strerror}. Check the path and its permissions.",
-            reason="PIPELINE_FILE",
+            f"The {kind} file {file} cannot be read: {error.strerror}. Check the path and its permissions.",
+            reason=FILE_MISFIT,
             metadata={"file": str(file)},
         ) from error
     start = yaml.Mark(str(file), 0, 0, 0, None, 0)
     if len(data) > _MAX_FILE_BYTES:
-        problems.add(start, "", f"the file has more than {_MAX_FILE_BYTES} bytes; a pipeline needs a few lines.")
+        problems.add(start, "", f"the file has more than {_MAX_FILE_BYTES} bytes; a {kind} needs a few lines.")
         problems.check()
     try:
         node = yaml.compose(data.decode("utf-8"), yaml.SafeLoader)
@@ -261,7 +269,7 @@ def load_section(file: Path) -> Section:
         problems.add(mark, "", f"this is not YAML: {what}. Check indentation, quotes and colons.")
     else:
         if node is None:
-            problems.add(start, "", "the file is empty; it needs at least name, table, source, mode and checkpoint.")
+            problems.add(start, "", f"the file is empty; it needs at least {needed}.")
         else:
             return Section(problems, node, "", node)
     problems.check()

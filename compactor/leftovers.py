@@ -1,0 +1,31 @@
+"""Deleting what attempts have written that can no longer be committed (RELIABILITY.md, C4: doomed first)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+
+from lakelog.client.metastore import Metastore
+from lakelog.errors import LakelogError
+from lakelog.storage.store import ObjectStore
+
+
+def delete_doomed(store: ObjectStore, attempt_ids: Iterable[str]) -> int:
+    """Deletes the files of attempts that are doomed; how many. What cannot be deleted, the collector finds."""
+    count = 0
+    for attempt_id in attempt_ids:
+        with contextlib.suppress(LakelogError):
+            paths = [each.path for each in store.list_objects(f"data/{attempt_id}")]
+            store.delete_many(paths)
+            count += len(paths)
+    return count
+
+
+def give_up_attempt(metastore: Metastore, store: ObjectStore, attempt_id: str) -> None:
+    """Dooms an attempt and deletes its files, if it is certain that it is doomed; never raises lakelog errors."""
+    try:
+        metastore.abandon_attempt(attempt_id)
+    except LakelogError:
+        # Open still, or committed after all: its files are not ours to delete. Whoever takes the job next dooms it.
+        return
+    delete_doomed(store, [attempt_id])

@@ -1,0 +1,245 @@
+"""Taking jobs and doing them, one after the other; more at once is more replicas.
+
+    wait for a job -> doomed attempts of those before: delete their files -> duty, under heartbeats -> finish or fail
+         ^                                                                                                |
+         +------------------------------------------------------------------------------------------------+
+
+A signal ends it behind the step in hand; the job is given back, so that another goes on with it at once. A death does
+so after the job's deadline. Whatever a duty raises ends the job, and never the service.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
+
+from lakelog.client.metastore import Metastore
+from lakelog.clock import Clock
+from lakelog.errors import (
+    DataCorrupted,
+    Fenced,
+    HistoryDiverged,
+    InvalidArgument,
+    LakelogError,
+    NotFound,
+    OutcomeUnknown,
+    Unavailable,
+)
+from lakelog.format.job import Job
+from lakelog.serving.logs import Log
+from lakelog.storage.stores import Stores
+
+from .duty import Control, Duty
+from .ending import Ending, may_pass, to_ending
+from .keeper import JobKeeper
+from .leftovers import delete_doomed
+from .metrics import Metrics
+
+_WAIT_S: Final = 25.0
+"""How long the metastore is asked to wait for a job, before it is asked again."""
+
+_LAST_ANSWER_S: Final = 1.0
+"""How long an end waits for the answer of a call that waits for a job: one that it brings is given back."""
+
+_FIRST_PAUSE_S: Final = 0.2
+_LONGEST_PAUSE_S: Final = 5.0
+_MAX_REASON: Final = 2000
+
+
+class Service:
+    """Runs until told to stop.
+
+    Args:
+        metastore: Who has the jobs.
+        waiting: The same by a connection of its own, on which jobs are waited for: closing it ends a wait.
+        find_tables: The tables whose jobs are done; empty: all.
+        duties: Who does which kind.
+        stores: Where the tables' files are.
+        holder: Who we are, for others.
+        lease_s: How long a job holds without a heartbeat.
+        patience_s: How long the metastore may be away.
+        once: End when nothing is due.
+        clock: For the time.
+        metrics: What is measured.
+        log: For lines.
+    """
+
+    def __init__(
+        self,
+        metastore: Metastore,
+        *,
+        waiting: Metastore,
+        find_tables: Callable[[], Sequence[str]],
+        duties: Mapping[str, Duty],
+        stores: Stores,
+        holder: str,
+        lease_s: float,
+        patience_s: float,
+        once: bool,
+        clock: Clock,
+        metrics: Metrics,
+        log: Log,
+    ) -> None:
+        self._metastore = metastore
+        self._waiting = waiting
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="lease")
+        self._find_tables = find_tables
+        self._duties = duties
+        self._stores = stores
+        self._holder = holder
+        self._lease_s = lease_s
+        self._patience_s = patience_s
+        self._once = once
+        self._clock = clock
+        self._metrics = metrics
+        self._log = log
+        self._stopping = threading.Event()
+        self._wake = threading.Event()
+        self._answered_s = clock.monotonic_s()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was told to stop."""
+        return self._stopping.is_set()
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether the metastore has answered lately."""
+        return self._clock.monotonic_s() - self._answered_s <= self._lease_s + _WAIT_S
+
+    def stop(self) -> None:
+        """Lets it end behind the step in hand; from a signal handler or any thread."""
+        self._stopping.set()
+        self._wake.set()
+
+    def run(self) -> Ending:
+        """Runs until the end; errors are logged, never raised."""
+        pause_s = _FIRST_PAUSE_S
+        self._hear()
+        while not self.is_stopping:
+            try:
+                did_one = self.step()
+                self._hear()
+                pause_s = _FIRST_PAUSE_S
+                if self._once and not did_one:
+                    break
+            except Exception as error:
+                silent_s = self._clock.monotonic_s() - self._answered_s
+                if not may_pass(error) or silent_s > self._patience_s:
+                    return self._fail(error)
+                self._log.warning("metastore not reachable, trying again", error=str(error), in_s=pause_s)
+                self._stopping.wait(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        self._log.info("stopped")
+        return Ending.FINE
+
+    def step(self) -> bool:
+        """Waits for a job and does it; False: there was none."""
+        job = self._take()
+        if job is None:
+            return False
+        if self.is_stopping:
+            self._give_back(job, "")
+        else:
+            self._do(job)
+        return True
+
+    def _hear(self) -> None:
+        self._answered_s = self._clock.monotonic_s()
+
+    def _fail(self, error: Exception) -> Ending:
+        ending = to_ending(error)
+        known = isinstance(error, LakelogError)
+        self._log.error("failed", exit_code=int(ending), ending=ending.name, error=str(error),
+                        **({} if known else {"exc_info": error}))  # fmt: skip
+        return ending
+
+    def _take(self) -> Job | None:
+        """Waits for a job, in a thread, so that a signal ends the wait."""
+        self._wake.clear()
+        call: Future[Job | None] = self._pool.submit(
+            self._waiting.lease_job,
+            tuple(self._duties),
+            self._find_tables(),
+            self._holder,
+            duration_ms=int(self._lease_s * 1000),
+            wait_ms=0 if self._once else int(_WAIT_S * 1000),
+        )
+        call.add_done_callback(lambda _: self._wake.set())
+        while not call.done() and not self.is_stopping:
+            self._wake.wait()
+        try:
+            if not call.done():
+                # The metastore notices that nobody waits any more, and takes no job for us.
+                self._waiting.close()
+            return call.result(_LAST_ANSWER_S)
+        except (LakelogError, TimeoutError):
+            if self.is_stopping:
+                return None
+            raise
+
+    def _do(self, job: Job) -> None:
+        log = self._log.bind(job_id=job.job_id, kind=job.kind, table=job.table, epoch=job.epoch)
+        began_s = self._clock.monotonic_s()
+        self._metrics.working.set(1)
+        control = Control(self._stopping)
+        ending = "failed"
+        try:
+            with JobKeeper(self._metastore, job, self._lease_s, control, self._hear, log):
+                if job.doomed_attempts:
+                    self._metrics.takeovers.labels(job.kind).inc()
+                    self._clear(job, log)
+                outcome = self._duties[job.kind].do(job, control)
+            due_again = self._give_back(job, outcome)
+            ending = "finished"
+            took_s = round(self._clock.monotonic_s() - began_s, 3)
+            log.debug("job finished", outcome=outcome, due_again=due_again, seconds=took_s)
+        except (Fenced, HistoryDiverged) as error:
+            ending = "lost"
+            log.warning("job lost", error=error.message)
+        except NotFound as error:
+            if error.reason not in ("JOB_NOT_FOUND", "TABLE_NOT_FOUND"):
+                self._report(job, error, log)
+                return
+            ending = "lost"
+            log.info("job gone with its table", error=error.message)
+        except (Unavailable, OutcomeUnknown) as error:
+            ending = "unanswered"
+            self._report(job, error, log)
+        except Exception as error:
+            self._report(job, error, log)
+        finally:
+            self._metrics.working.set(0)
+            self._metrics.jobs.labels(job.kind, ending).inc()
+            self._metrics.job_seconds.labels(job.kind).observe(self._clock.monotonic_s() - began_s)
+
+    def _clear(self, job: Job, log: Log) -> None:
+        """Deletes what those before us have written and can no longer commit."""
+        info = self._metastore.get_table_by_uuid(job.table_uuid)
+        count = delete_doomed(self._stores.open(info.location), job.doomed_attempts)
+        log.info("taken over", attempts=len(job.doomed_attempts), deleted_files=count)
+
+    def _give_back(self, job: Job, outcome: str) -> bool:
+        return self._metastore.finish_job(job.job_id, job.epoch, outcome)
+
+    def _report(self, job: Job, error: Exception, log: Log) -> None:
+        """Tells the metastore that a job failed; a word that is lost costs time only, until the deadline."""
+        known = isinstance(error, LakelogError)
+        # A damaged file stays damaged, and what does not fit does not fit later; all else may pass.
+        final = isinstance(error, DataCorrupted | InvalidArgument)
+        passing = isinstance(error, LakelogError) and error.retryable
+        log.error("job failed", error=str(error), final=final, **({} if known else {"exc_info": error}))
+        try:
+            self._metastore.fail_job(job.job_id, job.epoch, to_reason(error), final=final, passing=passing)
+        except LakelogError as failure:
+            log.warning("the failure was not told", error=failure.message)
+
+
+def to_reason(error: Exception) -> str:
+    """An error in one line that the metastore takes. Pure."""
+    known = isinstance(error, LakelogError)
+    text = " ".join((str(error) if known else f"{type(error).__name__}: {error}").split()) or type(error).__name__
+    text = text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
+    return text if len(text) <= _MAX_REASON else text[: _MAX_REASON - 3] + "..."

@@ -1,0 +1,85 @@
+"""Which concrete classes the service runs on; here it can be read as a whole.
+
+```
+    Service -- LeaseJob, HeartbeatJob, FinishJob --- metastore
+       |
+    ChangelogDuty --- plans, AttachChangelogs ------ metastore
+       |
+    object stores, local copies of data files
+```
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from lakelog.client.grpc_metastore import GrpcMetastore
+from lakelog.client.target import TlsFiles
+from lakelog.clock import SystemClock
+from lakelog.errors import InvalidArgument
+from lakelog.format.job import CHANGELOG
+from lakelog.serving.http_endpoint import HttpEndpoint
+from lakelog.serving.logs import Log
+from lakelog.storage.caches import Caches
+from lakelog.storage.stores import LocationStores
+
+from .changelogs import ChangelogDuty
+from .config import Config
+from .metrics import Metrics
+from .service import Service
+
+
+def make_service(config: Config, log: Log) -> Service:
+    """Puts the service together; connects when it first asks for something.
+
+    Raises:
+        InvalidArgument: The port of the metrics is taken.
+    """
+    clock, metrics = SystemClock(), Metrics()
+    stores, caches = LocationStores(config.connect.s3), Caches(config.connect.cache_folder)
+    metastore = _connect(config)
+    duties = {CHANGELOG: ChangelogDuty(metastore, stores, caches, clock, metrics, log)}
+    service = Service(
+        metastore,
+        waiting=_connect(config),
+        find_tables=lambda: [metastore.get_table(name).table_uuid for name in config.tables],
+        duties=duties,
+        stores=stores,
+        holder=f"compactor {socket.gethostname()} {os.getpid()}"[:256],
+        lease_s=config.lease_s,
+        patience_s=config.patience_s,
+        once=config.once,
+        clock=clock,
+        metrics=metrics,
+        log=log,
+    )
+    log.info(
+        "starting",
+        target=config.connect.target,
+        tables=[str(name) for name in config.tables] or "all",
+        process=os.getpid(),
+    )
+    if config.metrics_port is not None:
+        log.info("metrics", port=_serve_http(config, metrics, service))
+    return service
+
+
+def _connect(config: Config) -> GrpcMetastore:
+    settings = config.connect
+    files = TlsFiles(settings.tls_ca, settings.tls_cert, settings.tls_key) if settings.tls else None
+    return GrpcMetastore(settings.target, tls=files, token=settings.token)
+
+
+def _serve_http(config: Config, metrics: Metrics, service: Service) -> int:
+    host, port = config.metrics_host, config.metrics_port or 0
+    try:
+        endpoint = HttpEndpoint(host, port, metrics.registry, lambda: service.is_healthy)
+    except OSError as error:
+        raise InvalidArgument(
+            f"Metrics cannot be served at {host}:{port}: {error.strerror or error}. Choose another --metrics-port or "
+            "--metrics-host; 0 is a free port.",
+            reason="ARGUMENT",
+        ) from error
+    endpoint.start()
+    return endpoint.port

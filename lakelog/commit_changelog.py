@@ -1,0 +1,92 @@
+"""What the changelog asks of a commit, from the SDK and from Spark: who makes it, and committing until it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from lakelog.client.retry import RetryPolicy
+from lakelog.clock import Clock
+from lakelog.errors import CommitConflict
+from lakelog.format.commit import CommitResult
+from lakelog.format.snapshot import ChangelogState
+from lakelog.options.table_options import CHANGELOG_PRODUCER, LOOKUP_WAIT, WRITE_ONLY
+from lakelog.options.values import TableOptions
+
+_MAX_LOOKUPS: Final = 20
+"""Tries against others that change the same buckets: the waits between them, which grow, add up to about 15 seconds."""
+
+_LOOK_AGAIN: Final = ("BUCKET_CHANGED", "BASE_EXPIRED")
+"""Reasons of a conflict that a lookup against the newest snapshot settles."""
+
+LATER: Final = "later"
+"""A compactor, after the commit, by `lookup`."""
+
+
+class LooksUp(Protocol):
+    """What must be looked up before a commit, and again when others came first."""
+
+    def look_up(self) -> None:
+        """Looks up against the newest snapshot what was not yet, or has changed since."""
+
+
+def find_producer(options: TableOptions, *, replaces: bool) -> str:
+    """Who makes the changelog of a commit: a value of `changelog-producer`, or `LATER`. Pure.
+
+    Args:
+        options: The table's.
+        replaces: It is an overwrite, which has none (SEMANTICS.md 3.4, 5.2).
+    """
+    if replaces:
+        return "none"
+    producer = options.get(CHANGELOG_PRODUCER)
+    is_late = producer == "lookup" and (options.get(WRITE_ONLY) or not options.get(LOOKUP_WAIT))
+    return LATER if is_late else producer
+
+
+def to_changelog_state(producer: str) -> ChangelogState:
+    """What a commit says of its changelog. Pure."""
+    if producer == LATER:
+        return ChangelogState.OPEN
+    return ChangelogState.NONE if producer == "none" else ChangelogState.ATTACHED
+
+
+def commit_lookups(
+    lookups: Sequence[LooksUp], commit: Callable[[], CommitResult], clock: Clock, draw: Callable[[], float]
+) -> CommitResult:
+    """Commits, and looks up again for as long as others change the same buckets meanwhile; blocks.
+
+    Repeating is safe: a commit that was refused had no effect, and who comes first each time has got on.
+
+    Args:
+        lookups: What is looked up before each try.
+        commit: One try, with what was found.
+        clock: Waits between tries.
+        draw: Random in [0, 1), for the waits.
+
+    Raises:
+        CommitConflict: For another reason, or one that 20 tries did not settle.
+        LakelogError: As `look_up` and `commit` raise it.
+    """
+    policy = RetryPolicy()
+    for tries in range(1, _MAX_LOOKUPS + 1):
+        for lookup in lookups:
+            lookup.look_up()
+        try:
+            return commit()
+        except CommitConflict as error:
+            if error.reason not in _LOOK_AGAIN:
+                raise
+            if tries == _MAX_LOOKUPS:
+                raise _never_settled(error) from error
+        clock.sleep(policy.backoff_s(tries, draw()))
+    raise AssertionError("the last try returns or raises")
+
+
+def _never_settled(error: CommitConflict) -> CommitConflict:
+    return CommitConflict(
+        f"{error.message} This was tried {_MAX_LOOKUPS} times, and each time another commit came first; nothing of it "
+        "is visible. Write it again, give the table more buckets, or let fewer writers write the same ones.",
+        reason=error.reason,
+        metadata=error.metadata,
+    )

@@ -1,0 +1,254 @@
+"""Opening a stream of tables: what is asked is checked, the consumer is opened, the beginning is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from lakelog.change_plan import check_raw
+from lakelog.errors import Fenced, InvalidArgument
+from lakelog.follow import TablesFollower
+from lakelog.format.consumer import Consumer, ConsumerPosition
+from lakelog.format.filter import parse_filter
+from lakelog.format.table import TableInfo
+from lakelog.options.stream_options import (
+    CONSUMER_ID,
+    EXPIRED_POSITION,
+    SCAN_BOUNDED_WATERMARK,
+    SCAN_REMOVE_NORMALIZE,
+    STREAM_FILE_CREATION_TIME_MILLIS,
+    STREAM_READ_OVERWRITE,
+    STREAM_SNAPSHOT_ID,
+    STREAM_TIMESTAMP_MILLIS,
+)
+from lakelog.options.table_options import STREAMING_READ_OVERWRITE
+from lakelog.options.values import StreamOptions, TableOptions
+from lakelog.reading import check_columns
+from lakelog.storage.read_counts import ReadCounts
+from lakelog.stream_batch import Position
+from lakelog.stream_request import ResumePoint, StreamRequest
+from lakelog.stream_start import StreamStart, find_starts, resume
+from lakelog.stream_table import StreamTable, StreamView
+from lakelog.subscription import Follower
+
+if TYPE_CHECKING:
+    from lakelog.catalog import Catalog
+
+
+_KEEP_EVERY_MS: Final = 15_000
+"""How often a reader that waits says that it is there."""
+
+
+@dataclass(frozen=True)
+class OpenStream:
+    """A stream that may be followed.
+
+    Args:
+        follower: What is to come.
+        points: Where it begins, of each table.
+        positions: The consumer's, by table (`database.table`); those where it is nowhere yet are missing.
+        keep: Keeps positions of the consumer; does nothing where there is none.
+        keep_every_s: See `lakelog.subscription.Subscription`.
+    """
+
+    follower: Follower
+    points: tuple[ResumePoint, ...]
+    positions: Mapping[str, Position]
+    keep: Callable[[Mapping[str, Position]], None]
+    keep_every_s: float | None
+
+
+def open_stream(
+    catalog: Catalog,
+    tables: Sequence[TableInfo],
+    request: StreamRequest,
+    *,
+    holder: str,
+    points: Sequence[ResumePoint] = (),
+    on_begin: Callable[[Sequence[ResumePoint]], None] | None = None,
+) -> OpenStream:
+    """Opens a stream of tables, each named once; blocks on the metastore.
+
+    Args:
+        catalog: Where the tables are.
+        tables: At least one.
+        request: What to show.
+        holder: Who reads, for whoever looks at the consumer.
+        points: Where a reader is that goes on, one for each table in their order; none: it begins.
+        on_begin: Told, from the thread that follows, where it begins anew when a position has expired; None: nobody.
+
+    Raises:
+        InvalidArgument: Something is not possible; named.
+        Fenced: Another has opened the consumer since the reader began.
+    """
+    parsed = StreamOptions(request.options)
+    names = [str(table.name) for table in tables]
+    views = [
+        _to_view(table, parsed, request.columns.get(name), request.filters.get(name))
+        for table, name in zip(tables, names, strict=True)
+    ]
+    consumers = _open_consumers(catalog, tables, parsed.get(CONSUMER_ID), holder, points)
+    positions = {
+        name: Position(each.snapshot_id, each.snapshot_uuid)
+        for name, each in zip(names, consumers, strict=False)
+        if each.snapshot_id is not None
+    }
+    if points:
+        starts = [_go_on(point, parsed) for point in points]
+    elif positions:
+        _check_positions(consumers, names)
+        starts = resume(catalog.metastore, tables, parsed, consumers)
+    else:
+        starts = find_starts(catalog.metastore, tables, parsed)
+    epochs = [each.epoch for each in consumers] or [0] * len(tables)
+
+    def to_points(begins: Sequence[StreamStart]) -> tuple[ResumePoint, ...]:
+        return tuple(
+            ResumePoint(
+                table.table_uuid, start.after, start.after_uuid, start.full_at is not None, start.skip_rows, epoch
+            )
+            for table, start, epoch in zip(tables, begins, epochs, strict=True)
+        )
+
+    def begin(begins: Sequence[StreamStart]) -> None:
+        if on_begin is not None:
+            on_begin(to_points(begins))
+
+    counts = ReadCounts()
+    follower = TablesFollower(
+        catalog.metastore,
+        [
+            (StreamTable(catalog, table, view, counts), start)
+            for table, view, start in zip(tables, views, starts, strict=True)
+        ],
+        counts,
+        last_watermark_ms=parsed.get(SCAN_BOUNDED_WATERMARK),
+        expired=parsed.get(EXPIRED_POSITION),
+        complete=not parsed.get(SCAN_REMOVE_NORMALIZE),
+        on_begin=begin,
+    )
+    return OpenStream(
+        follower,
+        to_points(starts),
+        positions,
+        _Keeper(catalog, dict(zip(names, consumers, strict=True))) if consumers else _forget,
+        min(map(_keep_every_s, consumers)) if consumers else None,
+    )
+
+
+def _open_consumers(
+    catalog: Catalog,
+    tables: Sequence[TableInfo],
+    consumer_id: str | None,
+    holder: str,
+    points: Sequence[ResumePoint],
+) -> list[Consumer]:
+    if consumer_id is None:
+        return []
+    if not points:
+        return catalog.metastore.open_consumer(consumer_id, [table.table_uuid for table in tables], holder[:256])
+    found = []
+    for table, point in zip(tables, points, strict=True):
+        known = {each.consumer_id: each for each in catalog.metastore.list_consumers(table.table_uuid)}
+        consumer = known.get(consumer_id)
+        if consumer is None or consumer.epoch != point.epoch:
+            # Not opened anew: whoever has taken over meanwhile is to stay.
+            what = "was deleted or expired" if consumer is None else f"is read by '{consumer.holder}' by now"
+            raise Fenced(
+                f"Consumer '{consumer_id}' of table {table.name} {what}, so this reader does not go on with it. "
+                "Subscribe again to take over.",
+                reason="CONSUMER_FENCED",
+                metadata={"consumer_id": consumer_id, "table": str(table.name), "epoch": str(point.epoch)},
+            )
+        found.append(consumer)
+    return found
+
+
+def _go_on(point: ResumePoint, options: StreamOptions) -> StreamStart:
+    """Where a reader goes on that knows where it is. Pure; what its options pass over is passed over still."""
+    start = StreamStart(point.snapshot_id, point.snapshot_uuid, skip_rows=point.received_rows)
+    if point.from_state:
+        since_ms = options.get(STREAM_FILE_CREATION_TIME_MILLIS)
+        return replace(start, full_at=point.snapshot_id or None, files_since_ms=since_ms)
+    if options.mode == "from-snapshot":
+        return replace(start, first_snapshot=options.get(STREAM_SNAPSHOT_ID) or 0)
+    if options.mode == "from-timestamp":
+        return replace(start, first_time_ms=options.get(STREAM_TIMESTAMP_MILLIS))
+    return start
+
+
+class _Keeper:
+    """Keeps a reader's positions in the metastore.
+
+    Args:
+        catalog: Where it is.
+        consumers: By the table's name.
+    """
+
+    def __init__(self, catalog: Catalog, consumers: Mapping[str, Consumer]) -> None:
+        self._catalog = catalog
+        self._consumers = consumers
+
+    def __call__(self, positions: Mapping[str, Position]) -> None:
+        moved = [
+            ConsumerPosition(
+                self._consumers[name].table_uuid, self._consumers[name].epoch, at.snapshot_id, at.snapshot_uuid
+            )
+            for name, at in positions.items()
+        ]
+        consumer_id = next(iter(self._consumers.values())).consumer_id
+        self._catalog.metastore.advance_consumer(consumer_id, moved)
+
+
+def _check_positions(consumers: Sequence[Consumer], names: Sequence[str]) -> None:
+    """Raises InvalidArgument where a consumer has a position in some of its tables only."""
+    nowhere = [name for name, each in zip(names, consumers, strict=True) if each.snapshot_id is None]
+    if nowhere:
+        known = ", ".join(
+            f"{name} at {each.snapshot_id}"
+            for name, each in zip(names, consumers, strict=True)
+            if each.snapshot_id is not None
+        )
+        consumer_id = consumers[0].consumer_id
+        raise InvalidArgument(
+            f"Consumer '{consumer_id}' has a position in {known}, but none in {', '.join(nowhere)}: where that begins "
+            "decides which commits are shown whole. Set it with "
+            f'catalog.table("{nowhere[0]}").consumers.reset("{consumer_id}", ...), or take another consumer id.',
+            metadata={"consumer_id": consumer_id, "table": nowhere[0]},
+        )
+
+
+def _keep_every_s(consumer: Consumer) -> float:
+    """Several times in the span after which an unused consumer expires."""
+    lives_ms = consumer.expires_at_ms - consumer.used_at_ms if consumer.expires_at_ms else _KEEP_EVERY_MS
+    return max(min(lives_ms / 4, _KEEP_EVERY_MS) / 1000, 0.05)
+
+
+def _forget(positions: Mapping[str, Position]) -> None:
+    """A reader without a name keeps its position itself."""
+
+
+def _to_view(
+    table: TableInfo, options: StreamOptions, columns: Sequence[str] | None, condition: str | None
+) -> StreamView:
+    if condition is not None:
+        parse_filter(condition, table.schema.arrow)
+    names = None if columns is None else check_columns(columns, table.schema, str(table.name))
+    overwrites = options.get(STREAM_READ_OVERWRITE)
+    if overwrites is None:
+        overwrites = TableOptions(table.options).get(STREAMING_READ_OVERWRITE)
+    raw = options.get(SCAN_REMOVE_NORMALIZE)
+    if raw:
+        check_raw(table, f"Option '{SCAN_REMOVE_NORMALIZE.key}'")
+    if raw and table.schema.primary_key and overwrites:
+        if options.get(STREAM_READ_OVERWRITE):
+            raise InvalidArgument(
+                f"Options '{SCAN_REMOVE_NORMALIZE.key}' and '{STREAM_READ_OVERWRITE.key}' contradict each other: rows "
+                "as they were written do not tell what an overwrite took away. Leave one out.",
+                reason="CONTRADICTING_OPTIONS",
+                metadata={"option": SCAN_REMOVE_NORMALIZE.key, "other_option": STREAM_READ_OVERWRITE.key},
+            )
+        # The table's option is for those who read its changes.
+        overwrites = False
+    return StreamView(names, condition, raw=raw, overwrites=overwrites)

@@ -1,0 +1,363 @@
+"""A stream that a reader service reads for us, and that goes on at another of its replicas when one goes away.
+
+The client counts what it has: after a break it says where it is, down to the row, and the next server goes on there. A
+thread of its own reads what comes, so that the answer to a kept position is heard also while nobody takes rows; what it
+may hold is bounded by what the server may send before we say that we took it.
+
+Invariants:
+
+1. What was handed out is counted before anything else happens to the connection, and only what the connection in use
+   brought is handed out: so nothing is lost or doubled over a break.
+2. A stream with a consumer goes on under the epoch under which it was opened. Who was taken over is told so and never
+   takes over again by itself.
+"""
+
+from __future__ import annotations
+
+import queue
+import random
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import grpc
+
+from lakelog.client.reader_target import ReaderTarget
+from lakelog.client.retry import RetryPolicy
+from lakelog.client.status import CallKind, from_rpc_error
+from lakelog.client.target import Target
+from lakelog.clock import Clock, SystemClock
+from lakelog.errors import InternalError, LakelogError, ResourceExhausted, Unavailable
+from lakelog.format.table import TableInfo
+from lakelog.open_stream import OpenStream
+from lakelog.rpc.messages import build
+from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
+from lakelog.storage.read_counts import ReadMetrics
+from lakelog.stream_batch import Position, Progress
+from lakelog.stream_request import ResumePoint, StreamRequest
+from lakelog.stream_wire import (
+    RowsDecoder,
+    from_proto_positions,
+    from_proto_resume_point,
+    to_proto_positions,
+    to_proto_resume_point,
+)
+
+_FIRST_ANSWER_S: Final = 30.0
+"""Until a server has opened a stream, which takes several questions to the metastore."""
+
+_FIRST_CONNECT_S: Final = 5.0
+"""How long it is tried to reach any server the first time."""
+
+_MAX_MESSAGE_BYTES: Final = 64 << 20
+
+_CHANNEL_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
+    # A server that vanished without closing is noticed after 20 + 10 seconds.
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.primary_user_agent", "lakelog-python"),
+)
+
+
+def open_remote_stream(
+    reader: ReaderTarget,
+    tables: Sequence[TableInfo],
+    request: StreamRequest,
+    *,
+    policy: RetryPolicy | None = None,
+    clock: Clock | None = None,
+    draw: Callable[[], float] = random.random,
+) -> OpenStream:
+    """Opens a stream at a reader service; blocks until it is open.
+
+    Raises:
+        InvalidArgument: Something is not possible; as `lakelog.open_stream.open_stream`.
+        Unavailable: No replica answers.
+        ResourceExhausted: All replicas have as many subscriptions as they take.
+    """
+    start = build(
+        reader_pb2.SubscribeStart,
+        tables=[
+            build(
+                reader_pb2.StreamTable,
+                name=str(table.name),
+                table_uuid=table.table_uuid,
+                columns=_to_columns(request.columns.get(str(table.name))),
+                filter=request.filters.get(str(table.name)),
+            )
+            for table in tables
+        ],
+        options=dict(request.options),
+    )
+    follower = RemoteFollower(reader, start, policy=policy or RetryPolicy(), clock=clock or SystemClock(), draw=draw)
+    opened = follower.open()
+    return OpenStream(
+        follower,
+        tuple(map(from_proto_resume_point, opened.tables)),
+        from_proto_positions(opened.positions),
+        follower.keep,
+        # The server says that the consumer is used.
+        None,
+    )
+
+
+def _to_columns(names: Sequence[str] | None) -> reader_pb2.StreamColumns | None:
+    return None if names is None else build(reader_pb2.StreamColumns, names=names)
+
+
+class RemoteFollower:
+    """Implements `lakelog.subscription.Follower` by a reader service.
+
+    Args:
+        reader: Its replicas.
+        start: What to ask for, without where to go on.
+        policy: For how long, and in which steps, it is tried to come back.
+        clock: For the time.
+        draw: A random number in [0, 1).
+    """
+
+    def __init__(
+        self,
+        reader: ReaderTarget,
+        start: reader_pb2.SubscribeStart,
+        *,
+        policy: RetryPolicy,
+        clock: Clock,
+        draw: Callable[[], float],
+    ) -> None:
+        self._reader = reader
+        self._start = start
+        self._policy = policy
+        self._clock = clock
+        self._draw = draw
+        self._uuids = {table.name: table.table_uuid for table in start.tables}
+        self._points: dict[str, ResumePoint] = {}
+        self._next = int(draw() * len(reader.targets))
+        self._call: _Call | None = None
+        # One that is being opened, which may take as long as the metastore does.
+        self._opening: _Call | None = None
+        self._closed = threading.Event()
+        # Whoever holds it may change the call in use, and what is counted.
+        self._lock = threading.RLock()
+
+    def open(self) -> reader_pb2.SubscribeOpened:
+        """Opens the stream for the first time."""
+        give_up_s = self._clock.monotonic_s() + _FIRST_CONNECT_S
+        with self._lock:
+            opened = self._connect(give_up_s)
+        if opened is None:
+            raise Unavailable("The subscription was closed before it was open.", reason="CLOSED")
+        return opened
+
+    @property
+    def metrics(self) -> ReadMetrics:
+        """Nothing: the reader service reads, and has metrics of its own."""
+        return ReadMetrics()
+
+    def follow(self) -> Iterator[Progress]:
+        """Hands out what the service sends; blocks; ends when closed."""
+        while not self._closed.is_set():
+            call = self._call
+            assert call is not None, "it was opened"
+            message = call.read()
+            if message is None or self._closed.is_set():
+                return
+            if isinstance(message, LakelogError):
+                self._come_back(call, message)
+                continue
+            with self._lock:
+                if call is not self._call:
+                    # Another thread has come back already, from before this message.
+                    continue
+                progress = self._count(call, message)
+            if progress is None:
+                continue
+            yield progress
+            call.send(reader_pb2.SubscribeRequest(taken=reader_pb2.TakenProgress(sequence=message.progress.sequence)))
+
+    def keep(self, positions: Mapping[str, Position]) -> None:
+        """Keeps positions of the consumer, where there is one. Repeated over breaks: idempotent.
+
+        Raises:
+            Fenced: Another reader has taken over.
+            Unavailable: No replica could be reached in time.
+        """
+        if not any(point.epoch for point in self._points.values()):
+            return
+        message = reader_pb2.SubscribeRequest(keep=reader_pb2.KeepPositions(positions=to_proto_positions(positions)))
+        give_up_s = self._clock.monotonic_s() + self._policy.total_s
+        while not self._closed.is_set():
+            call = self._call
+            assert call is not None, "it was opened"
+            failure = call.ask(message, give_up_s - self._clock.monotonic_s())
+            if failure is None:
+                return
+            if not isinstance(failure, Unavailable) or self._clock.monotonic_s() >= give_up_s:
+                raise failure
+            self._come_back(call, failure)
+
+    def close(self) -> None:
+        """Ends `follow`, from any thread; idempotent."""
+        self._closed.set()
+        for call in (self._call, self._opening):
+            if call is not None:
+                call.close()
+
+    def _count(self, call: _Call, message: reader_pb2.SubscribeResponse) -> Progress | None:
+        if message.WhichOneof("response") == "opened":
+            # A position had expired, and the server begins anew.
+            self._points = {point.table_uuid: from_proto_resume_point(point) for point in message.opened.tables}
+            return None
+        sent = message.progress
+        batch = None
+        if sent.HasField("rows"):
+            batch = call.decoder.decode(sent.rows)
+            point = self._points[self._uuids[batch.table]]
+            self._points[point.table_uuid] = replace(point, received_rows=point.received_rows + batch.data.num_rows)
+        done = from_proto_positions(sent.done)
+        for table, at in done.items():
+            point = self._points[self._uuids[table]]
+            self._points[point.table_uuid] = ResumePoint(
+                point.table_uuid, at.snapshot_id, at.snapshot_uuid, epoch=point.epoch
+            )
+        return Progress(batch, done or None)
+
+    def _come_back(self, broken: _Call, failure: LakelogError) -> None:
+        """Goes on at another replica, unless another thread has done so; raises what cannot pass."""
+        if not isinstance(failure, Unavailable):
+            broken.close()
+            raise failure
+        with self._lock:
+            if self._call is broken:
+                broken.close()
+                self._connect(self._clock.monotonic_s() + self._policy.watch_total_s)
+
+    def _connect(self, give_up_s: float) -> reader_pb2.SubscribeOpened | None:
+        """Opens the stream at the first replica that takes it; None where it was closed meanwhile."""
+        start = reader_pb2.SubscribeStart()
+        start.CopyFrom(self._start)
+        start.resume.extend(
+            to_proto_resume_point(self._points[table.table_uuid]) for table in start.tables if self._points
+        )
+        tries = 0
+        while not self._closed.is_set():
+            target = self._reader.targets[self._next % len(self._reader.targets)]
+            call = self._opening = _Call(self._reader, target, start)
+            if self._closed.is_set():
+                call.close()
+                return None
+            opened = call.open()
+            if self._closed.is_set():
+                call.close()
+                return None
+            if isinstance(opened, reader_pb2.SubscribeOpened):
+                self._call = call
+                self._points = {each.table_uuid: from_proto_resume_point(each) for each in opened.tables}
+                return opened
+            call.close()
+            tries += 1
+            self._next += 1
+            if not isinstance(opened, Unavailable | ResourceExhausted):
+                raise opened
+            seen_all = tries >= len(self._reader.targets)
+            if seen_all and (self._clock.monotonic_s() >= give_up_s or _is_full(opened, self._points)):
+                raise opened
+            if seen_all:
+                self._closed.wait(self._policy.backoff_s(tries, self._draw()))
+        return None
+
+
+def _is_full(error: LakelogError, points: Mapping[str, ResumePoint]) -> bool:
+    """Whether to say at once that there is no room: not to who was served already, for whom another is to come back."""
+    return isinstance(error, ResourceExhausted) and not points
+
+
+class _Call:
+    """One stream at one server."""
+
+    def __init__(self, reader: ReaderTarget, target: Target, start: reader_pb2.SubscribeStart) -> None:
+        self._target = target
+        if reader.tls is None:
+            self._channel = grpc.insecure_channel(str(target), options=_CHANNEL_OPTIONS)
+        else:
+            self._channel = grpc.secure_channel(str(target), reader.tls.load_credentials(), options=_CHANNEL_OPTIONS)
+        metadata = () if reader.token is None else (("authorization", f"Bearer {reader.token}"),)
+        self.decoder: Final = RowsDecoder()
+        self._requests: queue.SimpleQueue[reader_pb2.SubscribeRequest | None] = queue.SimpleQueue()
+        self._received: queue.SimpleQueue[reader_pb2.SubscribeResponse | LakelogError | None] = queue.SimpleQueue()
+        self._kept = threading.Semaphore(0)
+        self._asking = threading.Lock()
+        self._failure: LakelogError | None = None
+        self.send(reader_pb2.SubscribeRequest(start=start))
+        stub = reader_pb2_grpc.ReaderServiceStub(self._channel)
+        self._responses = stub.Subscribe(iter(self._requests.get, None), metadata=metadata)
+        self._thread = threading.Thread(target=self._receive, name="lakelog-reader", daemon=True)
+        self._thread.start()
+
+    def open(self) -> reader_pb2.SubscribeOpened | LakelogError:
+        """Waits until the stream is open, or the reason why it is not."""
+        try:
+            first = self._received.get(timeout=_FIRST_ANSWER_S)
+        except queue.Empty:
+            return Unavailable(f"The reader service at {self._target} did not open the stream in time.")
+        if first is None:
+            return Unavailable("The subscription was closed.", reason="CLOSED")
+        if isinstance(first, LakelogError):
+            return first
+        if first.WhichOneof("response") != "opened":
+            return InternalError(f"The reader service at {self._target} began a stream without opening it.")
+        return first.opened
+
+    def read(self) -> reader_pb2.SubscribeResponse | LakelogError | None:
+        """The next message, or what broke the stream; None at its end."""
+        return self._received.get()
+
+    def send(self, request: reader_pb2.SubscribeRequest) -> None:
+        """Sends; where the stream has ended, nothing happens."""
+        self._requests.put(request)
+
+    def ask(self, request: reader_pb2.SubscribeRequest, timeout_s: float) -> LakelogError | None:
+        """Has a position kept; returns why it was not."""
+        with self._asking:
+            if self._failure is not None:
+                return self._failure
+            self.send(request)
+            if not self._kept.acquire(timeout=max(timeout_s, 0.05)):
+                # An answer that comes late would be taken for that of the next question.
+                self._failure = Unavailable(f"The reader service at {self._target} did not answer in time.")
+                self.close()
+            return self._failure
+
+    def close(self) -> None:
+        """Ends the stream; idempotent."""
+        self._requests.put(None)
+        self._responses.cancel()
+        self._channel.close()
+
+    def _receive(self) -> None:
+        try:
+            for response in self._responses:
+                match response.WhichOneof("response"):
+                    case "kept":
+                        self._kept.release()
+                    case "ended":
+                        self._received.put(None)
+                    case _:
+                        self._received.put(response)
+            self._fail(Unavailable(f"The reader service at {self._target} ended the stream."))
+        except grpc.RpcError as error:
+            self._fail(
+                from_rpc_error(error, kind=CallKind.READ, method="Subscribe", target=str(self._target), deadline_s=None)
+            )
+        except ValueError as error:
+            # The channel was closed under the iteration.
+            self._fail(Unavailable(f"The stream from {self._target} is closed: {error}.", reason="CLOSED"))
+
+    def _fail(self, failure: LakelogError) -> None:
+        self._failure = failure
+        self._received.put(failure)
+        self._requests.put(None)
+        self._kept.release()

@@ -1,0 +1,31 @@
+"""Letting batches of a stream in until it ends."""
+
+from __future__ import annotations
+
+import threading
+
+
+class Stop(Exception):
+    """Raised inside a batch that shall not begin, because the pipeline ends."""
+
+
+class Gate:
+    """Lets batches in until it is closed; whoever closes it waits for the one inside. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        if self._closed:
+            self._lock.release()
+            raise Stop("the pipeline is stopping")
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def close(self) -> None:
+        """Lets no batch in any more and blocks until none is inside."""
+        with self._lock:
+            self._closed = True

@@ -1,0 +1,58 @@
+"""How much the changelog files of snapshots are, which the snapshots themselves do not say."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from lakelog.client.metastore import Metastore
+from lakelog.format.plan import InRange, PlanRequest
+from lakelog.spark.stream.limits import ReadSize
+
+_FIRST_ASKED: Final = 16
+_MOST_ASKED: Final = 1024
+"""Snapshots that are asked for at once: few where a batch takes few, and not many questions where it takes many."""
+
+
+class ChangelogSizes:
+    """Measures the changelog files of snapshots, asked for in rising order; blocks now and then on the metastore.
+
+    Args:
+        metastore: Who plans.
+        table_uuid: The table.
+        until: The last snapshot that may be asked for.
+    """
+
+    def __init__(self, metastore: Metastore, table_uuid: str, until: int) -> None:
+        self._metastore = metastore
+        self._table_uuid = table_uuid
+        self._until = until
+        self._asked = _FIRST_ASKED
+        self._known_until = 0
+        self._found: dict[int, ReadSize] = {}
+
+    def measure(self, snapshot_id: int) -> ReadSize:
+        """How much the changelog files of a snapshot are; nothing where it changed nothing.
+
+        Raises:
+            SnapshotExpired: It is no longer kept.
+        """
+        if snapshot_id > self._known_until:
+            self._load(snapshot_id)
+        return self._found.get(snapshot_id, ReadSize())
+
+    def _load(self, first: int) -> None:
+        self._known_until = min(first + self._asked - 1, self._until)
+        self._asked = min(self._asked * 2, _MOST_ASKED)
+        at = InRange(first - 1, self._known_until)
+        files = self._metastore.plan(PlanRequest(self._table_uuid, at, changelog=True)).files
+        self._found = _sum_by_snapshot(files)
+
+
+def _sum_by_snapshot(files: pa.Table) -> dict[int, ReadSize]:
+    """The files of each snapshot together; with the columns of `lakelog.format.files.FILE_SCHEMA`. Pure."""
+    sums = files.group_by("added_snapshot").aggregate([([], "count_all"), ("size_bytes", "sum"), ("row_count", "sum")])
+    names = ("added_snapshot", "count_all", "size_bytes_sum", "row_count_sum")
+    columns = (sums.column(name).to_pylist() for name in names)
+    return {each: ReadSize(*counts) for each, *counts in zip(*columns, strict=True)}

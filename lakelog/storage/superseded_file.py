@@ -1,0 +1,99 @@
+"""Committed positions: which rows of a bucket a commit superseded, as its writer found them when it looked rows up.
+
+A small Parquet file with two columns: `file`, the path of a data file in its table, and `position`, a row's place in
+it. Paths, since files that the commit itself brings have no number yet. Positions hold for good: a row that was
+superseded once is never shown again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakelog.errors import DataCorrupted, Unavailable
+from lakelog.storage.io_errors import translate_io_error
+from lakelog.storage.parquet_reader import PARQUET_LIMITS, translated
+from lakelog.storage.parquet_writer import PATH_KEY
+from lakelog.storage.store import ObjectStore
+
+Positions = npt.NDArray[np.int64]
+
+_SCHEMA: Final = pa.schema(
+    [pa.field("file", pa.dictionary(pa.int32(), pa.string()), False), pa.field("position", pa.int32(), False)],
+)
+"""A data file has less than two thousand million rows."""
+
+
+def write_superseded(store: ObjectStore, path: str, superseded: Mapping[str, Positions]) -> None:
+    """Writes which rows of some data files are superseded; blocks until it is durable.
+
+    Args:
+        store: Where the table's files are.
+        path: Where to write.
+        superseded: Rising positions by the file's path.
+
+    Raises:
+        AlreadyExists: There is such a file; as all other errors of the store.
+    """
+    names = sorted(superseded)
+    numbers = np.repeat(np.arange(len(names), dtype=np.int32), [len(superseded[name]) for name in names])
+    positions = np.concatenate([np.empty(0, np.int64), *(superseded[name] for name in names)]).astype(np.int32)
+    files = pa.DictionaryArray.from_arrays(numbers, pa.array(names, pa.string()))
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(
+        sink,
+        _SCHEMA,
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=["file"],
+        column_encoding={"position": "DELTA_BINARY_PACKED"},
+        write_statistics=False,
+        write_page_checksum=True,
+        store_schema=False,
+    ) as parquet:
+        parquet.write_table(pa.Table.from_arrays([files, pa.array(positions)], schema=_SCHEMA))
+        # What it is stands in it too, so that a file put in another's place by hand is found out.
+        parquet.add_key_value_metadata({PATH_KEY: path})
+    writer = store.create(path)
+    try:
+        writer.sink.write(sink.getvalue())
+        writer.commit()
+    except OSError as error:
+        writer.abort()
+        name = f"{store.location}{path}"
+        raise translate_io_error(error, name) or Unavailable(
+            f"File {name} cannot be written: {str(error)[:300]}. Nothing of it is visible; write again.",
+            metadata={"path": name},
+        ) from error
+    except BaseException:
+        writer.abort()
+        raise
+
+
+def read_superseded(store: ObjectStore, path: str) -> dict[str, Positions]:
+    """Reads what `write_superseded` wrote: rising positions by the file's path. Blocks.
+
+    Raises:
+        DataCorrupted: It is damaged or missing; named.
+    """
+    with translated(f"{store.location}{path}"), store.open_input(path) as source:
+        parquet = pq.ParquetFile(source, read_dictionary=["file"], **PARQUET_LIMITS)
+        named = (parquet.metadata.metadata or {}).get(PATH_KEY.encode(), b"").decode(errors="replace")
+        if named != path:
+            raise DataCorrupted(f"it is the file {named[:200]}, put in this one's place", reason="FILE_SWAPPED")
+        table = parquet.read().combine_chunks()
+        if table.schema.remove_metadata() != _SCHEMA or table.column("position").null_count:
+            raise DataCorrupted("it holds no positions of rows")
+        files = table.column("file").combine_chunks() if table.num_rows else None
+        if files is None:
+            return {}
+        numbers = np.asarray(files.indices)
+        positions = table.column("position").to_numpy().astype(np.int64)
+        ends = np.append(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1, len(numbers))
+        names = files.dictionary.take(pa.array(numbers[ends - 1])).to_pylist()
+    return dict(zip(names, np.split(positions, ends[:-1]), strict=True))

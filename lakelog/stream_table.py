@@ -1,0 +1,143 @@
+"""What a subscription reads of one table: the rows it begins with, and the changes of snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lakelog.change_plan import has_changelog_producer
+from lakelog.errors import NotFound
+from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind
+from lakelog.format.table import TableInfo
+from lakelog.scan_planning import plan_changes, plan_scan
+from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN
+from lakelog.storage.parquet_writer import plan_file_schema
+from lakelog.storage.read_counts import ReadCounts
+from lakelog.stream_batch import StreamBatch
+
+if TYPE_CHECKING:
+    from lakelog.catalog import Catalog
+
+
+@dataclass(frozen=True)
+class StreamView:
+    """What is shown of a table.
+
+    Args:
+        columns: Names of the columns; None: all.
+        filter: An SQL condition that each row shown fulfils; None: none.
+        raw: Rows as they were written, without looking up old ones.
+        overwrites: What overwrites changed, too.
+    """
+
+    columns: tuple[str, ...] | None
+    filter: str | None
+    raw: bool
+    overwrites: bool
+
+
+@dataclass(frozen=True)
+class ShownState:
+    """The rows of a state.
+
+    Args:
+        snapshot_uuid: Of the snapshot whose state it is.
+        watermark_ms: Of the table by then.
+        batches: The rows; read as they are asked for.
+    """
+
+    snapshot_uuid: str
+    watermark_ms: int | None
+    batches: Iterator[StreamBatch]
+
+
+class StreamTable:
+    """One table as a subscription shows it.
+
+    Args:
+        catalog: Where the table is.
+        table: The table.
+        view: What to show.
+        counts: Told of what is read.
+    """
+
+    def __init__(self, catalog: Catalog, table: TableInfo, view: StreamView, counts: ReadCounts) -> None:
+        self._catalog = catalog
+        self._table = table
+        self._view = view
+        self._counts = counts
+
+    @property
+    def name(self) -> str:
+        """`database.table`."""
+        return str(self._table.name)
+
+    @property
+    def info(self) -> TableInfo:
+        """The table as it was when it was subscribed to."""
+        return self._table
+
+    def read_state(self, snapshot_id: int, files_since_ms: int | None) -> ShownState:
+        """The rows at a snapshot, of files committed at or after a time (None: of all); blocks."""
+        scan = plan_scan(
+            self._catalog,
+            self._table,
+            columns=self._view.columns,
+            filter=self._view.filter,
+            limit=None,
+            snapshot_id=snapshot_id,
+            timestamp=None,
+            options=None,
+            files_since_ms=files_since_ms,
+            counts=self._counts,
+        )
+        batches = (StreamBatch(self._with_kind(each), snapshot_id, self.name) for each in scan.to_batches())
+        return ShownState(scan.snapshot_uuid, scan.watermark_ms, batches)
+
+    def read_changes(self, first: int, last: int) -> Iterator[StreamBatch]:
+        """What the snapshots `first` to `last`, which have one schema, changed, one after the other; blocks.
+
+        Yields:
+            Batches of rising snapshots, the rows of each of one snapshot; none of a snapshot that shows nothing.
+        """
+        scan = plan_changes(
+            self._catalog,
+            self._table,
+            after=first - 1,
+            until=last,
+            columns=self._columns(),
+            filter=self._view.filter,
+            raw=self._view.raw,
+            overwrites=self._view.overwrites,
+            counts=self._counts,
+        )
+        for batch in scan.to_batches():
+            snapshot_id: int = batch.column(SNAPSHOT_ID_COLUMN)[0].as_py()
+            yield StreamBatch(batch.drop_columns([SNAPSHOT_ID_COLUMN]), snapshot_id, self.name)
+
+    def to_dropped(self) -> NotFound:
+        """What is said when the table is no longer there."""
+        return NotFound(
+            f"Table {self.name} was dropped, so no change will come any more.",
+            reason="TABLE_NOT_FOUND",
+            metadata={"table": self.name},
+        )
+
+    def _columns(self) -> list[str]:
+        names = self._table.schema.arrow.names if self._view.columns is None else list(self._view.columns)
+        kind = [ROW_KIND_COLUMN] if self._table.schema.primary_key and ROW_KIND_COLUMN not in names else []
+        return [*names, *kind, SNAPSHOT_ID_COLUMN]
+
+    def _with_kind(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if not self._table.schema.primary_key:
+            return batch
+        if batch.num_columns and (self._view.raw or has_changelog_producer(self._table)):
+            # As the changes behind them have it, where deletes may know only their key.
+            stored = plan_file_schema(self._table.schema, with_row_kind=False)
+            fields = [each.with_nullable(stored.field(each.name).nullable) for each in batch.schema]
+            batch = pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields))
+        kinds = pa.repeat(pa.scalar(RowKind.INSERT.text), batch.num_rows)
+        return batch.append_column(pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False), kinds)

@@ -1,0 +1,286 @@
+"""Jobs: handed out under a lease with an epoch, ended well or not, made due again.
+
+Objectives, which pull against each other: nobody asks again and again whether there is work; whoever waits gets a job
+as soon as one is due; a lost word costs time only. So whoever finds nothing waits here until something may have become
+due: a commit made it so, a pause ended, a deadline passed. The truth is always the store's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from lakelog.clock import Clock
+from lakelog.errors import InvalidArgument
+from lakelog.format.attachment import check_holder, job_not_found
+from lakelog.format.commit_rules import table_gone
+from lakelog.format.job import CHANGELOG, MAX_ATTEMPTS, Job, JobState, plan_pause_ms
+
+from .leases import MAX_DURATION_MS, MIN_DURATION_MS
+from .limits import Limits
+from .requests import check_number, check_table_uuids, check_text, invalid
+from .store import Store, Transaction, run_transaction
+from .watching import WatchHub
+
+MAX_WAIT_MS: Final = 30_000
+MAX_TEXT: Final = 4096
+
+ANNOUNCED: Final = "jobs"
+"""What metastores on one store tell each other when jobs may be due."""
+
+_LOOK_EVERY_S: Final = 10.0
+"""Whoever waits looks so often at least: a lost announcement of another metastore costs no more."""
+
+_SHORTEST_PAUSE_S: Final = 0.01
+"""What is due at this moment, and still was not to be had, is locked by somebody who is about to have it."""
+
+_KIND: Final = re.compile(r"[a-z][a-z-]{0,63}")
+
+
+class Jobs:
+    """The use cases of jobs. Runs on one event loop.
+
+    Args:
+        store: Where everything is kept.
+        clock: For how long somebody has waited; deadlines and pauses are the store's.
+        watches: Tells other metastores.
+        limits: How many tables may be named.
+    """
+
+    def __init__(self, store: Store, clock: Clock, watches: WatchHub, limits: Limits) -> None:
+        self._store = store
+        self._clock = clock
+        self._watches = watches
+        self._limits = limits
+        self._waiting: set[asyncio.Event] = set()
+        self._closed = False
+        watches.listeners.append(self._hear)
+
+    def due(self) -> None:
+        """Tells that jobs may be due."""
+        self._wake()
+        self._watches.announce(ANNOUNCED)
+
+    def close(self) -> None:
+        """Lets all who wait go without a job; idempotent."""
+        self._closed = True
+        self._wake()
+
+    async def lease_job(
+        self,
+        kinds: Sequence[str],
+        table_uuids: Sequence[str],
+        holder: str,
+        *,
+        duration_ms: int,
+        wait_ms: int = 0,
+        gone: asyncio.Event | None = None,
+    ) -> Job | None:
+        """Takes a job that is due, of any table where none is named; None: none was due within the wait.
+
+        Args:
+            kinds: Of these kinds.
+            table_uuids: Of these tables; empty: of all.
+            holder: Who asks.
+            duration_ms: How long it holds without a heartbeat.
+            wait_ms: How long to wait where none is due.
+            gone: Set when nobody waits for the answer any more: nothing is taken then.
+        """
+        self._check_lease(kinds, table_uuids, holder, duration_ms, wait_ms)
+        give_up_s = self._clock.monotonic_s() + wait_ms / 1000
+        event = gone or asyncio.Event()
+        woken = asyncio.Event()
+        self._waiting.add(woken)
+        try:
+            while not event.is_set():
+                woken.clear()
+                job, next_ms = await run_transaction(
+                    self._store, lambda tx: _take(tx, kinds, table_uuids, holder, duration_ms)
+                )
+                left_s = give_up_s - self._clock.monotonic_s()
+                if job is not None or left_s <= 0 or self._closed:
+                    return job
+                next_s = _LOOK_EVERY_S if next_ms is None else max(next_ms / 1000, _SHORTEST_PAUSE_S)
+                pause_s = min(left_s, next_s, _LOOK_EVERY_S)
+                await _wait_for_either(woken, event, pause_s)
+        finally:
+            self._waiting.discard(woken)
+        return None
+
+    async def heartbeat_job(self, job_id: int, epoch: int, duration_ms: int) -> int:
+        """Keeps a job, also one whose deadline has passed but that nobody took; the milliseconds that remain.
+
+        Raises:
+            NotFound: There is no such job; its table was dropped.
+            Fenced: Another does it, or it was given back.
+        """
+        _check_holder_fields(job_id, epoch)
+        check_number("duration_ms", duration_ms, MIN_DURATION_MS, MAX_DURATION_MS)
+
+        async def renew(tx: Transaction) -> int:
+            check_holder(await tx.lock_job(job_id), job_id, epoch)
+            await tx.renew_job(job_id, duration_ms)
+            return duration_ms
+
+        return await run_transaction(self._store, renew)
+
+    async def finish_job(self, job_id: int, epoch: int, outcome: str = "") -> bool:
+        """Ends a job that went well, or gives it back; whether it is due again because work for it is left.
+
+        Raises:
+            NotFound: There is no such job; its table was dropped.
+            Fenced: Another does it, or it was given back.
+        """
+        _check_holder_fields(job_id, epoch)
+        check_text("outcome", outcome, 0, MAX_TEXT)
+
+        async def finish(tx: Transaction) -> bool:
+            found = await _find(tx, job_id)
+            # Before the job: commits lock in this order. While it is held nobody can make the job due unseen.
+            heads = await tx.lock_heads([found.table_uuid])
+            job = check_holder(await tx.lock_job(job_id), job_id, epoch)
+            head = heads.get(job.table_uuid)
+            if head is None:
+                raise table_gone(job.table_uuid)
+            is_left = job.kind == CHANGELOG and head.first_open_snapshot > 0
+            state = JobState.DUE if is_left else JobState.DONE
+            await tx.put_job(replace(job, state=state, attempts=0, reason="", outcome=outcome or job.outcome), 0)
+            return is_left
+
+        is_due = await run_transaction(self._store, finish)
+        if is_due:
+            self.due()
+        return is_due
+
+    async def fail_job(
+        self, job_id: int, epoch: int, reason: str, *, final: bool = False, passing: bool = False
+    ) -> JobState:
+        """Ends a job that failed: it is due after a pause that grows, or, after too many tries or `final`, failed.
+
+        Args:
+            job_id: The job.
+            epoch: The caller's.
+            reason: For people.
+            final: Trying again would fail alike.
+            passing: What was wrong may pass by itself, so that there are never too many tries.
+
+        Raises:
+            NotFound: There is no such job; its table was dropped.
+            Fenced: Another does it, or it was given back.
+        """
+        _check_holder_fields(job_id, epoch)
+        check_text("reason", reason, 1, MAX_TEXT)
+
+        async def fail(tx: Transaction) -> JobState:
+            job = check_holder(await tx.lock_job(job_id), job_id, epoch)
+            state = JobState.FAILED if final or (job.attempts >= MAX_ATTEMPTS and not passing) else JobState.DUE
+            await tx.put_job(replace(job, state=state, reason=reason), plan_pause_ms(job.attempts))
+            return state
+
+        state = await run_transaction(self._store, fail)
+        # Whoever waits is to know when the pause ends.
+        self.due()
+        return state
+
+    async def list_jobs(self, table_uuids: Sequence[str] = ()) -> list[Job]:
+        """All jobs, or those of some tables, by table, kind and scope."""
+        if table_uuids:
+            check_table_uuids("table_uuids", table_uuids, self._limits.max_watched_tables)
+        return await run_transaction(self._store, lambda tx: tx.list_jobs(table_uuids))
+
+    async def retry_job(self, job_id: int) -> None:
+        """Makes a job that failed or rests due at once.
+
+        Raises:
+            NotFound: There is none.
+            InvalidArgument: Somebody does it, or nothing is to do.
+        """
+        check_number("job_id", job_id, 1)
+
+        async def retry(tx: Transaction) -> None:
+            job = await tx.lock_job(job_id)
+            if job is None:
+                raise job_not_found(job_id)
+            if job.state is JobState.DONE:
+                raise InvalidArgument(
+                    f"Job {job_id} ({job.kind} of {job.table}) is done, and nothing is left to do. It becomes due by "
+                    "itself when there is.",
+                    reason="JOB_DONE",
+                    metadata={"job_id": str(job_id)},
+                )
+            if job.state is JobState.LEASED and job.remaining_ms > 0:
+                raise InvalidArgument(
+                    f"Job {job_id} ({job.kind} of {job.table}) is being done by '{job.holder}'. Wait for its end; "
+                    f"after a kill it is due again in {job.remaining_ms / 1000:.0f} s.",
+                    reason="JOB_HELD",
+                    metadata={"job_id": str(job_id), "holder": job.holder},
+                )
+            await tx.put_job(replace(job, state=JobState.DUE, attempts=0), 0)
+
+        await run_transaction(self._store, retry)
+        self.due()
+
+    def _check_lease(
+        self, kinds: Sequence[str], table_uuids: Sequence[str], holder: str, duration_ms: int, wait_ms: int
+    ) -> None:
+        if not 1 <= len(kinds) <= 100:
+            raise invalid("kinds", f"{len(kinds)} kinds", "Name 1 to 100 kinds of jobs.")
+        for kind in kinds:
+            if not _KIND.fullmatch(kind):
+                raise invalid(
+                    "kinds", kind, f"A kind of job is lower-case letters and '-', for instance '{CHANGELOG}'."
+                )
+        if table_uuids:
+            check_table_uuids("table_uuids", table_uuids, self._limits.max_watched_tables)
+        check_text("holder", holder, 1, 256)
+        check_number("duration_ms", duration_ms, MIN_DURATION_MS, MAX_DURATION_MS)
+        check_number("wait_ms", wait_ms, 0, MAX_WAIT_MS)
+
+    def _hear(self, announced: frozenset[str]) -> None:
+        if not announced or ANNOUNCED in announced:
+            self._wake()
+
+    def _wake(self) -> None:
+        for each in self._waiting:
+            each.set()
+
+
+async def _take(
+    tx: Transaction, kinds: Sequence[str], table_uuids: Sequence[str], holder: str, duration_ms: int
+) -> tuple[Job | None, int | None]:
+    """A job; or None, and in how many milliseconds to look again, if that is known."""
+    taken = await tx.lease_job(kinds, table_uuids, holder, duration_ms)
+    if taken is None:
+        return None, await tx.next_due_ms(kinds, table_uuids)
+    job, was_over = taken
+    if was_over and job.attempts > MAX_ATTEMPTS:
+        # Whoever had it never said why it ended: it may be what ends them.
+        reason = f"It was taken {job.attempts - 1} times, and each time whoever did it was not heard of any more."
+        await tx.put_job(replace(job, state=JobState.FAILED, reason=reason), plan_pause_ms(job.attempts))
+        return None, 0
+    # From now on nobody who held it before can commit anything: what they wrote may be deleted.
+    return replace(job, doomed_attempts=tuple(await tx.doom_attempts(job.lease))), None
+
+
+async def _find(tx: Transaction, job_id: int) -> Job:
+    found = await tx.find_job(job_id)
+    if found is None:
+        raise job_not_found(job_id)
+    return found
+
+
+async def _wait_for_either(first: asyncio.Event, second: asyncio.Event, timeout_s: float) -> None:
+    waits = [asyncio.ensure_future(each.wait()) for each in (first, second)]
+    try:
+        await asyncio.wait(waits, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waits:
+            each.cancel()
+
+
+def _check_holder_fields(job_id: int, epoch: int) -> None:
+    check_number("job_id", job_id, 1)
+    check_number("epoch", epoch, 1)

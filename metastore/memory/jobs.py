@@ -1,0 +1,138 @@
+"""Jobs in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lakelog.format.commit_facts import AttemptState
+from lakelog.format.job import DueJob, Job, JobState
+
+from .catalog import MemoryCatalog
+from .state import StoredJob
+
+_WAITING = (JobState.DUE, JobState.LEASED)
+
+
+class MemoryJobs(MemoryCatalog):
+    """See `metastore.store.JobTransaction`."""
+
+    async def lease_job(
+        self, kinds: Sequence[str], table_uuids: Sequence[str], holder: str, duration_ms: int
+    ) -> tuple[Job, bool] | None:
+        """Takes the first job that is due, or over; the flag tells whether it was over."""
+        now_ms = self._clock.now_ms()
+        due = [each for each in self._find_waiting(kinds, table_uuids) if each.due_at_ms <= now_ms]
+        if not due:
+            return None
+        first = min(due, key=lambda each: (-each.job.priority, each.due_at_ms, each.job.job_id))
+        job = replace(
+            first.job,
+            state=JobState.LEASED,
+            attempts=first.job.attempts + 1,
+            epoch=first.job.epoch + 1,
+            holder=holder,
+            updated_at_ms=now_ms,
+        )
+        taken = self._show(self._keep(StoredJob(job, first.table_id, now_ms + duration_ms)))
+        return taken, first.job.state is JobState.LEASED
+
+    async def next_due_ms(self, kinds: Sequence[str], table_uuids: Sequence[str]) -> int | None:
+        """In how many milliseconds the first of these jobs is due or over."""
+        first = min((each.due_at_ms for each in self._find_waiting(kinds, table_uuids)), default=None)
+        return None if first is None else max(first - self._clock.now_ms(), 0)
+
+    async def doom_attempts(self, writer: str) -> list[str]:
+        """Dooms the open attempts of a writer."""
+        attempts, writers = self._state.attempts, self._state.attempt_writers
+        found = [
+            each.attempt_id
+            for each in attempts.values()
+            if each.state is AttemptState.OPEN and writers.get(each.attempt_id) == writer
+        ]
+        for attempt_id in found:
+            self._journal.put(attempts, attempt_id, replace(attempts[attempt_id], state=AttemptState.DOOMED))
+        return found
+
+    async def find_job(self, job_id: int) -> Job | None:
+        """A job."""
+        return await self.lock_job(job_id)
+
+    async def lock_job(self, job_id: int) -> Job | None:
+        """A job."""
+        found = self._state.jobs.get(job_id)
+        return None if found is None else self._show(found)
+
+    async def renew_job(self, job_id: int, duration_ms: int) -> None:
+        """Moves the deadline of a job."""
+        self._keep(replace(self._state.jobs[job_id], due_at_ms=self._clock.now_ms() + duration_ms))
+
+    async def put_job(self, job: Job, pause_ms: int) -> None:
+        """Changes state, attempts, reason and outcome of a job."""
+        now_ms = self._clock.now_ms()
+        stored = self._state.jobs[job.job_id]
+        self._keep(StoredJob(replace(job, holder="", updated_at_ms=now_ms), stored.table_id, now_ms + pause_ms))
+
+    async def list_jobs(self, table_uuids: Sequence[str]) -> list[Job]:
+        """All jobs, or those of some tables."""
+        found = [self._show(each) for each in self._state.jobs.values()]
+        wanted = [job for job in found if not table_uuids or job.table_uuid in table_uuids]
+        return sorted(wanted, key=lambda job: (job.table, job.kind, job.scope))
+
+    def _make_due(self, due: DueJob) -> None:
+        now_ms = self._clock.now_ms()
+        for stored in self._state.jobs.values():
+            if (stored.table_id, stored.job.kind, stored.job.scope) != (due.table_id, due.kind, due.scope):
+                continue
+            if stored.job.state not in _WAITING:
+                job = replace(
+                    stored.job,
+                    state=JobState.DUE,
+                    priority=due.priority,
+                    payload=dict(due.payload),
+                    updated_at_ms=now_ms,
+                )
+                # What failed rests as it would have, had it been tried again.
+                rests = stored.job.state is JobState.FAILED
+                self._keep(StoredJob(job, due.table_id, stored.due_at_ms if rests else now_ms))
+            return
+        job_id = self._state.last_job_id + 1
+        self._journal.set(self._state, "last_job_id", job_id)
+        new = self._table(due.table_id).new
+        job = Job(
+            job_id=job_id,
+            table_uuid=new.table_uuid,
+            table=str(new.name),
+            kind=due.kind,
+            scope=due.scope,
+            state=JobState.DUE,
+            priority=due.priority,
+            payload=dict(due.payload),
+            attempts=0,
+            reason="",
+            outcome="",
+            epoch=0,
+            holder="",
+            remaining_ms=0,
+            created_at_ms=now_ms,
+            updated_at_ms=now_ms,
+        )
+        self._keep(StoredJob(job, due.table_id, now_ms))
+
+    def _find_waiting(self, kinds: Sequence[str], table_uuids: Sequence[str]) -> list[StoredJob]:
+        return [
+            each
+            for each in self._state.jobs.values()
+            if each.job.state in _WAITING
+            and each.job.kind in kinds
+            and (not table_uuids or each.job.table_uuid in table_uuids)
+        ]
+
+    def _keep(self, stored: StoredJob) -> StoredJob:
+        self._journal.put(self._state.jobs, stored.job.job_id, stored)
+        return stored
+
+    def _show(self, stored: StoredJob) -> Job:
+        is_waiting = stored.job.state in _WAITING
+        left_ms = max(stored.due_at_ms - self._clock.now_ms(), 0) if is_waiting else 0
+        return replace(stored.job, remaining_ms=left_ms)

@@ -1,0 +1,51 @@
+"""`python -m reader serve | run | check`: the command line of the service."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+
+from lakelog.errors import LakelogError
+from lakelog.extras import explain_missing
+
+try:
+    from lakelog.serving.logs import set_up_logs
+
+    from .config import ServeConfig, parse_config, read_environment
+except ModuleNotFoundError as error:
+    sys.exit(f"reader: {explain_missing(error, 'The reader', 'embedded')}")
+
+CANNOT_START = 2
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs a command; returns the exit code."""
+    try:
+        config = parse_config(arguments, read_environment())
+        if isinstance(config, ServeConfig):
+            # Not above: each command imports what it needs, and Spark takes long.
+            from .wiring import serve
+
+            asyncio.run(serve(config, set_up_logs(config.log_level, service="reader")))
+            return 0
+        from .stream_wiring import check, run
+
+        if config.command == "check":
+            return check(config)
+        return run(config, set_up_logs(config.log_level, service="reader"))
+    except LakelogError as error:
+        print(error.message, file=sys.stderr)  # noqa: T201
+        return CANNOT_START
+    except ModuleNotFoundError as error:
+        print(f"reader: {explain_missing(error, 'The reader', 'embedded')}", file=sys.stderr)  # noqa: T201
+        return CANNOT_START
+
+
+if __name__ == "__main__":
+    # SUBTLE: threads of subscriptions and of Spark would keep a plain return waiting; everything is closed by now.
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

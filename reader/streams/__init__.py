@@ -1,0 +1,1 @@
+"""Streams from tables to sinks, on Spark Structured Streaming."""

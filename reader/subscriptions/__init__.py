@@ -1,0 +1,1 @@
+"""Subscriptions that are served to clients."""

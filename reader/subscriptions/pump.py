@@ -1,0 +1,186 @@
+"""One subscription: a thread reads the tables and hands messages to the event loop, as far as the client has room.
+
+What the client says in between is handled by the event loop. Three things end a pump: the client, which goes or is cut;
+the stream itself, by an error or at its end; and the service, which ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+
+from lakelog.errors import Fenced, InvalidArgument, LakelogError
+from lakelog.open_stream import OpenStream
+from lakelog.rpc.v1 import reader_pb2
+from lakelog.stream_batch import Position, Progress
+from lakelog.stream_request import ResumePoint
+from lakelog.stream_wire import RowsEncoder, to_proto_positions, to_proto_resume_point
+
+from .metrics import SubscriptionMetrics
+from .room import Room
+
+MAX_ARROW_BYTES = 8 << 20
+"""The largest Arrow message: far below what gRPC takes, and large enough that its overhead does not count."""
+
+Outgoing = reader_pb2.SubscribeResponse | BaseException | None
+"""A message, or what ended the stream; None: its end."""
+
+
+class ClientLeft(Exception):
+    """Ends a stream of which the client has enough."""
+
+
+class Pump:
+    """Reads one stream for a client.
+
+    Args:
+        room: How much the client takes.
+        metrics: Told of what is sent.
+        loop: The event loop of `outgoing`.
+        max_arrow_bytes: The largest Arrow message.
+    """
+
+    def __init__(
+        self,
+        room: Room,
+        metrics: SubscriptionMetrics,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        max_arrow_bytes: int = MAX_ARROW_BYTES,
+    ) -> None:
+        self.outgoing: asyncio.Queue[Outgoing] = asyncio.Queue()
+        """What is to be sent; bounded by the room."""
+        self.reached: dict[str, int] = {}
+        """The last snapshot that was sent whole, by table uuid; also read by other threads."""
+        self._room = room
+        self._metrics = metrics
+        self._loop = loop
+        self._encoder = RowsEncoder(max_arrow_bytes)
+        self._stream: OpenStream | None = None
+        self._uuids: dict[str, str] = {}
+        self._positions: dict[str, Position] = {}
+        self._keeping = threading.Lock()
+        self._closed = threading.Event()
+
+    @property
+    def untaken_bytes(self) -> int:
+        """Bytes that the client has not taken yet."""
+        return self._room.sent_bytes
+
+    def start(self, stream: OpenStream, names: Sequence[str]) -> None:
+        """Begins to read a stream of these tables."""
+        self._stream = stream
+        if self._closed.is_set():
+            # The client went while the stream was opened.
+            stream.follower.close()
+            return
+        self._uuids = {name: point.table_uuid for name, point in zip(names, stream.points, strict=True)}
+        self.reached = {point.table_uuid: 0 if point.from_state else point.snapshot_id for point in stream.points}
+        self._positions = dict(stream.positions)
+        self._put(
+            reader_pb2.SubscribeResponse(
+                opened=reader_pb2.SubscribeOpened(
+                    tables=[to_proto_resume_point(point) for point in stream.points],
+                    positions=to_proto_positions(stream.positions),
+                )
+            )
+        )
+        threading.Thread(target=self._run, name="subscription", daemon=True).start()
+        if stream.keep_every_s is not None:
+            threading.Thread(target=self._keep_up, args=(stream.keep_every_s,), name="keep", daemon=True).start()
+
+    def begin_anew(self, points: Sequence[ResumePoint]) -> None:
+        """Tells the client that a position had expired, and where it begins now."""
+        opened = reader_pb2.SubscribeOpened(tables=[to_proto_resume_point(point) for point in points])
+        self._put(reader_pb2.SubscribeResponse(opened=opened))
+
+    def keep(self, positions: Mapping[str, Position]) -> None:
+        """Keeps positions of the consumer; blocks on the metastore.
+
+        Raises:
+            Fenced: Another reader has taken over.
+            InvalidArgument: A table is not subscribed to, or the position is not possible.
+        """
+        other = next((name for name in positions if name not in self._uuids), None)
+        if other is not None:
+            raise InvalidArgument(
+                f"keep names {other!r:.80}, which is not subscribed to: {', '.join(self._uuids)}.",
+                metadata={"field": "keep.positions.table"},
+            )
+        assert self._stream is not None, "it was started"
+        with self._keeping:
+            self._stream.keep(positions)
+            self._positions |= positions
+
+    def end(self, reason: Exception) -> None:
+        """Has the stream end at once, in front of what is still to be sent; called from the event loop."""
+        while not self.outgoing.empty():
+            self.outgoing.get_nowait()
+        self.outgoing.put_nowait(reason)
+
+    def close(self) -> None:
+        """Ends the stream, from any thread; idempotent."""
+        self._closed.set()
+        self._room.close()
+        if self._stream is not None:
+            self._stream.follower.close()
+
+    def _run(self) -> None:
+        assert self._stream is not None, "it was started"
+        end: BaseException | None = None
+        try:
+            with closing(self._stream.follower.follow()) as changes:  # type: ignore[type-var]
+                for progress in changes:
+                    if not self._send(progress):
+                        return
+        except BaseException as error:
+            end = error
+        self._put(end)
+
+    def _send(self, progress: Progress) -> bool:
+        done = to_proto_positions(progress.done or {})
+        for rows, is_last in self._with_last(progress):
+            size_bytes = 0 if rows is None else len(rows.batch)
+            sequence = self._room.enter(size_bytes)
+            if not sequence:
+                return False
+            if rows is not None:
+                self._metrics.batches.inc()
+                self._metrics.sent_bytes.inc(size_bytes)
+            message = reader_pb2.StreamProgress(sequence=sequence, rows=rows, done=done if is_last else ())
+            self._put(reader_pb2.SubscribeResponse(progress=message))
+        if progress.batch is not None:
+            self._metrics.rows.inc(progress.batch.data.num_rows)
+        for name, position in (progress.done or {}).items():
+            self.reached[self._uuids[name]] = position.snapshot_id
+        return True
+
+    def _with_last(self, progress: Progress) -> Iterator[tuple[reader_pb2.StreamRows | None, bool]]:
+        """The messages of a batch, each with whether it is the last."""
+        held: reader_pb2.StreamRows | None = None
+        if progress.batch is not None:
+            for rows in self._encoder.encode(progress.batch):
+                if held is not None:
+                    yield held, False
+                held = rows
+        yield held, True
+
+    def _keep_up(self, every_s: float) -> None:
+        """Says now and then that the consumer is used."""
+        while not self._closed.wait(every_s):
+            with contextlib.suppress(LakelogError):
+                try:
+                    positions = dict(self._positions)
+                    if positions:
+                        self.keep(positions)
+                except Fenced as error:
+                    self._put(error)
+                    return
+
+    def _put(self, item: Outgoing) -> None:
+        # The loop may be gone when the service ends.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self.outgoing.put_nowait, item)

@@ -1,0 +1,92 @@
+"""What clients ask for, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakelog.arguments import parse_table_name
+from lakelog.errors import InvalidArgument
+from lakelog.format.table import TableName
+from lakelog.rpc.v1 import reader_pb2
+from lakelog.stream_request import ResumePoint, StreamRequest, check_together
+from lakelog.stream_wire import from_proto_resume_point
+
+_DEFAULT_BYTES = 16 << 20
+_MOST_BYTES = 64 << 20
+_DEFAULT_MESSAGES = 64
+_MOST_MESSAGES = 256
+_MOST_TABLES = 1000
+
+
+@dataclass(frozen=True)
+class Start:
+    """A subscription as it is asked for.
+
+    Args:
+        tables: Names, each with the uuid that it must have (empty: any).
+        request: What to show of them.
+        points: Where the client is, in the order of the tables; none: it begins.
+        max_bytes: That may be on their way.
+        max_messages: That may be on their way.
+    """
+
+    tables: tuple[tuple[TableName, str], ...]
+    request: StreamRequest
+    points: tuple[ResumePoint, ...]
+    max_bytes: int
+    max_messages: int
+
+
+def to_start(message: reader_pb2.SubscribeRequest) -> Start:
+    """Checks the first message of a client. Pure.
+
+    Raises:
+        InvalidArgument: Something is missing or not possible; named.
+    """
+    if message.WhichOneof("request") != "start":
+        raise InvalidArgument(
+            "The first message has no start. Send what to subscribe to first.", metadata={"field": "start"}
+        )
+    start = message.start
+    if len(start.tables) > _MOST_TABLES:
+        raise InvalidArgument(
+            f"start.tables names {len(start.tables)} tables. Name at most {_MOST_TABLES}.",
+            metadata={"field": "start.tables"},
+        )
+    names = [parse_table_name(table.name) for table in start.tables]
+    check_together(names, {})
+    columns = {table.name: tuple(table.columns.names) for table in start.tables if table.HasField("columns")}
+    filters = {table.name: table.filter for table in start.tables if table.HasField("filter")}
+    return Start(
+        tuple((name, table.table_uuid) for name, table in zip(names, start.tables, strict=True)),
+        StreamRequest(dict(start.options), columns, filters),
+        _to_points(start),
+        _bounded("max_bytes", start.max_bytes, _DEFAULT_BYTES, _MOST_BYTES),
+        _bounded("max_messages", start.max_messages, _DEFAULT_MESSAGES, _MOST_MESSAGES),
+    )
+
+
+def _to_points(start: reader_pb2.SubscribeStart) -> tuple[ResumePoint, ...]:
+    points = tuple(from_proto_resume_point(point) for point in start.resume)
+    if points and len(points) != len(start.tables):
+        raise InvalidArgument(
+            f"start.resume has {len(points)} points for {len(start.tables)} tables. Give one for each, in their order, "
+            "or none to begin.",
+            metadata={"field": "start.resume"},
+        )
+    for point in points:
+        if point.snapshot_id < 0 or point.received_rows < 0 or point.epoch < 0:
+            raise InvalidArgument(
+                f"start.resume has a negative number for table {point.table_uuid!r:.80}. Give back what was sent.",
+                metadata={"field": "start.resume"},
+            )
+    return points
+
+
+def _bounded(field: str, given: int, default: int, most: int) -> int:
+    if not 0 <= given <= most:
+        raise InvalidArgument(
+            f"start.{field}={given} is not possible. Give 1 to {most}, or 0 for {default}.",
+            metadata={"field": f"start.{field}"},
+        )
+    return given or default

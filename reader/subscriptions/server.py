@@ -1,0 +1,193 @@
+"""The gRPC server of subscriptions: what listens, within which bounds, how it ends, and how healthy it is."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1.health import aio as health_aio
+from grpc_reflection.v1alpha import reflection
+
+from lakelog.catalog import Catalog
+from lakelog.clock import Ids
+from lakelog.errors import LakelogError
+from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
+from lakelog.serving.access import Access
+from lakelog.serving.listening import ServerTls, cannot_listen, check_free
+from lakelog.serving.logs import Log
+
+from .metrics import SubscriptionMetrics
+from .servicer import ReaderServicer
+
+SERVICE: Final = reader_pb2.DESCRIPTOR.services_by_name["ReaderService"].full_name
+
+_LOOK_EVERY_S: Final = 2.0
+"""Between two looks at the metastore, which tell health and lag."""
+
+_MAX_REQUEST_BYTES: Final = 4 << 20
+"""Of one message of a client; a thousand tables with their columns are far below."""
+
+_MORE_STREAMS: Final = 64
+"""Beside the subscriptions: probes, and those who are told that there is no room."""
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """How the server behaves.
+
+    Args:
+        host: Where to listen.
+        port: 0 for a free one.
+        tls: None for plaintext.
+        access: How callers are recognized.
+        max_subscriptions: At once.
+        holder: Who this server is, for whoever looks at consumers.
+        grace_s: How long what is being sent may take when the server ends.
+    """
+
+    host: str
+    port: int
+    tls: ServerTls | None
+    access: Access
+    max_subscriptions: int
+    holder: str
+    grace_s: float
+
+
+class ReaderServer:
+    """Serves subscriptions until it is drained. Runs on one event loop.
+
+    Args:
+        catalog: Where the tables are.
+        settings: How it behaves.
+        metrics: Told of everything.
+        log: For lines.
+        ids: Ids of internal errors.
+    """
+
+    def __init__(
+        self, catalog: Catalog, settings: ServerSettings, metrics: SubscriptionMetrics, log: Log, ids: Ids
+    ) -> None:
+        self._catalog = catalog
+        self._settings = settings
+        self._metrics = metrics
+        self._log = log
+        self._draining = asyncio.Event()
+        self._server = grpc.aio.server(
+            options=(
+                ("grpc.max_receive_message_length", _MAX_REQUEST_BYTES),
+                ("grpc.max_send_message_length", 64 << 20),
+                ("grpc.max_metadata_size", 16 * 1024),
+                # Of one connection; the subscriptions of all together are counted by the servicer.
+                ("grpc.max_concurrent_streams", settings.max_subscriptions + _MORE_STREAMS),
+                # Two servers on one port would share it in silence.
+                ("grpc.so_reuseport", 0),
+                # Clients that vanished without closing are noticed after 20 + 10 seconds; what they had is freed.
+                ("grpc.keepalive_time_ms", 20_000),
+                ("grpc.keepalive_timeout_ms", 10_000),
+                ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
+                ("grpc.keepalive_permit_without_calls", 0),
+            ),
+            maximum_concurrent_rpcs=settings.max_subscriptions + _MORE_STREAMS,
+        )
+        self._servicer = ReaderServicer(
+            catalog,
+            settings.access,
+            max_subscriptions=settings.max_subscriptions,
+            holder=settings.holder,
+            metrics=metrics,
+            log=log,
+            ids=ids,
+            draining=self._draining,
+        )
+        self._health = health_aio.HealthServicer()
+        reader_pb2_grpc.add_ReaderServiceServicer_to_server(self._servicer, self._server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        reflection.enable_server_reflection((SERVICE, "grpc.health.v1.Health", reflection.SERVICE_NAME), self._server)
+        self._looking: asyncio.Task[None] | None = None
+        self.port = 0
+        """Where it listens, from `start` on."""
+        self.serving = False
+        """Whether the metastore answers and it is not ending; also read by other threads."""
+
+    async def start(self) -> None:
+        """Listens and serves.
+
+        Raises:
+            InvalidArgument: The port is taken or the address is not this machine's, or a TLS file cannot be used.
+        """
+        settings = self._settings
+        check_free(settings.host, settings.port)
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        address = f"{host}:{settings.port}"
+        try:
+            if settings.tls is None:
+                self.port = self._server.add_insecure_port(address)
+            else:
+                self.port = self._server.add_secure_port(address, settings.tls.load_credentials())
+        except RuntimeError as error:
+            raise cannot_listen(settings.host, settings.port, "gRPC cannot use it") from error
+        await self.step()
+        await self._server.start()
+        self._looking = asyncio.create_task(self._look(), name="health and lag")
+
+    async def drain(self) -> None:
+        """Ends: tells all clients to go on elsewhere, and lets what is on its way arrive."""
+        self._log.info("draining", subscriptions=len(self._servicer.pumps))
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+        self.serving = False
+        await self._health.enter_graceful_shutdown()
+        self._draining.set()
+        await self._server.stop(self._settings.grace_s)
+
+    async def step(self) -> None:
+        """Looks once whether the metastore answers, and how far the subscriptions are behind."""
+        reached: dict[str, int] = {}
+        untaken = 0
+        for pump in self._servicer.pumps:
+            untaken += pump.untaken_bytes
+            for table_uuid, snapshot_id in pump.reached.items():
+                reached[table_uuid] = min(snapshot_id, reached.get(table_uuid, snapshot_id))
+        self._metrics.untaken_bytes.set(untaken)
+        try:
+            self._metrics.lag_snapshots.set(await asyncio.to_thread(self._measure, reached))
+            serving, reason = True, ""
+        except LakelogError as error:
+            serving, reason = False, error.message
+        await self._tell(serving, reason)
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            await self.step()
+
+    def _measure(self, reached: dict[str, int]) -> int:
+        """Asks the metastore, also where there is nothing to measure."""
+        lag = 0
+        for table_uuid, snapshot_id in reached.items():
+            try:
+                latest = self._catalog.metastore.list_snapshots(table_uuid, limit=1).latest_snapshot_id
+            except LakelogError as error:
+                if error.reason == "TABLE_NOT_FOUND":
+                    continue
+                raise
+            lag = max(lag, latest - snapshot_id)
+        if not reached:
+            self._catalog.databases()
+        return lag
+
+    async def _tell(self, serving: bool, reason: str) -> None:
+        if serving != self.serving:
+            if serving:
+                self._log.info("serving")
+            else:
+                self._log.error("not serving: the metastore does not answer", reason=reason)
+        self.serving = serving
+        state = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
+        for service in ("", SERVICE):
+            await self._health.set(service, state)

@@ -1,0 +1,251 @@
+"""ReaderService: who may subscribe, how many at once, and what goes back and forth."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final, NoReturn
+
+import grpc
+
+from lakelog.catalog import Catalog
+from lakelog.client.status import DETAILS_KEY, to_wire_status
+from lakelog.clock import Ids
+from lakelog.errors import (
+    HistoryDiverged,
+    InternalError,
+    InvalidArgument,
+    LakelogError,
+    NotFound,
+    ResourceExhausted,
+    Unavailable,
+)
+from lakelog.format.table import TableInfo
+from lakelog.open_stream import open_stream
+from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
+from lakelog.serving.access import Access
+from lakelog.serving.logs import Log
+from lakelog.stream_wire import from_proto_positions
+
+from .metrics import SubscriptionMetrics
+from .pump import ClientLeft, Pump
+from .requests import Start, to_start
+from .room import Room
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+_START_WITHIN_S: Final = 10.0
+"""Until a client that has connected must have said what it wants."""
+
+
+class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
+    """Serves subscriptions, each read by a thread of its own.
+
+    Args:
+        catalog: Where the tables are.
+        access: How callers are recognized; any role may read.
+        max_subscriptions: At once.
+        holder: Who this server is, for whoever looks at consumers.
+        metrics: Told of everything.
+        log: For lines.
+        ids: Ids of internal errors.
+        draining: Set when the server ends.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        access: Access,
+        *,
+        max_subscriptions: int,
+        holder: str,
+        metrics: SubscriptionMetrics,
+        log: Log,
+        ids: Ids,
+        draining: asyncio.Event,
+    ) -> None:
+        self._catalog = catalog
+        self._access = access
+        self._max_subscriptions = max_subscriptions
+        self._holder = holder
+        self._metrics = metrics
+        self._log = log
+        self._ids = ids
+        self._draining = draining
+        self._open = 0
+        self.pumps: Final[set[Pump]] = set()
+        """Of the subscriptions that are open."""
+
+    async def Subscribe(self, request_iterator: Any, context: Context) -> None:  # type: ignore[override]  # noqa: N802
+        """Serves one subscription until its end."""
+        outcome = "client"
+        try:
+            self._access.recognize(_authorization(context), _common_name(context))
+            self._take_place()
+            try:
+                await self._serve(context)
+            finally:
+                self._open -= 1
+                self._metrics.subscriptions.set(self._open)
+        except asyncio.CancelledError:
+            raise
+        except grpc.aio.AbortError:
+            raise
+        except Exception as error:
+            failure = self._as_our_own(error)
+            outcome = failure.reason
+            self._log.info("subscription ended", outcome=outcome, peer=context.peer(), message=failure.message)
+            await _abort(context, failure)
+        finally:
+            self._metrics.ended.labels(outcome).inc()
+
+    def _take_place(self) -> None:
+        if self._draining.is_set():
+            raise _going_away()
+        if self._open >= self._max_subscriptions:
+            self._metrics.refused.inc()
+            raise ResourceExhausted(
+                f"This reader service has {self._open} subscriptions open, which is its limit. Subscribe at another "
+                "replica, start more of them, or raise --max-subscriptions.",
+                reason="TOO_MANY_SUBSCRIPTIONS",
+                metadata={"limit": str(self._max_subscriptions)},
+            )
+        self._open += 1
+        self._metrics.subscriptions.set(self._open)
+
+    async def _serve(self, context: Context) -> None:
+        try:
+            async with asyncio.timeout(_START_WITHIN_S):
+                first = await context.read()
+        except TimeoutError as error:
+            raise InvalidArgument(
+                f"Nothing was asked for within {_START_WITHIN_S:g} s. Send the start at once."
+            ) from error
+        if first is grpc.aio.EOF:
+            return
+        start = to_start(first)
+        room = Room(start.max_bytes, start.max_messages)
+        pump = Pump(room, self._metrics, asyncio.get_running_loop())
+        try:
+            await asyncio.to_thread(self._begin, pump, start)
+            self._metrics.opened.inc()
+            self.pumps.add(pump)
+            await self._exchange(context, pump, room)
+        finally:
+            self.pumps.discard(pump)
+            pump.close()
+
+    def _begin(self, pump: Pump, start: Start) -> None:
+        tables = [self._find_table(str(name), uuid) for name, uuid in start.tables]
+        for table, point in zip(tables, start.points, strict=False):
+            if point.table_uuid != table.table_uuid:
+                raise HistoryDiverged(
+                    f"The client has read table {point.table_uuid!r:.80}, and {table.name} is {table.table_uuid}: it "
+                    "was dropped and made anew. Read it anew.",
+                    metadata={"table": str(table.name)},
+                )
+        stream = open_stream(
+            self._catalog,
+            tables,
+            start.request,
+            holder=self._holder,
+            points=start.points,
+            on_begin=pump.begin_anew,
+        )
+        pump.start(stream, [str(table.name) for table in tables])
+
+    def _find_table(self, name: str, uuid: str) -> TableInfo:
+        info = self._catalog.table(name).info
+        if uuid and info.table_uuid != uuid:
+            raise NotFound(
+                f"Table {name} is not the one that the client means: that was dropped, and another one has its name.",
+                reason="TABLE_NOT_FOUND",
+                metadata={"table": name},
+            )
+        return info
+
+    async def _exchange(self, context: Context, pump: Pump, room: Room) -> None:
+        """Tells what comes, until the client has enough, something fails, or the server ends.
+
+        SUBTLE: all three come through what is to be sent. A write that is cancelled under way would leave the call
+        without an end.
+        """
+        listening = asyncio.ensure_future(self._listen(context, pump, room))
+        ending = asyncio.ensure_future(self._end_when_drained(pump))
+        try:
+            await self._tell(context, pump)
+        finally:
+            for task in (listening, ending):
+                task.cancel()
+            await asyncio.gather(listening, ending, return_exceptions=True)
+
+    async def _listen(self, context: Context, pump: Pump, room: Room) -> None:
+        try:
+            await self._hear(context, pump, room)
+        except Exception as error:
+            pump.end(error)
+        else:
+            pump.end(ClientLeft())
+
+    async def _end_when_drained(self, pump: Pump) -> None:
+        await self._draining.wait()
+        pump.end(_going_away())
+
+    async def _hear(self, context: Context, pump: Pump, room: Room) -> None:
+        """Does what the client says, until it says no more."""
+        while (request := await context.read()) is not grpc.aio.EOF:
+            match request.WhichOneof("request"):
+                case "taken":
+                    room.taken(request.taken.sequence)
+                case "keep":
+                    positions = from_proto_positions(request.keep.positions)
+                    await asyncio.to_thread(pump.keep, positions)
+                    pump.outgoing.put_nowait(reader_pb2.SubscribeResponse(kept=reader_pb2.KeptPositions()))
+                case other:
+                    raise InvalidArgument(
+                        f"A message of a client that has begun holds {other or 'nothing'}. Send taken or keep.",
+                        metadata={"field": "request"},
+                    )
+
+    async def _tell(self, context: Context, pump: Pump) -> None:
+        while True:
+            item = await pump.outgoing.get()
+            if isinstance(item, ClientLeft):
+                return
+            if isinstance(item, BaseException):
+                raise item
+            # At the end the client may still have positions to be kept.
+            await context.write(item or reader_pb2.SubscribeResponse(ended=reader_pb2.SubscribeEnded()))
+
+    def _as_our_own(self, error: Exception) -> LakelogError:
+        if isinstance(error, LakelogError) and not isinstance(error, InternalError):
+            return error
+        error_id = self._ids.new_id()
+        self._log.error("internal error", error_id=error_id, exc_info=error)
+        return InternalError(
+            f"The reader service failed by a defect of its own; please report it with id {error_id}.",
+            metadata={"error_id": error_id},
+        )
+
+
+def _going_away() -> Unavailable:
+    return Unavailable(
+        "This reader service is shutting down. Go on at another one from where you are.", reason="READER_DRAINING"
+    )
+
+
+def _authorization(context: Context) -> str | None:
+    for key, value in context.invocation_metadata() or ():
+        if key == "authorization":
+            return value if isinstance(value, str) else ""
+    return None
+
+
+def _common_name(context: Context) -> str | None:
+    names = context.auth_context().get("x509_common_name") or ()
+    return next((bytes(name).decode("utf-8", "replace") for name in names), None)
+
+
+async def _abort(context: Context, failure: LakelogError) -> NoReturn:
+    status = to_wire_status(failure)
+    context.set_trailing_metadata(((DETAILS_KEY, status.details),))
+    await context.abort(status.code, status.message)

@@ -1,0 +1,222 @@
+"""The ways to read a stream that every case goes through: a subscription, Spark's reader, and a query of Spark."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from lakelog.catalog import Catalog
+from lakelog.embedded.stack import EmbeddedStack
+from lakelog.format.commit import Change, CommitRequest, RemoveFiles
+from lakelog.format.plan import PlanRequest
+from lakelog.format.snapshot import SnapshotKind
+from lakelog.options.values import TableOptions
+from lakelog.storage.table_writer import TableWriter
+from lakelog.table import Table
+from metastore.postgres.connections import libpq_url
+from tests.conformance.drivers import SdkDriver
+from tests.conformance.language import Step, TableSpec
+from tests.conformance.stream_language import (
+    Act,
+    Alter,
+    Compact,
+    Forget,
+    Shown,
+    Stream,
+    StreamCase,
+    Wait,
+    resolve_time,
+    to_line,
+)
+from tests.integration.spark.driven_stream import DrivenStream
+from tests.integration.spark.driven_stream import Row as DrivenRow
+from tests.integration.spark.stream_query import StreamQuery
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOOK_S = 0.05
+_WAIT_S = 30.0
+_numbers = itertools.count(1)
+
+
+class SubscriptionDriver:
+    """Streams are subscriptions of the SDK; those that stop have a consumer."""
+
+    def __init__(self, catalog: Catalog, stack: EmbeddedStack) -> None:
+        self.catalog = catalog
+        self.stack = stack
+        self._tables = SdkDriver(catalog)
+
+    def create(self, table: TableSpec) -> str:
+        return self._tables.create(table)
+
+    def act(self, name: str, table: TableSpec, act: Act) -> None:
+        if isinstance(act, Step):
+            self._tables.apply(name, table, act)
+        elif isinstance(act, Compact):
+            compact(self.catalog.table(name))
+        elif isinstance(act, Forget):
+            forget(self.stack, self.catalog.table(name), act.earliest)
+        elif isinstance(act, Alter):
+            self.catalog.table(name).alter(set=dict(act.options))
+        elif isinstance(act, Wait):
+            time.sleep(act.seconds)
+        else:
+            raise AssertionError(f"{act} is for the stream")
+
+    def resolve(self, name: str, options: Mapping[str, str]) -> dict[str, str]:
+        committed = self.catalog.table(name).snapshots().column("committed_at").to_pylist()
+        times_ms = [round(each.timestamp() * 1000) for each in committed]
+        return {key: resolve_time(value, times_ms) for key, value in options.items()}
+
+    def open(self, name: str, case: StreamCase, options: Mapping[str, str]) -> Stream:
+        return _Subscribed(self.catalog.table(name), case, options)
+
+
+class _Subscribed:
+    def __init__(self, table: Table, case: StreamCase, options: Mapping[str, str]) -> None:
+        self._table, self._case = table, case
+        self._begin(options)
+
+    def _begin(self, options: Mapping[str, str]) -> None:
+        consumer = "conformance" if self._case.stops else None
+        self._stream = self._table.subscribe(
+            consumer_id=consumer, columns=self._case.columns, filter=self._case.filter, options=options
+        )
+
+    def take(self) -> list[list[Shown]]:
+        shown: list[Shown] = []
+        latest = max(self._table.snapshots(1).column("id").to_pylist(), default=0)
+        end_s = time.monotonic() + _WAIT_S
+        while not self._stream.ended and self._stream.position != latest:
+            assert time.monotonic() < end_s, f"{self._case.rule}: at {self._stream.position}, never at {latest}"
+            batch = self._stream.read(_LOOK_S)
+            if batch is not None:
+                shown += [(batch.snapshot_id, to_line(row)) for row in batch.data.to_pylist()]
+        return [shown]
+
+    def stop(self) -> None:
+        self._stream.close()
+
+    def go_on(self, options: Mapping[str, str]) -> None:
+        self._begin(options)
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+class ReaderDriver(SubscriptionDriver):
+    """Spark's stream reader, asked what Spark asks it; it begins anew from its checkpoint each time it is looked at."""
+
+    def open(self, name: str, case: StreamCase, options: Mapping[str, str]) -> Stream:
+        return _Driven(self.stack.target, name, case, options)
+
+
+class _Driven(DrivenStream):
+    def __init__(self, target: str, name: str, case: StreamCase, options: Mapping[str, str]) -> None:
+        super().__init__(target, name, _spark_options(case, options))
+        self._case = case
+        self._lanes: list[list[DrivenRow]] = []
+
+    def take(self) -> list[list[Shown]]:
+        self._lanes = []
+        self.run()
+        return [[(row["_snapshot_id"], to_line(row)) for row in lane] for lane in self._lanes]
+
+    def show(self, batch: int) -> list[DrivenRow]:
+        tasks = self.show_tasks(batch)
+        before = max((row["_snapshot_id"] for lane in self._lanes for row in lane), default=0)
+        assert all(row["_snapshot_id"] > before for task in tasks for row in task), "batches hold whole snapshots"
+        self._lanes += tasks
+        return [row for task in tasks for row in task]
+
+    def stop(self) -> None:
+        """Each look at it is a run of its own."""
+
+    def go_on(self, options: Mapping[str, str]) -> None:
+        self.options = _spark_options(self._case, options)
+
+    def close(self) -> None:
+        if self.reader is not None:
+            self.reader.stop()
+
+
+class QueryDriver(SubscriptionDriver):
+    """Queries of Spark, each time with AvailableNow and the checkpoint of the time before."""
+
+    def __init__(self, catalog: Catalog, stack: EmbeddedStack, spark: SparkSession) -> None:
+        super().__init__(catalog, stack)
+        self._spark = spark
+
+    def open(self, name: str, case: StreamCase, options: Mapping[str, str]) -> Stream:
+        return _Queried(self._spark, name, case, options)
+
+
+class _Queried:
+    def __init__(self, spark: SparkSession, name: str, case: StreamCase, options: Mapping[str, str]) -> None:
+        self._case = case
+        self._folder = tempfile.TemporaryDirectory(prefix="ll-query-", ignore_cleanup_errors=True)
+        self._query = StreamQuery(spark, name, Path(self._folder.name))
+        self._query.options = _spark_options(case, options)
+
+    def take(self) -> list[list[Shown]]:
+        # What tasks gathered comes to the sink in the order of the tasks, whose rows are those of some buckets.
+        batches = [sorted(batch, key=lambda row: row["_snapshot_id"]) for batch in self._query.run()]
+        return [[(row["_snapshot_id"], to_line(row)) for row in batch] for batch in batches]
+
+    def stop(self) -> None:
+        """Each look at it is a run of its own."""
+
+    def go_on(self, options: Mapping[str, str]) -> None:
+        self._query.options = _spark_options(self._case, options)
+
+    def close(self) -> None:
+        self._folder.cleanup()
+
+
+def _spark_options(case: StreamCase, options: Mapping[str, str]) -> dict[str, Any]:
+    more = {"metadata-columns": "_snapshot_id"}
+    if case.columns is not None:
+        more["columns"] = json.dumps(case.columns)
+    if case.filter is not None:
+        more["filter"] = case.filter
+    return dict(options) | more
+
+
+def compact(table: Table) -> None:
+    """Puts merged files into the place of all live ones, as a full compaction does."""
+    metastore = table._catalog.metastore
+    plan = metastore.plan(PlanRequest(table.uuid))
+    info, options = plan.table, TableOptions(plan.table.options)
+    attempt_id = metastore.stage_attempt([table.uuid], "compactor").attempt_id
+    writer = TableWriter(table._catalog.open_store(info), info.schema, options, attempt_id)
+    writer.write(table.scan().to_arrow())
+    change = Change(
+        table.uuid,
+        SnapshotKind.COMPACT,
+        info.schema.schema_id,
+        options.bucket_count(bool(info.schema.primary_key)),
+        tuple(writer.finish()),
+        RemoveFiles(tuple(plan.files.column("file_id").to_pylist())),
+    )
+    metastore.commit(CommitRequest("compactor", next(_numbers), (change,), attempt_id))
+
+
+def forget(stack: EmbeddedStack, table: Table, earliest: int) -> None:
+    """Forgets the snapshots before one, as an expiry does."""
+    with psycopg.connect(libpq_url(stack.database_url), autocommit=True) as connection:
+        where = "(SELECT table_id FROM table_head WHERE table_uuid = %s)"
+        connection.execute(
+            f"UPDATE table_head SET earliest_snapshot_id = %s WHERE table_id = {where}", [earliest, table.uuid]
+        )
+        connection.execute(
+            f"DELETE FROM snapshot WHERE snapshot_id < %s AND table_id = {where}", [earliest, table.uuid]
+        )

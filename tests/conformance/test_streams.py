@@ -1,0 +1,19 @@
+"""Section 5 through subscriptions and through Spark's stream reader, named for its rules."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakelog.catalog import Catalog
+from lakelog.embedded.stack import EmbeddedStack
+from tests.conformance import cases_stream_positions, cases_stream_shown, cases_stream_starts
+from tests.conformance.stream_drivers import ReaderDriver, SubscriptionDriver
+from tests.conformance.stream_language import StreamCase, check_stream
+
+CASES = (*cases_stream_starts.CASES, *cases_stream_shown.CASES, *cases_stream_positions.CASES)
+
+
+@pytest.mark.parametrize("driver", [SubscriptionDriver, ReaderDriver], ids=["subscription", "reader"])
+@pytest.mark.parametrize("case", CASES, ids=[case.rule.replace(" ", "-") for case in CASES])
+def test_rule(driver: type[SubscriptionDriver], case: StreamCase, catalog: Catalog, stack: EmbeddedStack) -> None:
+    check_stream(driver(catalog, stack), case)

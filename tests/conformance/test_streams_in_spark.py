@@ -1,0 +1,30 @@
+"""Some rules of section 5 through real queries of Spark, which show what its reader tells."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakelog.catalog import Catalog
+from lakelog.embedded.stack import EmbeddedStack
+from tests.conformance.stream_drivers import QueryDriver
+from tests.conformance.stream_language import check_stream
+from tests.conformance.test_streams import CASES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+QUERIED = (
+    "5.2 an overwrite shown",
+    "5.3 snapshot by snapshot over many buckets",
+    "5.4 a filter tests each change row alone",
+    "5.5 what comes while it is stopped",
+)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("rule", QUERIED, ids=[rule.replace(" ", "-") for rule in QUERIED])
+def test_rule(rule: str, catalog: Catalog, stack: EmbeddedStack, spark: SparkSession) -> None:
+    (case,) = (each for each in CASES if each.rule == rule)
+    check_stream(QueryDriver(catalog, stack, spark), case)

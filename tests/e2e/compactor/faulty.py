@@ -1,0 +1,76 @@
+"""The compactor with a fault in it, for tests: dies at a step of its first job, as told by the variable `FAULT`.
+
+Steps are `taken` (it has the job), `staged` (and an attempt), `written` (files are there, nobody knows of them) and
+`attached` (all but the job's end is done). At `frozen`, which is the step `written`, it stops until somebody lets it go
+on.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from importlib import import_module
+from typing import Any
+
+from compactor.__main__ import main
+from lakelog.client.grpc_metastore import GrpcMetastore
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def freeze() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+    # SUBTLE: another thread may take the signal, and this one runs on until the stop reaches it.
+    time.sleep(0.3)
+
+
+def install_fault(step: str) -> None:
+    changelogs: Any = import_module("compactor.changelogs")
+    do, attach, stage, make = (
+        changelogs.ChangelogDuty.do,
+        GrpcMetastore.attach_changelogs,
+        GrpcMetastore.stage_attempt,
+        changelogs.make_late_changelogs,
+    )
+
+    frozen: list[bool] = []
+
+    def faulty_do(self: Any, job: Any, control: Any) -> Any:
+        if step == "taken":
+            die()
+        return do(self, job, control)
+
+    def faulty_stage(self: Any, *arguments: Any, **more: Any) -> Any:
+        staged = stage(self, *arguments, **more)
+        if step == "staged":
+            die()
+        return staged
+
+    def faulty_make(*arguments: Any) -> Any:
+        made = make(*arguments)
+        if step == "written":
+            die()
+        if step == "frozen" and not frozen:
+            frozen.append(True)
+            freeze()
+        return made
+
+    def faulty_attach(self: Any, request: Any) -> Any:
+        result = attach(self, request)
+        if step == "attached":
+            die()
+        return result
+
+    changelogs.ChangelogDuty.do = faulty_do
+    changelogs.make_late_changelogs = faulty_make
+    GrpcMetastore.stage_attempt = faulty_stage  # type: ignore[method-assign]
+    GrpcMetastore.attach_changelogs = faulty_attach  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    install_fault(os.environ["FAULT"])
+    os._exit(main(sys.argv[1:]))

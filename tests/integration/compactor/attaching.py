@@ -1,0 +1,49 @@
+"""The compactor in this process, over any metastore."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import structlog
+
+from compactor.changelogs import ChangelogDuty
+from compactor.metrics import Metrics
+from compactor.service import Service
+from lakelog.clock import SystemClock
+from lakelog.format.job import CHANGELOG
+from lakelog.storage.caches import Caches
+from lakelog.storage.stores import LocationStores, Stores
+
+
+def make_service(
+    metastore: Any,
+    *,
+    holder: str = "compactor here",
+    once: bool = True,
+    stores: Stores | None = None,
+    lease_s: float = 30.0,
+    find_tables: Callable[[], Sequence[str]] = tuple,
+) -> Service:
+    log: Any = structlog.get_logger()
+    stores = stores or LocationStores()
+    metrics, clock = Metrics(), SystemClock()
+    return Service(
+        metastore,
+        waiting=metastore,
+        find_tables=find_tables,
+        duties={CHANGELOG: ChangelogDuty(metastore, stores, Caches(), clock, metrics, log)},
+        stores=stores,
+        holder=holder,
+        lease_s=lease_s,
+        patience_s=5.0,
+        once=once,
+        clock=clock,
+        metrics=metrics,
+        log=log,
+    )
+
+
+def attach_all(metastore: Any, **more: Any) -> None:
+    """Does all that is due."""
+    assert make_service(metastore, **more).run() == 0

@@ -1,0 +1,65 @@
+"""What reads say that they have read, and left out (SEMANTICS.md 5.4)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from lakelog.catalog import Catalog
+from lakelog.table import Table
+
+SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("dt", pa.string()), pa.field("v", pa.string())])
+ROWS = 100_000
+
+
+def make_log(catalog: Catalog) -> Table:
+    """Three files of several row groups, one a day."""
+    catalog.create_database("shop", if_not_exists=True)
+    table = catalog.create_table("shop.log", SCHEMA, partition_by=["dt"])
+    for day in range(3):
+        keys = np.arange(ROWS) + day * ROWS
+        table.append(pa.table([keys, pa.repeat(f"d{day}", ROWS), pa.array(keys).cast(pa.string())], schema=SCHEMA))
+    return table
+
+
+def test_a_scan_says_what_it_left_out(catalog: Catalog) -> None:
+    table = make_log(catalog)
+    everything = table.scan()
+    assert everything.to_arrow().num_rows == 3 * ROWS
+    whole = everything.metrics
+    assert (whole.files, whole.files_opened, whole.row_groups_left_out) == (3, 3, 0)
+    assert whole.row_groups_read > 6
+    narrow = table.scan(["k"], f"dt = 'd1' AND k < {ROWS + 10}")
+    assert narrow.metrics.files == 1, "the metastore has left out two files"
+    assert narrow.to_arrow().num_rows == 10
+    assert (narrow.metrics.files_opened, narrow.metrics.row_groups_read) == (1, 1)
+    assert narrow.metrics.row_groups_left_out >= 2
+    assert 0 < narrow.metrics.bytes_read < whole.bytes_read / 5
+
+
+def test_lookups_say_where_they_found_old_rows(catalog: Catalog) -> None:
+    catalog.create_database("shop", if_not_exists=True)
+    options = {"changelog-producer": "lookup"}
+    table = catalog.create_table("shop.t", SCHEMA, primary_key=["k"], options=options)
+    for number in range(6):
+        table.upsert(pa.table([np.arange(100), ["a"] * 100, [str(number)] * 100], schema=SCHEMA))
+    metrics = table.lookup_metrics
+    assert metrics.hits >= 4
+    assert metrics.copies_made >= 4
+    assert metrics.bytes_made > 0
+    assert metrics.bytes_evicted == 0
+
+
+def test_a_subscription_does_not_read_what_is_not_asked_for(catalog: Catalog) -> None:
+    table = make_log(catalog)
+    reads = []
+    for columns, condition in ((None, None), (["k"], None), (["k"], f"k >= {2 * ROWS}")):
+        rows = 0
+        with table.subscribe(columns=columns, filter=condition, options={"scan.snapshot-id": 1}) as stream:
+            while stream.position != 3:
+                batch = stream.read(5)
+                rows += 0 if batch is None else batch.data.num_rows
+            reads.append((rows, stream.metrics))
+    assert [rows for rows, _ in reads] == [3 * ROWS, 3 * ROWS, ROWS]
+    assert [read.files_opened for _, read in reads] == [3, 3, 1]
+    assert reads[0][1].bytes_read > reads[1][1].bytes_read > 2 * reads[2][1].bytes_read > 0

@@ -1,0 +1,149 @@
+"""A reader that says where it is, down to the row, goes on exactly there: nothing is lost, doubled or torn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from lakelog.catalog import Catalog
+from lakelog.errors import Fenced
+from lakelog.follow import TablesFollower
+from lakelog.open_stream import OpenStream, open_stream
+from lakelog.stream_batch import Progress
+from lakelog.stream_request import ResumePoint, StreamRequest
+
+from .shop import NUMBERS, make_orders, orders
+
+NAMES = ["shop.orders", "shop.items"]
+Row = tuple[str, int, str]
+
+
+def make_history(catalog: Catalog) -> None:
+    keyed = make_orders(catalog, bucket="3")
+    appended = catalog.create_table("shop.items", NUMBERS)
+    for number in range(4):
+        with catalog.transaction() as tx:
+            tx.table("shop.orders").upsert(orders(*((n, f"{number}", None) for n in range(number, number + 8))))
+            tx.table("shop.items").append(pa.table({"n": range(5), "t": [str(number)] * 5}, NUMBERS))
+        # Shows nothing, in either table.
+        keyed.overwrite(orders((1, "over", None), (2, "over", None)))
+        appended.append(pa.table({"n": [9], "t": ["alone"]}, NUMBERS))
+        appended.overwrite(pa.table({"n": [1], "t": ["over"]}, NUMBERS))
+
+
+def open_at(catalog: Catalog, mode: str, points: Sequence[ResumePoint] = (), consumer: str = "") -> OpenStream:
+    options = {"scan.mode": mode}
+    if mode == "from-timestamp":
+        options["scan.timestamp-millis"] = "0"
+    if consumer:
+        options["consumer-id"] = consumer
+    tables = [catalog.table(name).info for name in NAMES]
+    return open_stream(catalog, tables, StreamRequest(options), holder="test", points=points)
+
+
+def follow(stream: OpenStream, until: Sequence[int]) -> Iterator[Progress]:
+    reached: dict[str, int] = {}
+    with closing(stream.follower.follow()) as changes:  # type: ignore[type-var]
+        for progress in changes:
+            yield progress
+            reached |= {name: at.snapshot_id for name, at in (progress.done or {}).items()}
+            if [reached.get(name) for name in NAMES] == list(until):
+                break
+    stream.follower.close()
+
+
+def rows_of(progress: Progress) -> list[Row]:
+    batch = progress.batch
+    if batch is None:
+        return []
+    return [(batch.table, batch.snapshot_id, repr(list(row.values()))) for row in batch.data.to_pylist()]
+
+
+def move(points: Sequence[ResumePoint], progress: Progress, row_count: int) -> list[ResumePoint]:
+    """Where a reader is that has so many rows of a progress more."""
+    moved = []
+    for name, point in zip(NAMES, points, strict=True):
+        if progress.batch is not None and progress.batch.table == name:
+            point = replace(point, received_rows=point.received_rows + row_count)
+        is_whole = progress.batch is None or row_count == progress.batch.data.num_rows
+        at = (progress.done or {}).get(name) if is_whole else None
+        if at is not None:
+            point = ResumePoint(point.table_uuid, at.snapshot_id, at.snapshot_uuid, epoch=point.epoch)
+        moved.append(point)
+    return moved
+
+
+@pytest.mark.parametrize("mode", ["latest-full", "from-timestamp"])
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
+def test_from_every_row_on_the_rest_follows(catalog: Catalog, mode: str) -> None:
+    make_history(catalog)
+    latest = [catalog.table(name).info.latest_snapshot_id for name in NAMES]
+    if mode == "latest-full":
+        stream = open_at(catalog, mode)
+        make_more(catalog)
+        latest = [catalog.table(name).info.latest_snapshot_id for name in NAMES]
+    else:
+        stream = open_at(catalog, mode)
+    whole = list(follow(stream, latest))
+    expected = [row for progress in whole for row in rows_of(progress)]
+    assert len(expected) > 35
+    before: list[Row] = []
+    points = list(stream.points)
+    cuts = 0
+    for progress in whole:
+        rows = rows_of(progress)
+        for count in sorted({0, 1, len(rows) // 2, len(rows)}):
+            at = move(points, progress, count)
+            rest = [row for each in follow(open_at(catalog, mode, at), latest) for row in rows_of(each)]
+            assert before + rows[:count] + rest == expected, f"from {at}"
+            cuts += 1
+        before += rows
+        points = move(points, progress, len(rows))
+    assert cuts > 30
+
+
+def make_more(catalog: Catalog) -> None:
+    """Commits that are told together, each of which touches other buckets."""
+    for number, keys in enumerate(((7,), range(8), (1, 4), range(8))):
+        with catalog.transaction() as tx:
+            tx.table("shop.items").append(pa.table({"n": [number], "t": ["more"]}, NUMBERS))
+            tx.table("shop.orders").upsert(orders(*((n, f"m{number}", None) for n in keys)))
+
+
+def test_a_consumer_goes_on_under_its_epoch_or_not_at_all(catalog: Catalog) -> None:
+    make_history(catalog)
+    first = open_at(catalog, "from-timestamp", consumer="etl")
+    assert {point.epoch for point in first.points} == {1}
+    again = open_at(catalog, "from-timestamp", first.points, consumer="etl")
+    done = next(progress.done for progress in follow(again, [-1, -1]) if progress.done and progress.batch)
+    again.keep(done)
+    assert catalog.table("shop.items").consumers.list().column("snapshot_id").to_pylist() == [1]
+    assert open_at(catalog, "latest", first.points, consumer="etl").positions["shop.items"].snapshot_id == 1
+    open_at(catalog, "latest", consumer="etl")
+    with pytest.raises(Fenced, match="is read by 'test' by now, so this reader does not go on with it"):
+        open_at(catalog, "latest", first.points, consumer="etl")
+    catalog.table("shop.orders").consumers.delete("etl")
+    with pytest.raises(Fenced, match="was deleted or expired"):
+        open_at(catalog, "latest", first.points, consumer="etl")
+
+
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
+def test_control_without_leaving_out_what_was_received_rows_come_twice(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_history(catalog)
+    latest = [catalog.table(name).info.latest_snapshot_id for name in NAMES]
+    stream = open_at(catalog, "from-timestamp")
+    whole = list(follow(stream, latest))
+    first = next(progress for progress in whole if progress.batch is not None)
+    at = move(stream.points, first, 1)
+    expected = [row for progress in whole for row in rows_of(progress)]
+    rest = [row for each in follow(open_at(catalog, "from-timestamp", at), latest) for row in rows_of(each)]
+    assert expected[:1] + rest == expected
+    monkeypatch.setattr(TablesFollower, "_without_received", lambda self, uuid, batches: batches)
+    rest = [row for each in follow(open_at(catalog, "from-timestamp", at), latest) for row in rows_of(each)]
+    assert rest == expected

@@ -1,0 +1,77 @@
+"""One simulated history, from a seed to what the auditors say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+
+from lakelog.format.table import TableName
+from metastore.memory.store import MemoryStore as MemoryCatalogStore
+from metastore.service import MetastoreService
+from tests.simulation import actors, subscribers
+from tests.simulation.actors import Habits, World
+from tests.simulation.scheduler import Actor, Scheduler
+from tests.simulation.world import CountedIds, Faults, SimulatedStores, VirtualClock
+
+
+def simulate(
+    seed: int,
+    loop: asyncio.AbstractEventLoop,
+    habits: Habits | None = None,
+    *,
+    readers: Mapping[str, str] | None = None,
+    cache_folder: str | None = None,
+    **rates: float,
+) -> World:
+    """One history; raises what an actor or an auditor found.
+
+    Args:
+        seed: Decides everything.
+        loop: The service's.
+        habits: What actors do.
+        readers: Scan modes, by consumer.
+        cache_folder: Where readers keep copies; it must be new.
+        rates: How often what goes wrong.
+    """
+    faults = Faults(
+        request_lost=rates.get("request_lost", 0.05),
+        reply_lost=rates.get("reply_lost", 0.08),
+        write_fails=rates.get("write_fails", 0.03),
+        watch_breaks=rates.get("watch_breaks", 0.02),
+    )
+    scheduler = Scheduler(
+        seed,
+        kill_rate=rates.get("kill_rate", 0.01),
+        freeze_rate=rates.get("freeze_rate", 0.01),
+        on_death=lambda dead: _replace(world, dead, readers or {}),
+    )
+    clock = VirtualClock(scheduler)
+    service = MetastoreService(MemoryCatalogStore(clock), "memory://warehouse", clock=clock, ids=CountedIds())
+    world = World(seed, scheduler, service, loop, faults, SimulatedStores(scheduler, faults), 6, habits or Habits())
+    world.cache_folder = cache_folder
+    world.finish(service.create_database("sim"))
+    world.finish(service.create_table(TableName("sim", "t"), actors.SCHEMA, primary_key=["k"], options={"bucket": "2"}))
+    for writer in ("a", "b", "c"):
+        scheduler.start(writer, partial(actors.write, world, writer))
+    for consumer, mode in (readers or {}).items():
+        world.sinks[consumer] = actors.Sink()
+        scheduler.start(consumer, partial(subscribers.read, world, consumer, mode))
+    scheduler.start("overwriter", lambda: actors.overwrite(world), mortal=False)
+    scheduler.start("collector", lambda: actors.collect(world), mortal=False)
+    scheduler.start("auditor", lambda: actors.audit_now_and_then(world), mortal=False)
+    scheduler.run()
+    actors.audit(world)
+    subscribers.audit(world)
+    world.finish(service.close())
+    return world
+
+
+def _replace(world: World, dead: Actor, readers: Mapping[str, str]) -> None:
+    """Whoever is killed or frozen gets a successor under the same name."""
+    name = dead.name.split("#")[0]
+    world.successors += 1
+    body = (
+        partial(subscribers.read, world, name, readers[name]) if name in readers else partial(actors.write, world, name)
+    )
+    world.scheduler.start(f"{name}#{world.successors}", body, mortal=world.successors < 12 + 6 * len(readers))

@@ -1,0 +1,52 @@
+"""Subscribers among writers and faults: what each was told adds up to the table, and each snapshot counts once."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.actors import Habits
+from tests.simulation.running import simulate
+from tests.simulation.test_simulation import FIRST_SEED, SEED_COUNT
+
+READERS = {"full": "latest-full", "first": "from-snapshot"}
+
+
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + (SEED_COUNT + 1) // 2))
+def test_every_subscriber_keeps_up(seed: int, loop: asyncio.AbstractEventLoop, tmp_path: Path) -> None:
+    simulate(seed, loop, readers=READERS, cache_folder=str(tmp_path))
+
+
+def test_faults_take_effect(loop: asyncio.AbstractEventLoop, tmp_path: Path) -> None:
+    injected: set[str] = set()
+    kills = fenced = 0
+    for seed in range(100, 106):
+        world = simulate(seed, loop, readers=READERS, cache_folder=str(tmp_path / str(seed)), freeze_rate=0.02)
+        injected |= set(world.faults.injected)
+        kills += sum(name in line for line in world.scheduler.trace for name in READERS if "is killed" in line)
+        fenced += sum(sink.fenced for sink in world.sinks.values())
+    assert {"watch breaks", "reply lost: advance_consumer", "request lost: open_consumer"} <= injected
+    assert kills >= 3
+    assert fenced >= 3
+
+
+def test_a_seed_gives_the_same_history(loop: asyncio.AbstractEventLoop, tmp_path: Path) -> None:
+    first, second = (simulate(7, loop, readers=READERS, cache_folder=str(tmp_path / name)) for name in ("1", "2"))
+    assert first.scheduler.trace == second.scheduler.trace
+
+
+@pytest.mark.parametrize(
+    ("habits", "expected"),
+    [
+        (Habits(keep_position_when_done=False), "differs from the table|is there|is not there|ended at snapshot"),
+        (Habits(own_epoch=False), "were handled twice"),
+    ],
+    ids=["a position before its snapshot is done", "no fence"],
+)
+def test_a_bad_habit_is_noticed(habits: Habits, expected: str, loop: asyncio.AbstractEventLoop, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=expected):  # noqa: PT012 - the first of many histories that breaks
+        for seed in range(1, 60):
+            folder = str(tmp_path / str(seed))
+            simulate(seed, loop, habits, readers=READERS, cache_folder=folder, kill_rate=0.03, freeze_rate=0.03)

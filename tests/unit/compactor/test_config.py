@@ -1,0 +1,57 @@
+"""What the compactor's command line and environment may say."""
+
+from __future__ import annotations
+
+import pytest
+
+from compactor.config import parse_config
+from lakelog.errors import InvalidArgument
+from lakelog.format.table import TableName
+
+TARGET = {"LAKELOG_TARGET": "meta:7450"}
+
+
+def test_defaults() -> None:
+    config = parse_config(["run"], TARGET)
+    assert (config.tables, config.once, config.lease_s, config.patience_s) == ((), False, 30.0, 300.0)
+    assert (config.metrics_port, config.metrics_host, config.log_level) == (None, "127.0.0.1", "info")
+    assert config.connect.target == "meta:7450"
+
+
+def test_arguments_win_over_variables() -> None:
+    environment = {
+        "LAKELOG_TARGET": "meta:1",
+        "LAKELOG_COMPACTOR_TABLES": "shop.a, shop.b,shop.a",
+        "LAKELOG_COMPACTOR_LEASE_SECONDS": "5",
+        "LAKELOG_COMPACTOR_METRICS_PORT": "0",
+        "LAKELOG_CACHE_DIR": "/copies",
+    }
+    config = parse_config(["run", "--lease-seconds", "7", "--once", "--log-level", "debug"], environment)
+    assert config.connect.target == "meta:1"
+    assert config.connect.cache_folder == "/copies"
+    assert config.tables == (TableName("shop", "a"), TableName("shop", "b"))
+    assert (config.lease_s, config.metrics_port, config.once, config.log_level) == (7.0, 0, True, "debug")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--tables", "orders"], "--tables orders: name a table as database.table"),
+        (["--tables", "a.b.c"], "--tables a.b.c"),
+        (["--lease-seconds", "0.5"], "--lease-seconds=0.5 must be a number from 1 to 3600"),
+        (["--patience-seconds", "nan"], "--patience-seconds=nan"),
+        (["--metrics-port", "70000"], "--metrics-port=70000"),
+        (["--log-level", "loud"], "--log-level=loud must be one of debug"),
+    ],
+)
+def test_what_is_not_possible_is_said(arguments: list[str], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        parse_config(["run", *arguments], TARGET)
+
+
+@pytest.mark.parametrize("arguments", [[], ["walk"], ["run", "--nonsense"]])
+def test_an_unknown_argument_is_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        parse_config(arguments, {})
+    assert caught.value.code == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1

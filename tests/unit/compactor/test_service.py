@@ -1,0 +1,184 @@
+"""The compactor's loop, over a metastore that says what a test wants."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import structlog
+
+from compactor.duty import Control
+from compactor.ending import Ending
+from compactor.metrics import Metrics
+from compactor.service import Service, to_reason
+from lakelog.clock import SystemClock
+from lakelog.errors import DataCorrupted, Fenced, LakelogError, NotFound, PermissionDenied, Unavailable
+from lakelog.format.job import Job, JobState
+from lakelog.storage.stores import LocationStores
+
+JOB = Job(7, "0" * 32, "shop.t", "changelog", "", JobState.LEASED, 0, {}, 1, "", "", 3, "me", 1000, 0, 0)
+
+
+class FakeMetastore:
+    """Has some jobs, and remembers what it is told."""
+
+    def __init__(self, *jobs: Job | LakelogError) -> None:
+        self.jobs = list(jobs)
+        self.calls: list[tuple[Any, ...]] = []
+        self.closed = threading.Event()
+        self.heartbeat_error: LakelogError | None = None
+
+    def lease_job(self, kinds: Any, tables: Any, holder: str, *, duration_ms: int, wait_ms: int) -> Job | None:
+        if not self.jobs:
+            self.closed.wait(wait_ms / 1000)
+            if self.closed.is_set():
+                raise Unavailable("closed")
+            return None
+        found = self.jobs.pop(0)
+        if isinstance(found, LakelogError):
+            raise found
+        return found
+
+    def heartbeat_job(self, job_id: int, epoch: int, duration_ms: int) -> int:
+        self.calls.append(("heartbeat", job_id, epoch))
+        if self.heartbeat_error is not None:
+            raise self.heartbeat_error
+        return duration_ms
+
+    def finish_job(self, job_id: int, epoch: int, outcome: str) -> bool:
+        self.calls.append(("finish", job_id, epoch, outcome))
+        return False
+
+    def fail_job(self, job_id: int, epoch: int, reason: str, *, final: bool, passing: bool) -> JobState:
+        self.calls.append(("fail", job_id, epoch, reason, final))
+        return JobState.DUE
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+class FakeDuty:
+    def __init__(self, do: Callable[[Control], str]) -> None:
+        self._do = do
+
+    def do(self, job: Job, control: Control) -> str:
+        return self._do(control)
+
+
+def make(metastore: FakeMetastore, do: Callable[[Control], str] = lambda _: "did it", **more: Any) -> Service:
+    fields: dict[str, Any] = {
+        "waiting": metastore,
+        "find_tables": tuple,
+        "duties": {"changelog": FakeDuty(do)},
+        "stores": LocationStores(),
+        "holder": "me",
+        "lease_s": 0.3,
+        "patience_s": 0.0,
+        "once": True,
+        "clock": SystemClock(),
+        "metrics": Metrics(),
+        "log": structlog.get_logger(),
+    }
+    return Service(metastore, **{**fields, **more})  # type: ignore[arg-type]
+
+
+def raising(error: Exception) -> Callable[[Control], str]:
+    def do(_control: Control) -> str:
+        raise error
+
+    return do
+
+
+def test_a_job_that_went_well_is_finished_with_what_was_done() -> None:
+    metastore = FakeMetastore(JOB, JOB)
+    assert make(metastore).run() is Ending.FINE
+    assert metastore.calls == [("finish", 7, 3, "did it")] * 2
+
+
+@pytest.mark.parametrize(
+    ("error", "final"),
+    [(DataCorrupted("x.parquet is damaged"), True), (Unavailable("away"), False), (RuntimeError("a bug"), False)],
+)
+def test_a_job_that_failed_is_told_of_and_the_service_goes_on(error: Exception, final: bool) -> None:
+    metastore = FakeMetastore(JOB, JOB)
+    assert make(metastore, raising(error)).run() is Ending.FINE
+    assert [call[:1] + call[4:] for call in metastore.calls] == [("fail", final)] * 2
+    assert str(error) in metastore.calls[0][3]
+
+
+@pytest.mark.parametrize("error", [Fenced("another"), NotFound("dropped", reason="TABLE_NOT_FOUND")])
+def test_a_job_that_is_lost_is_told_to_nobody(error: LakelogError) -> None:
+    metastore = FakeMetastore(JOB)
+    assert make(metastore, raising(error)).run() is Ending.FINE
+    assert metastore.calls == []
+
+
+def test_what_else_is_missing_fails_the_job() -> None:
+    metastore = FakeMetastore(JOB)
+    make(metastore, raising(NotFound("no such snapshot", reason="SNAPSHOT_NOT_FOUND"))).run()
+    assert metastore.calls[0][0] == "fail"
+
+
+def test_heartbeats_go_out_and_tell_when_the_job_is_lost() -> None:
+    metastore = FakeMetastore(JOB)
+    metastore.heartbeat_error = Fenced("another does it")
+
+    def do(control: Control) -> str:
+        for _ in range(50):
+            time.sleep(0.02)
+            control.check()
+        return "never"
+
+    make(metastore, do).run()
+    assert metastore.calls == [("heartbeat", 7, 3)]
+
+
+def test_a_heartbeat_that_is_not_answered_changes_nothing() -> None:
+    metastore = FakeMetastore(JOB)
+    metastore.heartbeat_error = Unavailable("away")
+
+    def do(_control: Control) -> str:
+        time.sleep(0.35)
+        return "did it"
+
+    make(metastore, do).run()
+    assert [call[0] for call in metastore.calls].count("heartbeat") >= 2
+    assert metastore.calls[-1] == ("finish", 7, 3, "did it")
+
+
+def test_a_signal_ends_a_wait_at_once() -> None:
+    metastore = FakeMetastore()
+    service = make(metastore, once=False)
+    threading.Timer(0.2, service.stop).start()
+    began = time.monotonic()
+    assert service.run() is Ending.FINE
+    assert time.monotonic() - began < 2
+    assert metastore.closed.is_set()
+
+
+def test_a_signal_ends_a_job_behind_the_step_in_hand_and_gives_it_back() -> None:
+    metastore = FakeMetastore(JOB, JOB)
+
+    def do(control: Control) -> str:
+        service.stop()
+        assert control.is_stopping
+        return "half of it"
+
+    service = make(metastore, do, once=False)
+    assert service.run() is Ending.FINE
+    assert metastore.calls == [("finish", 7, 3, "half of it")]
+
+
+def test_a_metastore_that_is_away_for_too_long_ends_it() -> None:
+    assert make(FakeMetastore(Unavailable("away"))).run() is Ending.UNAVAILABLE
+    assert make(FakeMetastore(Unavailable("away"), JOB), patience_s=60.0).run() is Ending.FINE
+    assert make(FakeMetastore(PermissionDenied("no"))).run() is Ending.INVALID
+
+
+def test_reasons_are_one_line_that_the_metastore_takes() -> None:
+    assert to_reason(DataCorrupted("a\nb \0 c")) == "a b \\x00 c"
+    assert to_reason(ValueError("x")) == "ValueError: x"
+    assert len(to_reason(ValueError("x" * 10_000))) == 2000

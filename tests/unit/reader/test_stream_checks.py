@@ -1,0 +1,137 @@
+"""Streams against their tables, before Spark is started; and what is reported of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakelog.clock import SystemClock
+from lakelog.errors import InvalidArgument, NotFound
+from lakelog.format.table import TableName
+from lakelog.serving.logs import set_up_logs
+from metastore.inprocess import InProcessMetastore
+from metastore.memory import MemoryStore
+from metastore.service import MetastoreService
+from metastore.store import Store
+from reader.streams.checking import check_stream
+from reader.streams.metrics import StreamMetrics
+from reader.streams.progress import StreamProgress
+from reader.streams.spec import Sink, SinkType, Source, Stream
+
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
+
+
+@pytest.fixture
+def metastore() -> Iterator[InProcessMetastore]:
+    async def open_store() -> Store:
+        return MemoryStore(SystemClock())
+
+    service = InProcessMetastore(open_store, lambda store: MetastoreService(store, "file:///warehouse"))
+    service.create_database("shop")
+    service.create_table(TableName("shop", "keyed"), SCHEMA, primary_key=["id"])
+    service.create_table(TableName("shop", "copy"), SCHEMA, primary_key=["id"])
+    service.create_table(TableName("shop", "append"), SCHEMA)
+    service.create_table(TableName("shop", "log"), pa.schema([*SCHEMA, pa.field("op", pa.string())]))
+    yield service
+    service.close()
+
+
+def make(source: Source, sink: Sink) -> Stream:
+    return Stream(Path("/s.yaml"), "s", None, source, sink, 0.0, Path("/state"))
+
+
+TABLE = SinkType.TABLE
+
+
+@pytest.mark.parametrize(
+    ("source", "sink"),
+    [
+        (Source("shop.keyed"), Sink(TABLE, "shop.copy")),
+        (Source("shop.keyed"), Sink(TABLE, "shop.log", row_kind_column="op")),
+        (Source("shop.append"), Sink(TABLE, "shop.keyed")),
+        (Source("shop.keyed", ("id",), "id > 3", {"scan.mode": "latest"}), Sink(TABLE, "shop.copy")),
+        (Source("shop.keyed"), Sink(SinkType.CONSOLE)),
+        (Source("shop.keyed"), Sink(SinkType.PYTHON, function="json:dumps")),
+    ],
+)
+def test_what_fits(metastore: InProcessMetastore, source: Source, sink: Sink) -> None:
+    check_stream(metastore, make(source, sink))
+
+
+@pytest.mark.parametrize(
+    ("source", "sink", "kind", "message"),
+    [
+        (Source("shop.none"), Sink(SinkType.CONSOLE), NotFound, r"'shop\.none' does not exist"),
+        (Source("shop.keyed"), Sink(TABLE, "shop.none"), NotFound, r"'shop\.none' does not exist"),
+        (Source("shop.keyed"), Sink(TABLE, "shop.keyed"), InvalidArgument, "is the source itself"),
+        (Source("shop.keyed"), Sink(TABLE, "shop.append"), InvalidArgument, "cannot take updates and deletes"),
+        (
+            Source("shop.keyed"),
+            Sink(TABLE, "shop.append", row_kind_column="op"),
+            InvalidArgument,
+            r"shop\.append has no column op",
+        ),
+        (Source("shop.append", ("v",)), Sink(TABLE, "shop.copy"), InvalidArgument, "needs the column id"),
+        (Source("shop.keyed", ("w",)), Sink(SinkType.CONSOLE), InvalidArgument, "has no column 'w'"),
+        (Source("shop.keyed", None, "w = 1"), Sink(SinkType.CONSOLE), InvalidArgument, "w"),
+        (
+            Source("shop.keyed", None, None, {"scan.mode": "oldest"}),
+            Sink(SinkType.CONSOLE),
+            InvalidArgument,
+            r"'scan\.mode' = 'oldest'",
+        ),
+        (
+            Source("shop.keyed", None, None, {"consumer-id": "x"}),
+            Sink(SinkType.CONSOLE),
+            InvalidArgument,
+            "whose checkpoint keeps its position",
+        ),
+        (
+            Source("shop.keyed"),
+            Sink(SinkType.PYTHON, function="no_such_module_:f"),
+            InvalidArgument,
+            "cannot be imported: No module named 'no_such_module_'",
+        ),
+        (Source("shop.keyed"), Sink(SinkType.PYTHON, function="json:nothing"), InvalidArgument, "cannot be imported"),
+        (Source("shop.keyed"), Sink(SinkType.PYTHON, function="json:__name__"), InvalidArgument, "is no function"),
+    ],
+)
+def test_what_does_not(
+    metastore: InProcessMetastore, source: Source, sink: Sink, kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        check_stream(metastore, make(source, sink))
+
+
+def told(batch_id: int, rows: int, snapshot_id: int, table_uuid: str) -> dict[str, Any]:
+    offset = json.dumps({"table": table_uuid, "snapshot": snapshot_id, "uuid": ""})
+    return {"batchId": batch_id, "numInputRows": rows, "sources": [{"endOffset": offset}]}
+
+
+def test_progress_is_counted_once_and_goes_on_over_restarts(metastore: InProcessMetastore) -> None:
+    table_uuid = metastore.get_table(TableName("shop", "keyed")).table_uuid
+    stream = make(Source("shop.keyed"), Sink(TABLE, "shop.copy"))
+    for _ in range(2):
+        progress = StreamProgress(stream, metastore, StreamMetrics(), set_up_logs("error"))
+        grant = metastore.acquire_lease(stream.lease, "test", 10_000)
+        progress.lead(grant.epoch)
+        progress.running()
+        (before,) = metastore.list_pipelines()
+        for number in (1, 1, 2):
+            snapshot_id = int(before.position.removeprefix("snapshot ") or 0) + number
+            progress.see(told(number, 5, snapshot_id, table_uuid))
+        progress.ended(None)
+        metastore.release_lease(stream.lease, grant.epoch)
+    (found,) = metastore.list_pipelines()
+    assert (found.name, found.table, found.state, found.source) == (
+        "s",
+        "shop.copy",
+        "stopped",
+        "changes of shop.keyed to table shop.copy",
+    )
+    assert (found.total_rows, found.position, found.last_batch_id, found.lag) == (20, "snapshot 4", 2, 0)
