@@ -137,7 +137,10 @@ class TablesFollower:
                 if bound is not None and state.watermark_ms is not None and state.watermark_ms > bound:
                     order.end(uuid)
             self._shown[uuid] = positions[uuid]
-        yield Progress(held, {self._tables[uuid].name: at for uuid, at in positions.items()})
+        # Where a reader has a part of what comes next already, its position would take that back.
+        reached = {self._tables[uuid].name: at for uuid, at in positions.items() if uuid not in self._to_skip}
+        if held is not None or reached:
+            yield Progress(held, reached)
 
     def _show_ready(self, order: CommitOrder) -> Iterator[Progress]:
         while not self._closed.is_set():

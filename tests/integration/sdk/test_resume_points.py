@@ -106,6 +106,34 @@ def test_from_every_row_on_the_rest_follows(catalog: Catalog, mode: str) -> None
     assert cuts > 30
 
 
+@pytest.mark.parametrize("mode", ["latest-full", "from-timestamp"])
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
+def test_who_is_cut_off_again_at_once_goes_on_exactly_there_too(catalog: Catalog, mode: str) -> None:
+    make_history(catalog)
+    stream = open_at(catalog, mode)
+    make_more(catalog)
+    latest = [catalog.table(name).info.latest_snapshot_id for name in NAMES]
+    whole = list(follow(stream, latest))
+    expected = [row for progress in whole for row in rows_of(progress)]
+    before: list[Row] = []
+    points = list(stream.points)
+    for progress in whole[:16]:
+        rows = rows_of(progress)
+        count = (len(rows) + 1) // 2
+        again = points_now = move(points, progress, count)
+        seen = before + rows[:count]
+        for number in range(3):
+            # Whatever it is told first, it hears no more.
+            told = next(follow(open_at(catalog, mode, again), latest))
+            taken = rows_of(told)[: number + 1]
+            seen += taken
+            again = move(again, told, len(taken))
+        rest = [row for each in follow(open_at(catalog, mode, again), latest) for row in rows_of(each)]
+        assert seen + rest == expected, f"from {points_now}"
+        before += rows
+        points = move(points, progress, len(rows))
+
+
 def make_more(catalog: Catalog) -> None:
     """Commits that are told together, each of which touches other buckets."""
     for number, keys in enumerate(((7,), range(8), (1, 4), range(8))):
