@@ -37,6 +37,9 @@ _LOOK_EVERY_S: Final = 10.0
 _SHORTEST_PAUSE_S: Final = 0.01
 """What is due at this moment, and still was not to be had, is locked by somebody who is about to have it."""
 
+_TELL_EVERY_S: Final = 0.05
+"""Commits that make jobs due one right behind the other are told of together: each time all who wait ask the store."""
+
 _KIND: Final = re.compile(r"[a-z][a-z-]{0,63}")
 
 
@@ -56,17 +59,24 @@ class Jobs:
         self._watches = watches
         self._limits = limits
         self._waiting: set[asyncio.Event] = set()
+        # Until it ends, what became due was told of a moment ago.
+        self._pause: asyncio.TimerHandle | None = None
+        self._is_untold = False
         self._closed = False
         watches.listeners.append(self._hear)
 
     def due(self) -> None:
-        """Tells that jobs may be due."""
-        self._wake()
-        self._watches.announce(ANNOUNCED)
+        """Tells that jobs may be due, at once or with others in a moment."""
+        if self._pause is None:
+            self._tell()
+        else:
+            self._is_untold = True
 
     def close(self) -> None:
         """Lets all who wait go without a job; idempotent."""
         self._closed = True
+        if self._pause is not None:
+            self._pause.cancel()
         self._wake()
 
     async def lease_job(
@@ -242,6 +252,17 @@ class Jobs:
     def _hear(self, announced: frozenset[str]) -> None:
         if not announced or ANNOUNCED in announced:
             self._wake()
+
+    def _tell(self) -> None:
+        self._wake()
+        self._watches.announce(ANNOUNCED)
+        self._is_untold = False
+        self._pause = asyncio.get_running_loop().call_later(_TELL_EVERY_S, self._end_pause)
+
+    def _end_pause(self) -> None:
+        self._pause = None
+        if self._is_untold:
+            self._tell()
 
     def _wake(self) -> None:
         for each in self._waiting:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 
 from lakelog.errors import Fenced, InvalidArgument, LakelogError
@@ -55,6 +55,8 @@ class Pump:
         """What is to be sent; bounded by the room."""
         self.reached: dict[str, int] = {}
         """The last snapshot that was sent whole, by table uuid; also read by other threads."""
+        self.ended = asyncio.Event()
+        """Set when nothing is read any more; never, where it was not started."""
         self._room = room
         self._metrics = metrics
         self._loop = loop
@@ -76,6 +78,7 @@ class Pump:
         if self._closed.is_set():
             # The client went while the stream was opened.
             stream.follower.close()
+            self._call(self.ended.set)
             return
         self._uuids = {name: point.table_uuid for name, point in zip(names, stream.points, strict=True)}
         self.reached = {point.table_uuid: 0 if point.from_state else point.snapshot_id for point in stream.points}
@@ -138,6 +141,8 @@ class Pump:
                         return
         except BaseException as error:
             end = error
+        finally:
+            self._call(self.ended.set)
         self._put(end)
 
     def _send(self, progress: Progress) -> bool:
@@ -181,6 +186,9 @@ class Pump:
                     return
 
     def _put(self, item: Outgoing) -> None:
+        self._call(self.outgoing.put_nowait, item)
+
+    def _call(self, callback: Callable[..., None], *args: object) -> None:
         # The loop may be gone when the service ends.
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self.outgoing.put_nowait, item)
+            self._loop.call_soon_threadsafe(callback, *args)

@@ -49,6 +49,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         log: For lines.
         ids: Ids of internal errors.
         draining: Set when the server ends.
+        linger_s: How long a client may take after the end of its stream, to have its last position kept.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         log: Log,
         ids: Ids,
         draining: asyncio.Event,
+        linger_s: float = 30.0,
     ) -> None:
         self._catalog = catalog
         self._access = access
@@ -71,9 +73,16 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         self._log = log
         self._ids = ids
         self._draining = draining
+        self._linger_s = linger_s
         self._open = 0
+        self._leaving: set[asyncio.Future[None]] = set()
         self.pumps: Final[set[Pump]] = set()
         """Of the subscriptions that are open."""
+
+    @property
+    def held_places(self) -> int:
+        """Subscriptions that are open, and those that are gone while something is still read for them."""
+        return self._open
 
     async def Subscribe(self, request_iterator: Any, context: Context) -> None:  # type: ignore[override]  # noqa: N802
         """Serves one subscription until its end."""
@@ -81,11 +90,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         try:
             self._access.recognize(_authorization(context), _common_name(context))
             self._take_place()
-            try:
-                await self._serve(context)
-            finally:
-                self._open -= 1
-                self._metrics.subscriptions.set(self._open)
+            await self._serve(context)
         except asyncio.CancelledError:
             raise
         except grpc.aio.AbortError:
@@ -112,27 +117,41 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         self._open += 1
         self._metrics.subscriptions.set(self._open)
 
+    def _give_place_back(self) -> None:
+        self._open -= 1
+        self._metrics.subscriptions.set(self._open)
+
     async def _serve(self, context: Context) -> None:
         try:
-            async with asyncio.timeout(_START_WITHIN_S):
-                first = await context.read()
-        except TimeoutError as error:
-            raise InvalidArgument(
-                f"Nothing was asked for within {_START_WITHIN_S:g} s. Send the start at once."
-            ) from error
-        if first is grpc.aio.EOF:
+            start = await _read_start(context)
+        except BaseException:
+            self._give_place_back()
+            raise
+        if start is None:
+            self._give_place_back()
             return
-        start = to_start(first)
         room = Room(start.max_bytes, start.max_messages)
         pump = Pump(room, self._metrics, asyncio.get_running_loop())
+        beginning = asyncio.ensure_future(asyncio.to_thread(self._begin, pump, start))
         try:
-            await asyncio.to_thread(self._begin, pump, start)
+            # A call that is cancelled does not end the thread.
+            await asyncio.shield(beginning)
             self._metrics.opened.inc()
             self.pumps.add(pump)
             await self._exchange(context, pump, room)
         finally:
             self.pumps.discard(pump)
             pump.close()
+            leaving = asyncio.ensure_future(self._leave(beginning, pump))
+            self._leaving.add(leaving)
+            leaving.add_done_callback(self._leaving.discard)
+
+    async def _leave(self, beginning: asyncio.Future[None], pump: Pump) -> None:
+        """Gives the place back when the threads are done: who connects and goes at once does not start more of them."""
+        await asyncio.wait([beginning])
+        if beginning.exception() is None:
+            await pump.ended.wait()
+        self._give_place_back()
 
     def _begin(self, pump: Pump, start: Start) -> None:
         tables = [self._find_table(str(name), uuid) for name, uuid in start.tables]
@@ -169,18 +188,20 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         SUBTLE: all three come through what is to be sent. A write that is cancelled under way would leave the call
         without an end.
         """
-        listening = asyncio.ensure_future(self._listen(context, pump, room))
+        # One answer is on its way at a time: a client that takes none is not heard any further.
+        answering = asyncio.Semaphore(1)
+        listening = asyncio.ensure_future(self._listen(context, pump, room, answering))
         ending = asyncio.ensure_future(self._end_when_drained(pump))
         try:
-            await self._tell(context, pump)
+            await self._tell(context, pump, answering)
         finally:
             for task in (listening, ending):
                 task.cancel()
             await asyncio.gather(listening, ending, return_exceptions=True)
 
-    async def _listen(self, context: Context, pump: Pump, room: Room) -> None:
+    async def _listen(self, context: Context, pump: Pump, room: Room, answering: asyncio.Semaphore) -> None:
         try:
-            await self._hear(context, pump, room)
+            await self._hear(context, pump, room, answering)
         except Exception as error:
             pump.end(error)
         else:
@@ -190,7 +211,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
         await self._draining.wait()
         pump.end(_going_away())
 
-    async def _hear(self, context: Context, pump: Pump, room: Room) -> None:
+    async def _hear(self, context: Context, pump: Pump, room: Room, answering: asyncio.Semaphore) -> None:
         """Does what the client says, until it says no more."""
         while (request := await context.read()) is not grpc.aio.EOF:
             match request.WhichOneof("request"):
@@ -199,6 +220,7 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
                 case "keep":
                     positions = from_proto_positions(request.keep.positions)
                     await asyncio.to_thread(pump.keep, positions)
+                    await answering.acquire()
                     pump.outgoing.put_nowait(reader_pb2.SubscribeResponse(kept=reader_pb2.KeptPositions()))
                 case other:
                     raise InvalidArgument(
@@ -206,15 +228,20 @@ class ReaderServicer(reader_pb2_grpc.ReaderServiceServicer):
                         metadata={"field": "request"},
                     )
 
-    async def _tell(self, context: Context, pump: Pump) -> None:
+    async def _tell(self, context: Context, pump: Pump, answering: asyncio.Semaphore) -> None:
         while True:
             item = await pump.outgoing.get()
             if isinstance(item, ClientLeft):
                 return
             if isinstance(item, BaseException):
                 raise item
-            # At the end the client may still have positions to be kept.
-            await context.write(item or reader_pb2.SubscribeResponse(ended=reader_pb2.SubscribeEnded()))
+            if item is None:
+                # The client may still have positions to be kept; later it comes back for that.
+                item = reader_pb2.SubscribeResponse(ended=reader_pb2.SubscribeEnded())
+                asyncio.get_running_loop().call_later(self._linger_s, pump.end, ClientLeft())
+            await context.write(item)
+            if item.HasField("kept"):
+                answering.release()
 
     def _as_our_own(self, error: Exception) -> LakelogError:
         if isinstance(error, LakelogError) and not isinstance(error, InternalError):
@@ -243,6 +270,16 @@ def _authorization(context: Context) -> str | None:
 def _common_name(context: Context) -> str | None:
     names = context.auth_context().get("x509_common_name") or ()
     return next((bytes(name).decode("utf-8", "replace") for name in names), None)
+
+
+async def _read_start(context: Context) -> Start | None:
+    """What the client wants; None where it went."""
+    try:
+        async with asyncio.timeout(_START_WITHIN_S):
+            first = await context.read()
+    except TimeoutError as error:
+        raise InvalidArgument(f"Nothing was asked for within {_START_WITHIN_S:g} s. Send the start at once.") from error
+    return None if first is grpc.aio.EOF else to_start(first)
 
 
 async def _abort(context: Context, failure: LakelogError) -> NoReturn:
