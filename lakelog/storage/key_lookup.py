@@ -1,9 +1,10 @@
 """Lookup: the records that decide some keys in one bucket, at one snapshot (DESIGN: Lookup).
 
-Keys are looked for in whole batches, file by file: in a local copy where there is one, else in the data file itself
-while that costs less than copying it. Without sequence columns the newest file that has a key decides it (the oldest
-where the first row of a key stays), so that files are gone through from there on and only the keys not found yet go
-further; with them every file is asked, and merging decides as it does for a read.
+Keys are looked for in whole batches, file by file: those in the file's range, and of these those that its Bloom filter
+lets through, in a local copy where there is one, else in the data file itself while that costs less than copying it.
+Without sequence columns the newest file that has a key decides it (the oldest where the first row of a key stays), so
+that files are gone through from there on and only the keys not found yet go further; with them every file is asked, and
+merging decides as it does for a read.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from lakelog.storage.copy_cache import CopyCache
 from lakelog.storage.key_probe import KeyProbe
 from lakelog.storage.live_file import LiveFile
 from lakelog.storage.local_copy import LocalCopy
+from lakelog.storage.sought_keys import SoughtKeys
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.superseded import MergePolicy
 
@@ -82,29 +84,34 @@ class KeyLookup:
             DataCorrupted: A file is damaged or missing; named.
             ResourceExhausted: There is no room for a local copy.
         """
+        sought = SoughtKeys(keys)
         parts = _slice(files, keys)
-        opened = [_OpenFile(self._source, file, part) for file, part in zip(files, parts, strict=True)]
+        opened = [_OpenFile(number, self._source, file, parts[number]) for number, file in enumerate(files)]
         if self._policy.sequence:
-            found = self._find_by_sequence(opened, keys)
+            found = self._find_by_sequence(opened, sought)
         else:
-            found = _find_first(opened if self._policy.keep_first else opened[::-1], keys)
+            found = _find_first(opened if self._policy.keep_first else opened[::-1], sought)
         found = [each for each in found if len(each[1])]
         if not found:
             none = np.empty(0, np.int64)
             return FoundRecords(MergeRun(self._empty()), none, none)
-        tables = [self._take(file, places, positions) for file, places, positions in found]
+        rows = pa.concat_tables([file.take(positions, self._fields) for file, _, positions in found])
+        counts = [len(places) for _, places, _ in found]
+        kinds = np.concatenate([file.take_kinds(positions) for file, _, positions in found])
+        times = np.repeat(np.array([file.file.order_time_ms for file, _, _ in found], np.int64), counts)
+        rows = rows.append_column(_KIND_FIELD, pa.array(kinds)).append_column(_TIME_FIELD, pa.array(times))
         order = np.argsort(np.concatenate([places for _, places, _ in found]), kind="stable")
-        numbers = np.repeat([opened.index(file) for file, _, _ in found], [len(places) for _, places, _ in found])
+        numbers = np.repeat([file.number for file, _, _ in found], counts)
         positions = np.concatenate([positions for _, _, positions in found])
-        return FoundRecords(MergeRun(pa.concat_tables(tables).take(pa.array(order))), numbers[order], positions[order])
+        return FoundRecords(MergeRun(rows.take(pa.array(order))), numbers[order], positions[order])
 
-    def _find_by_sequence(self, opened: Sequence[_OpenFile], keys: pa.Table) -> list[_Found]:
+    def _find_by_sequence(self, opened: Sequence[_OpenFile], keys: SoughtKeys) -> list[_Found]:
         names = (*self._policy.key, *self._policy.sequence)
         fields = [field for field in self._fields if field.name in names]
         found: list[_Found] = []
         runs: list[MergeRun] = []
         for file in opened:
-            places, positions = file.find(keys, np.arange(keys.num_rows))
+            places, positions = file.find(keys, np.arange(len(keys)))
             if len(places):
                 found.append((file, places, positions))
                 runs.append(MergeRun(file.take(positions, _with_kind(fields, file.file)), file.file.order_time_ms))
@@ -119,37 +126,35 @@ class KeyLookup:
         kept = [np.delete(np.arange(len(each[1])), gone) for each, gone in zip(found, superseded, strict=True)]
         return [(file, places[own], positions[own]) for (file, places, positions), own in zip(found, kept, strict=True)]
 
-    def _take(self, file: _OpenFile, places: Positions, positions: Positions) -> pa.Table:
-        rows = file.take(positions, self._fields)
-        if file.file.delete_count == 0:
-            kinds = pa.repeat(pa.scalar(RowKind.INSERT, pa.int8()), len(places))
-        else:
-            kinds = file.take(positions, [_KIND_FIELD]).column(0).combine_chunks().fill_null(RowKind.INSERT)
-        times = pa.repeat(pa.scalar(file.file.order_time_ms, pa.int64()), len(places))
-        return rows.append_column(_KIND_FIELD, kinds).append_column(_TIME_FIELD, times)
-
     def _empty(self) -> pa.Table:
         return pa.schema([*(field.remove_metadata() for field in self._fields), _KIND_FIELD, _TIME_FIELD]).empty_table()
 
 
 class _OpenFile:
-    """A data file in one lookup."""
+    """A data file in one lookup.
 
-    def __init__(self, source: _Source, file: LiveFile, part: slice) -> None:
+    Args:
+        number: Among the files asked.
+        source: Opens it.
+        file: The file.
+        part: Which of the keys can be in it, by its range.
+    """
+
+    def __init__(self, number: int, source: _Source, file: LiveFile, part: slice) -> None:
+        self.number: Final = number
         self.file: Final = file
         self._source = source
         self._part = part
         self._opened: LocalCopy | KeyProbe | None = None
 
-    def find(self, keys: pa.Table, left: Positions) -> tuple[Positions, Positions]:
+    def find(self, keys: SoughtKeys, left: Positions) -> tuple[Positions, Positions]:
         """Which of the keys, given by their rising places, are in the file, and where."""
         first, last = np.searchsorted(left, (self._part.start, self._part.stop))
         places = left[first:last]
         if len(places) == 0:
             return places, places
-        wanted = keys if len(places) == keys.num_rows else keys.take(pa.array(places))
-        self._opened = self._source.open(self.file, wanted)
-        found = self._opened.find(wanted)
+        self._opened = self._source.open(self.file, keys, places)
+        found = self._opened.find(keys, places)
         hit = np.flatnonzero(found >= 0)
         return places[hit], found[hit]
 
@@ -157,6 +162,13 @@ class _OpenFile:
         """Takes rows by their rising positions."""
         assert self._opened is not None, "positions come from it"
         return self._opened.take(positions, fields)
+
+    def take_kinds(self, positions: Positions) -> npt.NDArray[np.int8]:
+        """The codes of the rows' kinds."""
+        if self.file.delete_count == 0:
+            return np.full(len(positions), RowKind.INSERT, np.int8)
+        kinds = self.take(positions, [_KIND_FIELD]).column(0).combine_chunks()
+        return np.asarray(kinds.fill_null(RowKind.INSERT).to_numpy(zero_copy_only=False), np.int8)
 
 
 _Found: TypeAlias = tuple[_OpenFile, Positions, Positions]
@@ -172,12 +184,12 @@ class _Source:
     key: Sequence[pa.Field]
     fields: Sequence[pa.Field]
 
-    def open(self, file: LiveFile, keys: pa.Table) -> LocalCopy | KeyProbe:
+    def open(self, file: LiveFile, keys: SoughtKeys, places: Positions) -> LocalCopy | KeyProbe:
         fields = _with_kind(self.fields, file)
         copy = self.cache.find(file, self.schema, [field.name for field in fields])
         if copy is not None:
             return copy
-        probe = KeyProbe(self.store, file, self.key, keys)
+        probe = KeyProbe(self.store, file, self.key, keys, places)
         if self.cache.reads_direct(file, probe.size_bytes(fields)):
             return probe
         return self.cache.obtain(self.store, file, self.schema, fields, [field.name for field in self.key])
@@ -191,15 +203,16 @@ def _slice(files: Sequence[LiveFile], keys: pa.Table) -> list[slice]:
     return [find_in_range(encoded, file.min_key, file.max_key) for file in files]
 
 
-def _find_first(opened: Sequence[_OpenFile], keys: pa.Table) -> list[_Found]:
+def _find_first(opened: Sequence[_OpenFile], keys: SoughtKeys) -> list[_Found]:
     found: list[_Found] = []
-    left = np.arange(keys.num_rows)
+    left = np.arange(len(keys))
     for file in opened:
         if len(left) == 0:
             break
         places, positions = file.find(keys, left)
         found.append((file, places, positions))
-        left = np.setdiff1d(left, places, assume_unique=True)
+        # Both rise.
+        left = np.delete(left, np.searchsorted(left, places))
     return found
 
 

@@ -14,6 +14,7 @@ from lakelog.format.ordering import comparable_keys
 from lakelog.storage.live_file import LiveFile
 from lakelog.storage.parquet_reader import DataFileReader
 from lakelog.storage.row_groups import read_column_bounds
+from lakelog.storage.sought_keys import SoughtKeys
 from lakelog.storage.store import ObjectStore
 
 Positions = npt.NDArray[np.int64]
@@ -26,17 +27,20 @@ class KeyProbe:
         store: Where the file is.
         file: The file; it is open only while something is read.
         key: The key's columns.
-        keys: What will be looked for: the key's columns, rising, without NULLs.
+        keys: What will be looked for.
+        places: Which of them; they rise by key.
     """
 
-    def __init__(self, store: ObjectStore, file: LiveFile, key: Sequence[pa.Field], keys: pa.Table) -> None:
+    def __init__(
+        self, store: ObjectStore, file: LiveFile, key: Sequence[pa.Field], keys: SoughtKeys, places: Positions
+    ) -> None:
         self._store = store
         self._file = file
         self._key = key
         with DataFileReader(store, file) as reader:
             self._metadata = reader.metadata
             self._starts = reader.row_group_starts
-            self._groups = _pick_groups(reader, key[0], keys)
+            self._groups = _pick_groups(reader, key[0], keys.take(places))
 
     def size_bytes(self, fields: Sequence[pa.Field]) -> int:
         """How many bytes of the file some columns of the rows that can hold the keys take."""
@@ -45,14 +49,15 @@ class KeyProbe:
         groups = (self._metadata.row_group(group) for group in self._groups)
         return sum(group.column(leaf).total_compressed_size for group in groups for leaf in leaves)
 
-    def find(self, keys: pa.Table) -> Positions:
+    def find(self, keys: SoughtKeys, places: Positions) -> Positions:
         """For each of the keys, which are those it was made for, the position of its row in the file; -1: none."""
-        found = np.full(keys.num_rows, -1, np.int64)
+        found = np.full(len(places), -1, np.int64)
+        sought = keys.take(places)
         for group in self._groups:
             rows = self._read(group, self._key)
             if rows.num_rows == 0:
                 continue
-            both = pa.concat_tables([rows, keys.cast(rows.schema)])
+            both = pa.concat_tables([rows, sought.cast(rows.schema)])
             codes = comparable_keys([both.column(field.name) for field in self._key])
             own, wanted = codes[: rows.num_rows], codes[rows.num_rows :]
             at = np.searchsorted(own, wanted)

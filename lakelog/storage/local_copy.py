@@ -3,6 +3,7 @@
 A copy holds some columns of a data file, row by row as they stand there, and what finds a key: where the key is one
 integer-like column that column itself, which is sorted, else two columns of the keys' codes in rising order and the
 positions that they belong to. Both are searched a batch of keys at a time; nothing is read but the pages that are hit.
+A Bloom filter, which the last batch of the copy carries, comes first: most keys are not in most files, small ones.
 
 A copy is written under a name of its own and renamed when it is whole, so that nobody sees half of one. It is made
 without synchronising: whoever keeps copies makes sure that none outlives a crash of the machine.
@@ -21,15 +22,21 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakelog.format.equality import equal_rows
-from lakelog.format.key_codes import are_exact, find_key_codes
+from lakelog.format.key_codes import Codes, are_exact, find_key_codes
+from lakelog.format.key_filter import KeyFilter, make_filter
 from lakelog.format.ordering import integer_values
 from lakelog.storage.parquet_reader import DataFileReader
+from lakelog.storage.sought_keys import SoughtKeys
 
 Positions = npt.NDArray[np.int64]
 
 _CODE: Final = "\x00code"
 _POSITION: Final = "\x00position"
 _ABSENT: Final = -1
+
+_FILTER: Final = b"lakelog.key-filter"
+_MAX_FILTERED_ROWS: Final = 1 << 18
+"""Larger files have no filter: they are few, most keys are in them, and it would take 50 ns or more a row to make."""
 
 
 class LocalCopy:
@@ -49,6 +56,12 @@ class LocalCopy:
         with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
             self._schema = file.schema
             self._batches = [file.get_batch(number) for number in range(file.num_record_batches)]
+            last = file.num_record_batches - 1
+            words = None if last < 0 else (file.get_batch_with_custom_metadata(last).custom_metadata or {}).get(_FILTER)
+        self._filter: KeyFilter | None = None
+        if words is not None:
+            self._filter = KeyFilter(np.frombuffer(words, np.uint64))
+            self._batches.pop()
         self._starts = np.concatenate([[0], np.cumsum([batch.num_rows for batch in self._batches])]).astype(np.int64)
 
     @property
@@ -61,36 +74,47 @@ class LocalCopy:
         """The data file's columns that are in it."""
         return frozenset(self._schema.names) - {_CODE, _POSITION}
 
-    def find(self, keys: pa.Table) -> Positions:
+    def find(self, keys: SoughtKeys, places: Positions) -> Positions:
         """Find the rows of some keys.
 
         Args:
-            keys: The key's columns, of the types that the copy was made with, in any order, without NULLs.
+            keys: Of the types that the copy was made with.
+            places: Which of them to look for.
 
         Returns:
-            For each key the position of its row in the data file; -1: there is none.
+            For each place the position of its key's row in the data file; -1: there is none.
         """
-        codes = find_key_codes(keys.columns)
+        found = np.full(len(places), _ABSENT, np.int64)
+        if self._filter is None:
+            maybe = np.arange(len(places))
+        else:
+            hashes = keys.hashes if len(places) == len(keys) else keys.hashes.take(places)
+            maybe = np.flatnonzero(self._filter.may_hold(hashes))
+        if len(maybe):
+            found[maybe] = self._find(keys, places[maybe])
+        return found
+
+    def _find(self, keys: SoughtKeys, places: Positions) -> Positions:
+        codes = keys.codes[places]
         order = np.argsort(codes, kind="stable")
         in_order = codes[order]
-        exact = are_exact(keys.schema.types)
-        places = self._search(keys.schema.names[0] if exact else _CODE, in_order)
+        at = self._search(keys.table.schema.names[0] if keys.are_exact else _CODE, in_order)
         found = np.full(len(codes), _ABSENT, np.int64)
-        if exact:
-            found[order] = places
+        if keys.are_exact:
+            found[order] = at
             return found
         # Different keys may have the same code: those of one code stand side by side, and are gone through in steps.
-        left = np.flatnonzero(places != _ABSENT)
+        names = keys.table.schema.names
+        left = np.flatnonzero(at != _ABSENT)
         while len(left):
-            positions = self._numbers(_POSITION, places[left])
-            same = equal_rows(
-                self._take(positions, keys.schema.names), keys.take(pa.array(order[left])), keys.schema.names
-            )
+            positions = self._numbers(_POSITION, at[left])
+            wanted = keys.table.take(pa.array(places[order[left]]))
+            same = equal_rows(self._take(positions, names), wanted, names)
             found[order[left[same]]] = positions[same]
             left = left[~same]
-            places[left] += 1
-            left = left[places[left] < self.row_count]
-            left = left[self._numbers(_CODE, places[left]) == in_order[left]]
+            at[left] += 1
+            left = left[at[left] < self.row_count]
+            left = left[self._numbers(_CODE, at[left]) == in_order[left]]
         return found
 
     def take(self, positions: Positions, fields: Sequence[pa.Field]) -> pa.Table:
@@ -173,7 +197,7 @@ def read_rows(rows: pa.Table) -> ReadRows:
 
 
 def write_copy(read: ReadRows, fields: Sequence[pa.Field], key: Sequence[str], path: Path) -> None:
-    """Makes a copy; memory holds 16 bytes a row and some batches.
+    """Makes a copy; memory holds 16 bytes a row, of small files 60, and some batches.
 
     Args:
         read: Reads the data file's rows; they are sorted by the key, one row a key.
@@ -190,17 +214,24 @@ def write_copy(read: ReadRows, fields: Sequence[pa.Field], key: Sequence[str], p
     columns = [*fields, pa.field(_CODE, pa.int64()), pa.field(_POSITION, pa.int32())] if indexed else list(fields)
     schema = pa.schema([field.remove_metadata() for field in columns])
     codes, order = _index(read, [own[name] for name in key]) if indexed else (None, None)
+    filtered: list[Codes] = []
     part = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         with pa.OSFile(str(part), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
             start = 0
             for batch in read(fields):
                 arrays = batch.columns
+                end = start + batch.num_rows
                 if codes is not None and order is not None:
-                    end = start + batch.num_rows
                     arrays = [*arrays, pa.array(codes[start:end]), pa.array(order[start:end])]
-                    start = end
+                    filtered.append(codes[start:end])
+                elif end <= _MAX_FILTERED_ROWS:
+                    filtered.append(find_key_codes([batch.column(name) for name in key]))
+                start = end
                 writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+            if start <= _MAX_FILTERED_ROWS:
+                words = make_filter(np.concatenate([np.empty(0, np.int64), *filtered]))
+                writer.write_batch(pa.RecordBatch.from_pylist([], schema), {_FILTER: words.tobytes()})
         os.replace(part, path)
     except BaseException:
         part.unlink(missing_ok=True)

@@ -6,6 +6,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -16,6 +17,7 @@ from lakelog.storage.copy_cache import CacheLimits, CopyCache, find_cache_folder
 from lakelog.storage.live_file import LiveFile
 from lakelog.storage.local_copy import LocalCopy
 from lakelog.storage.memory import MemoryStore
+from lakelog.storage.sought_keys import SoughtKeys
 
 from .data_files import write_data_file
 
@@ -128,7 +130,7 @@ def test_a_copy_larger_than_the_limit_serves_the_one_who_asked(tmp_path: Path) -
     cache = CopyCache(tmp_path, CacheLimits(10, 1 << 30, 3_600_000))
     copy = cache.obtain(store, file, SCHEMA, FIELDS, ["k"])
     assert copies(tmp_path) == []
-    assert copy.find(pa.table({"k": [7]})).tolist() == [7]
+    assert copy.find(SoughtKeys(pa.table({"k": [7]})), np.array([0])).tolist() == [7]
 
 
 def test_what_is_not_used_for_a_while_goes(tmp_path: Path) -> None:
@@ -166,7 +168,9 @@ def test_half_written_copies_are_swept_and_damaged_ones_made_anew(tmp_path: Path
         path.write_bytes(damage)
         fresh = CopyCache(tmp_path, UNLIMITED)
         assert fresh.find(file, SCHEMA, ["k"]) is None
-        assert fresh.obtain(store, file, SCHEMA, FIELDS, ["k"]).find(pa.table({"k": [5]})).tolist() == [5]
+        assert fresh.obtain(store, file, SCHEMA, FIELDS, ["k"]).find(
+            SoughtKeys(pa.table({"k": [5]})), np.array([0])
+        ).tolist() == [5]
 
 
 def test_memory_holds_the_copies_used_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

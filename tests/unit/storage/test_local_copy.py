@@ -11,10 +11,11 @@ import pytest
 
 from lakelog.errors import DataCorrupted
 from lakelog.format.schema import TableSchema, assign_field_ids
-from lakelog.storage import local_copy
+from lakelog.storage import local_copy, sought_keys
 from lakelog.storage.local_copy import LocalCopy, read_file, write_copy
 from lakelog.storage.memory import MemoryStore
 from lakelog.storage.parquet_reader import DataFileReader
+from lakelog.storage.sought_keys import SoughtKeys
 
 from .data_files import read_bytes, replace_bytes, write_data_file
 
@@ -36,6 +37,10 @@ def make_copy(folder: Path, table: pa.Table, key: tuple[str, ...], names: list[s
     return LocalCopy(folder / "copy")
 
 
+def find(copy: LocalCopy, keys: pa.Table) -> np.ndarray:
+    return copy.find(SoughtKeys(keys), np.arange(keys.num_rows))
+
+
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakelog.storage.parquet_reader.BATCH_ROWS", 17)
@@ -50,7 +55,7 @@ def test_each_key_is_found_where_it_stands(kind: str, tmp_path: Path) -> None:
     wanted = [*values[::-2], values[0], values[-1]]
     absent = ["~", "", "zz"] if kind == "text" else [-49, 1, 2000]
     mixed = [each for pair in zip(wanted, absent * len(wanted), strict=False) for each in pair]
-    found = copy.find(pa.table({"k": pa.array(mixed, data_type)}))
+    found = find(copy, pa.table({"k": pa.array(mixed, data_type)}))
     assert found.tolist() == [values.index(each) if each in values else -1 for each in mixed]
     hit = found[found >= 0]
     assert copy.take(hit, [pa.field("v", pa.null())]).column("v").to_pylist() == [f"v{values[place]}" for place in hit]
@@ -61,7 +66,7 @@ def test_keys_of_several_columns(tmp_path: Path) -> None:
     table = pa.table({"a": [a for a, _ in rows], "b": [b for _, b in rows], "v": list(range(len(rows)))})
     copy = make_copy(tmp_path, table, ("a", "b"))
     keys = pa.table({"a": [29, 0, 30, 5], "b": ["y\x00", "", "x", "z"]})
-    assert copy.find(keys).tolist() == [89, 0, -1, -1]
+    assert find(copy, keys).tolist() == [89, 0, -1, -1]
     assert copy.row_count == 90
     assert copy.column_names == {"a", "b", "v"}
 
@@ -74,10 +79,11 @@ def test_keys_of_one_code_are_told_apart(tmp_path: Path, monkeypatch: pytest.Mon
         return np.array([len(value) % different for value in columns[0].to_pylist()], np.int64)
 
     monkeypatch.setattr(local_copy, "find_key_codes", poor_codes)
+    monkeypatch.setattr(sought_keys, "find_key_codes", poor_codes)
     values = sorted("k" * (n % 9) + f"{n}" for n in range(100))
     copy = make_copy(tmp_path, pa.table({"k": values, "v": list(range(100))}), ("k",))
     wanted = [*values[::-3], "none", "k"]
-    assert copy.find(pa.table({"k": wanted})).tolist() == [*[values.index(v) for v in values[::-3]], -1, -1]
+    assert find(copy, pa.table({"k": wanted})).tolist() == [*[values.index(v) for v in values[::-3]], -1, -1]
 
 
 def test_a_copy_may_hold_some_columns_only(tmp_path: Path) -> None:
@@ -96,8 +102,8 @@ def test_no_rows_and_no_keys(tmp_path: Path) -> None:
         folder.mkdir()
         empty = make_copy(folder, pa.table({"k": pa.array([], data_type)}), ("k",))
         key = pa.array([1], pa.int64()).cast(data_type)
-        assert empty.find(pa.table({"k": key})).tolist() == [-1]
-        assert empty.find(pa.table({"k": key.slice(0, 0)})).tolist() == []
+        assert find(empty, pa.table({"k": key})).tolist() == [-1]
+        assert find(empty, pa.table({"k": key.slice(0, 0)})).tolist() == []
         assert empty.take(np.array([], np.int64), [pa.field("k", data_type)]).num_rows == 0
 
 
@@ -127,3 +133,41 @@ def test_half_a_copy_is_noticed(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(pa.ArrowInvalid):
         LocalCopy(path)
+
+
+@pytest.mark.parametrize("kind", ["int", "text"])
+def test_what_the_filter_leaves_out_is_not_searched(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = sorted((f"{n}" for n in range(0, 3000, 3)), key=str) if kind == "text" else list(range(0, 3000, 3))
+    others = [f"{n}" for n in range(1, 3000, 3)] if kind == "text" else list(range(1, 3000, 3))
+    copy = make_copy(tmp_path, pa.table({"k": values}), ("k",))
+    searched: list[int] = []
+    search = LocalCopy._search
+
+    def count(self: LocalCopy, name: str, codes: np.ndarray) -> np.ndarray:
+        searched.append(len(codes))
+        return search(self, name, codes)
+
+    monkeypatch.setattr(LocalCopy, "_search", count)
+    keys = SoughtKeys(pa.table({"k": [*others, *values[:5]]}))
+    found = copy.find(keys, np.arange(len(keys)))
+    assert found.tolist() == [-1] * len(others) + list(range(5))
+    assert 5 <= sum(searched) < 30, "about one of 200 comes through"
+    assert copy.find(keys, np.array([3, len(others) + 1])).tolist() == [-1, 1]
+
+
+def test_control_without_a_filter_all_are_searched_and_found_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_copy, "_MAX_FILTERED_ROWS", 99)
+    large = make_copy(tmp_path, pa.table({"k": list(range(0, 200, 2))}), ("k",))
+    searched: list[int] = []
+    search = LocalCopy._search
+
+    def count(self: LocalCopy, name: str, codes: np.ndarray) -> np.ndarray:
+        searched.append(len(codes))
+        return search(self, name, codes)
+
+    monkeypatch.setattr(LocalCopy, "_search", count)
+    found = find(large, pa.table({"k": list(range(200))}))
+    assert found.tolist() == [n // 2 if n % 2 == 0 else -1 for n in range(200)]
+    assert searched == [200]
