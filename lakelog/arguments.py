@@ -41,6 +41,14 @@ def to_epoch_ms(value: Any, name: str) -> int:
     )
 
 
+def check_snapshot_id(value: object, name: str) -> None:
+    """Raises InvalidArgument for what is no snapshot's id, nor 0 for the time before the first."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise InvalidArgument(
+            f"{name}={value!r:.80} is no snapshot id: give a whole number, 0 or more.", metadata={"field": name}
+        )
+
+
 def parse_table_name(name: str) -> TableName:
     """Splits `database.table`. Pure.
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakelog.arguments import check_snapshot_id
 from lakelog.errors import InvalidArgument
 from lakelog.format.filter import Filter
 from lakelog.format.rowkind import ROW_KIND_COLUMN
@@ -141,9 +142,9 @@ def _is_addition() -> pc.Expression:
 
 def check_range(after: int, until: int | None) -> None:
     """Raises InvalidArgument for what are no snapshot ids, and for ids in the wrong order."""
-    for name, value in (("after", after), ("until", until)):
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-            raise InvalidArgument(f"{name}={value!r:.80} is no snapshot id: give 0 or more.", metadata={"field": name})
+    check_snapshot_id(after, "after")
+    if until is not None:
+        check_snapshot_id(until, "until")
     if until is not None and until < after:
         raise InvalidArgument(
             f"until={until} lies before after={after}, so there is nothing between them: after is excluded and until "

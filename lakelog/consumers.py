@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakelog.arguments import check_snapshot_id
 from lakelog.client.metastore import Metastore
 
 _SCHEMA = pa.schema(
@@ -62,6 +63,7 @@ class Consumers:
             NotFound: There is no such consumer; names those there are.
             InvalidArgument: The table has no such snapshot.
         """
+        check_snapshot_id(snapshot_id, "snapshot_id")
         self._ask(lambda: self._metastore.reset_consumer(self._table_uuid, consumer_id, snapshot_id))
 
     def delete(self, consumer_id: str) -> None:

@@ -24,7 +24,7 @@ from lakelog.options.stream_options import (
 )
 from lakelog.options.table_options import STREAMING_READ_OVERWRITE
 from lakelog.options.values import StreamOptions, TableOptions
-from lakelog.reading import check_columns
+from lakelog.reading import check_columns, without_kind
 from lakelog.storage.read_counts import ReadCounts
 from lakelog.stream_batch import Position
 from lakelog.stream_request import ResumePoint, StreamRequest
@@ -234,7 +234,8 @@ def _to_view(
 ) -> StreamView:
     if condition is not None:
         parse_filter(condition, table.schema.arrow)
-    names = None if columns is None else check_columns(columns, table.schema, str(table.name))
+    wanted = without_kind(columns, table.schema)
+    names = None if wanted is None else check_columns(wanted, table.schema, str(table.name))
     overwrites = options.get(STREAM_READ_OVERWRITE)
     if overwrites is None:
         overwrites = TableOptions(table.options).get(STREAMING_READ_OVERWRITE)

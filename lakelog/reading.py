@@ -14,6 +14,7 @@ from lakelog.client.metastore import Metastore
 from lakelog.errors import InvalidArgument
 from lakelog.format.filter import Filter, parse_filter
 from lakelog.format.plan import AtSnapshot, AtTime, InRange, Plan, PlanRequest
+from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.schema import TableSchema
 from lakelog.format.table import TableInfo
 from lakelog.options.call_options import SCAN_SNAPSHOT_ID, SCAN_TIMESTAMP_MILLIS
@@ -102,6 +103,17 @@ def to_names(columns: Any) -> list[str]:
             f"columns={columns!r:.80} is no list of column names: give one{hint}.", metadata={"field": "columns"}
         )
     return list(columns)
+
+
+def without_kind(columns: Sequence[str] | None, schema: TableSchema) -> Sequence[str] | None:
+    """What a stream is asked for, but for `_row_kind` of a table with a primary key: named or not, it comes last. Pure.
+
+    Raises:
+        InvalidArgument: It is no list of names.
+    """
+    if columns is None or not schema.primary_key:
+        return columns
+    return [name for name in to_names(columns) if name != ROW_KIND_COLUMN]
 
 
 def check_columns(

@@ -87,7 +87,10 @@ class Subscription:
         self._keeping = _Keeping(keep, positions)
         if keep_every_s is not None:
             threading.Thread(
-                target=self._keeping.run, args=(keep_every_s, self._closed), name="lakelog-keep", daemon=True
+                target=self._keeping.run,
+                args=(keep_every_s, self._closed, self._queue),
+                name="lakelog-keep",
+                daemon=True,
             ).start()
         self._ended = False
         self._whole = False
@@ -157,10 +160,13 @@ class Subscription:
             HistoryDiverged: The table's history is no longer the one that was read.
             NotFound: The table was dropped.
         """
-        if timeout is not None and timeout < 0:
+        if timeout is not None and not _is_a_wait(timeout):
             raise InvalidArgument(
-                f"timeout={timeout} is no time to wait: give 0 or more.", metadata={"field": "timeout"}
+                f"timeout={timeout!r:.80} is no time to wait: give seconds, 0 or more, or None to wait for ever.",
+                metadata={"field": "timeout"},
             )
+        if timeout is not None and timeout > threading.TIMEOUT_MAX:
+            timeout = None
         self._keeping.check()
         if self._auto_commit:
             self.commit()
@@ -257,8 +263,10 @@ class _Keeping:
                 raise
             self._positions |= positions
 
-    def run(self, every_s: float, closed: threading.Event) -> None:
-        """Keeps the positions anew, until closed or fenced."""
+    def run(
+        self, every_s: float, closed: threading.Event, waiting: queue.Queue[Progress | BaseException | None]
+    ) -> None:
+        """Keeps the positions anew, until closed or fenced, which is told to whoever waits for the next batch."""
         while not closed.wait(every_s) and self._fenced is None:
             with self._lock, contextlib.suppress(LakelogError):
                 if self._positions:
@@ -266,6 +274,13 @@ class _Keeping:
                         self._keep(self._positions)
                     except Fenced as error:
                         self._fenced = error
+                        # Where it is full nobody waits: the next call finds out.
+                        with contextlib.suppress(queue.Full):
+                            waiting.put_nowait(error)
+
+
+def _is_a_wait(timeout: object) -> bool:
+    return isinstance(timeout, int | float) and not isinstance(timeout, bool) and timeout >= 0
 
 
 def _run(follower: Follower, target: queue.Queue[Progress | BaseException | None], closed: threading.Event) -> None:

@@ -201,7 +201,7 @@ class Table(TableWrites):
                 behind the last snapshot that was done, and who did before is fenced.
             auto_commit: A snapshot is done when the batch behind its last one is asked for; False: when `commit` is
                 called.
-            columns: Names of the columns; None: all.
+            columns: Names of the columns; None: all. With a primary key `_row_kind` comes last, named or not.
             filter: An SQL condition on the table's columns.
             options: Options of subscriptions by key, for instance `{"scan.snapshot-id": "3"}`.
             reader: `host:port` of a reader service that reads for us, several replicas apart by commas; "": none;

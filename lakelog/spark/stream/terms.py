@@ -24,6 +24,7 @@ from lakelog.options.spark_options import (
 from lakelog.options.stream_options import CONSUMER_ID, SCAN_REMOVE_NORMALIZE, STREAM_READ_OVERWRITE
 from lakelog.options.table_options import STREAMING_READ_OVERWRITE
 from lakelog.options.values import StreamOptions, TableOptions
+from lakelog.reading import without_kind
 from lakelog.spark.planning import check_spark_columns
 from lakelog.spark.source_options import SourceOptions
 from lakelog.spark.stream.limits import TriggerLimits
@@ -113,7 +114,7 @@ def take_metadata(left: dict[str, str]) -> tuple[str, ...]:
 
 def name_columns(table: TableInfo, columns: Sequence[str] | None, metadata: Sequence[str]) -> tuple[str, ...]:
     """The columns of changes: those asked for, metadata, and, where there is a primary key, last the kind. Pure."""
-    names = check_spark_columns(columns, table.schema, str(table.name))
+    names = check_spark_columns(without_kind(columns, table.schema), table.schema, str(table.name))
     if not table.schema.primary_key:
         return (*names, *metadata)
     return (*names, *(name for name in metadata if name != ROW_KIND_COLUMN), ROW_KIND_COLUMN)

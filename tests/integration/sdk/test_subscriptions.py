@@ -177,6 +177,23 @@ def test_raw_rows_columns_and_filters(catalog: Catalog) -> None:
         assert stream.position == 3
 
 
+def test_the_kind_comes_last_named_or_not(catalog: Catalog) -> None:
+    table = make_history(catalog)
+    shown = []
+    for columns in (["name"], ["_row_kind", "name"], ["name", "_row_kind"]):
+        for mode in ("latest-full", "from-snapshot-full"):
+            options = {"scan.snapshot-id": 2} if mode == "from-snapshot-full" else {}
+            with table.subscribe(mode, options=options, columns=columns) as stream:
+                batch = stream.read(WAIT_S)
+                assert batch is not None
+                assert batch.data.schema.names == ["name", "_row_kind"]
+                shown.append((mode, batch.data.to_pylist()))
+    assert shown[:2] == shown[2:4] == shown[4:]
+    append = catalog.create_table("shop.plain", pa.schema([("n", pa.int64())]))
+    with pytest.raises(InvalidArgument, match="has no column '_row_kind'"):
+        append.subscribe(columns=["n", "_row_kind"])
+
+
 def test_it_ends_at_a_watermark(catalog: Catalog) -> None:
     table = make_orders(catalog)
     for number, mark in enumerate((None, 10, 20, 30), 1):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 
-from lakelog.errors import Unavailable
+from lakelog.errors import Fenced, InvalidArgument, Unavailable
 from lakelog.storage.read_counts import ReadMetrics
 from lakelog.stream_batch import Position, Progress
 from lakelog.subscription import Subscription
@@ -52,3 +54,50 @@ def test_a_position_that_could_not_be_kept_is_kept_later() -> None:
         assert stream.position is None
         stream.commit()
         assert kept[0] == kept[1] == stream.position
+
+
+class WaitingFollower:
+    """A source of which nothing comes."""
+
+    metrics = ReadMetrics()
+
+    def __init__(self) -> None:
+        self._closed = threading.Event()
+
+    def follow(self) -> Iterator[Progress]:
+        self._closed.wait(30)
+        yield from ()
+
+    def close(self) -> None:
+        self._closed.set()
+
+
+@pytest.mark.parametrize("timeout", [None, 25.0])
+def test_who_waits_is_told_that_another_has_taken_over(timeout: float | None) -> None:
+    def keep(positions: Mapping[str, Position]) -> None:
+        raise Fenced("Consumer 'etl' is read by another.")
+
+    begun_s = time.monotonic()
+    at = {"t": Position(1)}
+    with Subscription("t", WaitingFollower(), at, keep, auto_commit=True, keep_every_s=0.1) as stream:
+        with pytest.raises(Fenced, match="is read by another"):
+            stream.read(timeout)
+        assert time.monotonic() - begun_s < 10
+        with pytest.raises(Fenced, match="is read by another"):
+            stream.read(timeout)
+
+
+@pytest.mark.parametrize("timeout", ["5", True, -1, float("nan"), [1]])
+def test_a_wait_is_a_number_of_seconds(timeout: Any) -> None:
+    with (
+        Subscription("t", WaitingFollower(), {}, lambda position: None, auto_commit=True) as stream,
+        pytest.raises(InvalidArgument, match=r"timeout=.* is no time to wait: give seconds, 0 or more"),
+    ):
+        stream.read(timeout)
+
+
+def test_a_wait_may_have_no_end() -> None:
+    stream = Subscription("t", WaitingFollower(), {}, lambda position: None, auto_commit=True)
+    threading.Timer(0.2, stream.close).start()
+    assert stream.read(float("inf")) is None
+    assert stream.ended
