@@ -130,7 +130,7 @@ def tail(
             _print_stream(stream, output, None if follow else last, check_waiting, with_table=len(names) > 1)
         output.finish(follow=follow)
         return
-    ends = _follow(invocation, info, begin, until, complete=not raw) if follow else iter([min(latest, until or latest)])
+    ends = _follow(invocation, info, begin, until, complete=not raw) if follow else iter([until or latest])
     table = invocation.catalog.table(names[0])
     if begin > latest and not follow:
         # Nothing is there to show yet, and nobody waits for it: the SDK says so.

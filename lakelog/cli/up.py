@@ -329,7 +329,7 @@ class _EventHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Tells the first line of a record and, of what ended by itself, its last words; all is in its log."""
-        message = record.getMessage().splitlines()[0]
+        message = record.getMessage().splitlines()[0].partition(" Its last words in ")[0]
         ended = getattr(record, "ended", None)
         if ended in self._stack.logs and not self._stack.was_killed(ended):
             words = find_last_words(self._stack.last_log_lines(ended))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from lakelog.errors import InvalidArgument
@@ -26,7 +26,7 @@ _BY_SCOPE: Final[dict[Scope, dict[str, Option[Any]]]] = {
 _WHERE: Final[dict[Scope, str]] = {
     Scope.TABLE: "an option of tables: give it when the table is made, or with ALTER TABLE",
     Scope.SCAN: "an option of reads: give it with the read",
-    Scope.STREAM: "an option of subscriptions: give it to subscribe()",
+    Scope.STREAM: "an option of subscriptions: give it to subscribe(), or in Spark to readStream",
     Scope.SPARK_STREAM: "an option of Spark's streams: give it to readStream",
     Scope.WRITE: "an option of writes: give it with the write",
 }
@@ -50,16 +50,22 @@ def find_option(key: str, scope: Scope) -> Option[Any]:
     raise unknown_option(key, scope)
 
 
-def unknown_option(key: str, scope: Scope) -> InvalidArgument:
-    """The error for a key that is no option of this scope. Pure."""
+def unknown_option(key: str, scope: Scope, also: Sequence[str] = ()) -> InvalidArgument:
+    """The error for a key that is no option of this scope. Pure.
+
+    Args:
+        key: As it was given, or, as Spark does it, in lower case.
+        scope: Where it was given.
+        also: Further keys that may be given there.
+    """
     shown = key if len(key) <= MAX_SHOWN_LENGTH else key[: MAX_SHOWN_LENGTH - 3] + "..."
     metadata = {"option": shown}
-    elsewhere = next((options[key] for options in _BY_SCOPE.values() if key in options), None)
+    elsewhere = next((option for option in ALL_OPTIONS if key in (option.key, option.key.lower())), None)
     if elsewhere is not None:
         return InvalidArgument(
-            f"Option '{shown}' cannot be given here. It is {_WHERE[elsewhere.scope]}.",
+            f"Option '{elsewhere.key}' cannot be given here. It is {_WHERE[elsewhere.scope]}.",
             reason="MISPLACED_OPTION",
-            metadata=metadata,
+            metadata={"option": elsewhere.key},
         )
     refusal = find_refusal(key)
     if refusal is not None:
@@ -68,9 +74,12 @@ def unknown_option(key: str, scope: Scope) -> InvalidArgument:
             reason="REFUSED_OPTION",
             metadata=metadata,
         )
-    keys = [option.key for option in list_options(scope)]
+    keys = {known.lower(): known for known in (*(option.key for option in list_options(scope)), *also)}
     nearest = difflib.get_close_matches(key[:MAX_SHOWN_LENGTH].lower(), keys, n=3, cutoff=0.6)
-    remedy = f"Did you mean {quote_names(nearest)}?" if nearest else f"Known options are {quote_names(keys)}."
+    if nearest:
+        remedy = f"Did you mean {quote_names(keys[each] for each in nearest)}?"
+    else:
+        remedy = f"Known options are {quote_names(keys.values())}."
     return InvalidArgument(f"Option '{shown}' is unknown. {remedy}", reason="UNKNOWN_OPTION", metadata=metadata)
 
 

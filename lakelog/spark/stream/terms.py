@@ -14,7 +14,8 @@ from lakelog.errors import InvalidArgument
 from lakelog.format.filter import parse_filter
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.table import TableInfo
-from lakelog.options.option import Option
+from lakelog.options.option import Option, Scope
+from lakelog.options.registry import list_options, unknown_option
 from lakelog.options.spark_options import (
     MAX_BYTES_PER_TRIGGER,
     MAX_FILES_PER_TRIGGER,
@@ -30,6 +31,8 @@ from lakelog.spark.source_options import SourceOptions
 from lakelog.spark.stream.limits import TriggerLimits
 from lakelog.spark.types import to_spark_schema
 from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN
+
+_SOURCE_OPTIONS: Final = ("table", "columns", "filter")
 
 COMMIT_TIMESTAMP_COLUMN: Final = "_commit_timestamp"
 
@@ -80,6 +83,10 @@ class StreamTerms:
                 reason="MISPLACED_OPTION",
                 metadata={"option": CONSUMER_ID.key},
             )
+        known = [option.key for option in list_options(Scope.STREAM) if option is not CONSUMER_ID]
+        for key in sorted(left):
+            if key not in known:
+                raise unknown_option(key, Scope.SPARK_STREAM, (*known, *_SOURCE_OPTIONS))
         return StreamTerms(source.table, source.columns, source.filter, metadata, limits, StreamOptions(left))
 
     def names(self, table: TableInfo) -> tuple[str, ...]:

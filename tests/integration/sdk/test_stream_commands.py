@@ -166,3 +166,9 @@ def test_tails_that_cannot_be(command: Command, arguments: list[str], message: s
     code, _, err = command("tail", "shop.orders", *arguments)
     assert code == 2
     assert message in err
+
+
+def test_a_tail_up_to_a_snapshot_that_is_not_there(command: Command) -> None:
+    code, out, err = command("tail", "shop.orders", "--after", "1", "--until", "99")
+    assert (code, out) == (3, "")
+    assert "shop.orders has no snapshot 99; it has the snapshots 1 to" in err

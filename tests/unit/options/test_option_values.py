@@ -56,8 +56,12 @@ def test_read_options() -> None:
         ({"incremental-between-scan-mode": "delta"}, ["no effect without 'incremental-between'"]),
         ({"incremental-between": "1,2", "incremental-between-scan-mode": "difff"}, ["'difff' is not possible"]),
         ({"scan.snapshot-id": "0"}, ["from 1 to"]),
-        ({"scan.mode": "latest"}, ["It is an option of subscriptions: give it to subscribe()"]),
+        (
+            {"scan.mode": "latest"},
+            ["It is an option of subscriptions: give it to subscribe(), or in Spark to readStream"],
+        ),
         ({"consumer-id": "me"}, ["option of subscriptions"]),
+        ({"maxrowspertrigger": "1"}, ["'maxRowsPerTrigger'", "give it to readStream"]),
         ({"scan.snapshotid": "1"}, ["'scan.snapshot-id'"]),
         ({"bucket": "1"}, ["option of tables"]),
     ],
