@@ -86,6 +86,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             start.files_since_ms,
             start.first_snapshot,
             start.first_time_ms,
+            shows_overwrites=self._terms.shows_overwrites(table),
         )
         return offset.to_json()
 
@@ -115,7 +116,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if first_needed < page.earliest_snapshot_id:
             return self._start_over(table, offset, page).to_json()
         if offset.has_rows_before:
-            return dataclasses.replace(offset, has_rows_before=False, rows_since_ms=None, is_jump=False).to_json()
+            return self._end(table, offset, has_rows_before=False, rows_since_ms=None).to_json()
         limits = TriggerLimits() if isinstance(limit, ReadAllAvailable) else self._terms.limits
         reach = self._reach(page)
         until = reach if self._last is None else min(reach, self._last)
@@ -129,9 +130,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._last is None:
                 self._wait(offset, max(reach, offset.snapshot_id))
             return dict(start)
-        return dataclasses.replace(
-            offset, snapshot_id=last.snapshot_id, snapshot_uuid=last.snapshot_uuid, is_jump=False
-        ).to_json()
+        return self._end(table, offset, snapshot_id=last.snapshot_id, snapshot_uuid=last.snapshot_uuid).to_json()
 
     def stop(self) -> None:
         """Ends the wait for snapshots."""
@@ -271,12 +270,20 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._find_uuid(table, start.after),
             has_rows_before=start.full_at is not None,
             is_jump=True,
+            shows_overwrites=self._terms.shows_overwrites(table),
         )
+
+    def _end(self, table: TableInfo, start: StreamOffset, **moved: Any) -> StreamOffset:
+        """The end of a new batch, which is to say what of the batch a repetition could find otherwise."""
+        shows = self._terms.shows_overwrites(table)
+        return dataclasses.replace(start, is_jump=False, shows_overwrites=shows, **moved)
 
     def _plan_changes(
         self, table: TableInfo, first: StreamOffset, last: StreamOffset
     ) -> tuple[Plan, list[ChangeSplit]]:
         after = first.snapshot_id
+        # SUBTLE: the end of a batch rules, not its start: that one was made with the setting of the batch before.
+        kept = last.shows_overwrites
         try:
             return plan_change_splits(
                 self._metastore,
@@ -285,7 +292,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 last.snapshot_id,
                 self._terms.filter,
                 raw=self._shows_raw,
-                overwrites=self._terms.shows_overwrites(table),
+                overwrites=self._terms.shows_overwrites(table) if kept is None else kept,
                 offset=first,
             )
         except SnapshotExpired as error:
