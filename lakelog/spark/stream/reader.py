@@ -87,6 +87,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             start.first_snapshot,
             start.first_time_ms,
             shows_overwrites=self._terms.shows_overwrites(table),
+            is_initial=True,
         )
         return offset.to_json()
 
@@ -147,8 +148,9 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first, last = StreamOffset.from_json(start), StreamOffset.from_json(end)
         table = self._find_table(first)
         check_table(last, table.table_uuid, str(table.name))
-        if first == last or last.is_jump or last.has_rows_before:
+        if first == last or last.is_jump or last.has_rows_before or last.is_initial:
             return []
+        first = last.began or first
         if first.has_rows_before:
             plan, splits = plan_row_splits(
                 self._metastore, table, first.snapshot_id, first.rows_since_ms, self._terms.filter
@@ -276,7 +278,9 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _end(self, table: TableInfo, start: StreamOffset, **moved: Any) -> StreamOffset:
         """The end of a new batch, which is to say what of the batch a repetition could find otherwise."""
         shows = self._terms.shows_overwrites(table)
-        return dataclasses.replace(start, is_jump=False, shows_overwrites=shows, **moved)
+        # Spark's checkpoint keeps no offset in front of the first batch: it asks anew, and the table has gone on.
+        began = start if start.is_initial else None
+        return dataclasses.replace(start, is_jump=False, shows_overwrites=shows, is_initial=False, began=began, **moved)
 
     def _plan_changes(
         self, table: TableInfo, first: StreamOffset, last: StreamOffset
