@@ -43,7 +43,8 @@ _RUN: Final[Arguments] = {
     "target": ("LAKELOG_TARGET", "host:port of the metastore."),
     "tables": (
         "LAKELOG_COMPACTOR_TABLES",
-        "Only jobs of these tables, as db.table apart by commas; default: of all tables.",
+        "Only jobs of these tables, as db.table apart by commas; default: of all tables. All must exist at the start; "
+        "one that is dropped later is left out until one of its name is made.",
     ),
     "lease-seconds": (
         "LAKELOG_COMPACTOR_LEASE_SECONDS",
@@ -67,7 +68,7 @@ exit codes:
   1  something unexpected; the log tells
   2  the command line does not fit, or the metastore refuses us: starting again cannot help
   7  the metastore was away for too long
-  8  a table of --tables does not exist: starting again helps once it is made
+  8  a table of --tables does not exist at the start: starting again helps once it is made
 
 A job that fails does not end the service: `lakelog jobs` tells why it failed.
 TLS and token: LAKELOG_TLS_CA, LAKELOG_TLS_CERT, LAKELOG_TLS_KEY, LAKELOG_TOKEN, as for the SDK.

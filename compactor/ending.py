@@ -19,7 +19,7 @@ class Ending(enum.IntEnum):
     UNAVAILABLE = 7
     """The metastore could not be reached for too long."""
     MISSING = 8
-    """A table of `--tables` does not exist; starting again helps once it is made."""
+    """A table of `--tables` does not exist at the start; starting again helps once it is made."""
 
 
 def to_ending(error: BaseException) -> Ending:

@@ -40,6 +40,9 @@ from .metrics import Metrics
 _WAIT_S: Final = 25.0
 """How long the metastore is asked to wait for a job, before it is asked again."""
 
+_LOOK_AGAIN_S: Final = 5.0
+"""How long to wait where none of the tables asked for exists, before looking again."""
+
 _LAST_ANSWER_S: Final = 1.0
 """How long an end waits for the answer of a call that waits for a job: one that it brings is given back."""
 
@@ -54,7 +57,7 @@ class Service:
     Args:
         metastore: Who has the jobs.
         waiting: The same by a connection of its own, on which jobs are waited for: closing it ends a wait.
-        find_tables: The tables whose jobs are done; empty: all.
+        find_tables: The tables whose jobs are done; empty: all; None: there is none just now, look again later.
         duties: Who does which kind.
         stores: Where the tables' files are.
         holder: Who we are, for others.
@@ -71,7 +74,7 @@ class Service:
         metastore: Metastore,
         *,
         waiting: Metastore,
-        find_tables: Callable[[], Sequence[str]],
+        find_tables: Callable[[], Sequence[str] | None],
         duties: Mapping[str, Duty],
         stores: Stores,
         holder: str,
@@ -158,11 +161,16 @@ class Service:
 
     def _take(self) -> Job | None:
         """Waits for a job, in a thread, so that a signal ends the wait."""
+        tables = self._find_tables()
+        if tables is None:
+            # SUBTLE: to ask for jobs of no table would be to ask for those of all.
+            self._stopping.wait(0 if self._once else _LOOK_AGAIN_S)
+            return None
         self._wake.clear()
         call: Future[Job | None] = self._pool.submit(
             self._waiting.lease_job,
             tuple(self._duties),
-            self._find_tables(),
+            tables,
             self._holder,
             duration_ms=int(self._lease_s * 1000),
             wait_ms=0 if self._once else int(_WAIT_S * 1000),

@@ -28,6 +28,7 @@ from .changelogs import ChangelogDuty
 from .config import Config
 from .metrics import Metrics
 from .service import Service
+from .tables import NamedTables
 
 
 def make_service(config: Config, log: Log) -> Service:
@@ -43,7 +44,7 @@ def make_service(config: Config, log: Log) -> Service:
     service = Service(
         metastore,
         waiting=_connect(config),
-        find_tables=lambda: [metastore.get_table(name).table_uuid for name in config.tables],
+        find_tables=NamedTables(metastore, config.tables, log).find,
         duties=duties,
         stores=stores,
         holder=f"compactor {socket.gethostname()} {os.getpid()}"[:256],

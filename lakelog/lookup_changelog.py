@@ -135,6 +135,7 @@ class LookupChangelog:
                 self._told[outcome.bucket] = outcome
             else:
                 failure = failure or outcome
+        self._changelogs.sweep()
         if failure is not None:
             raise failure
         self.base_snapshot_id = base

@@ -357,7 +357,8 @@ class _Call:
             self._fail(Unavailable(f"The stream from {self._target} is closed: {error}.", reason="CLOSED"))
 
     def _fail(self, failure: LakelogError) -> None:
-        self._failure = failure
-        self._received.put(failure)
+        # What broke it first: that it was closed because of that tells nobody why.
+        self._failure = self._failure or failure
+        self._received.put(self._failure)
         self._requests.put(None)
         self._kept.release()

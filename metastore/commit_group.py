@@ -82,7 +82,7 @@ async def decide(
             facts = await _load_facts(transaction, request, state.facts)
             verdict = check_commit(request, facts)
             if verdict is Verdict.APPLY:
-                await _check_partitions(transaction, request, state.facts, partitions)
+                await _check_by_schema(transaction, request, state.facts, partitions)
         except LakelogError as error:
             # Nothing of it was written yet: all that can refuse a request stands before what it changes.
             state.verdicts.append(error)
@@ -131,13 +131,14 @@ async def _load_facts(transaction: Transaction, request: CommitRequest, facts: G
     )
 
 
-async def _check_partitions(
+async def _check_by_schema(
     transaction: Transaction, request: CommitRequest, facts: GroupFacts, partitions: PartitionRules
 ) -> None:
     for change in request.changes:
         head = facts.heads[change.table_uuid]
         if head.partitioned or isinstance(change.remove, RemovePartitions | RemovePartitionValues):
             await partitions.check_change(transaction, head, change)
+        await partitions.check_positions(transaction, head, change)
 
 
 def _answer_again(request: CommitRequest, facts: CommitFacts, state: GroupState) -> Accepted:

@@ -27,7 +27,10 @@ _MAX_PARTITIONS: Final = 10_000
 
 
 class PartitionRules:
-    """Checks and matches encoded partitions; remembers schemas, which never change, and what was found right."""
+    """Checks and matches encoded partitions, and checks what else a table's schema decides of a change.
+
+    It remembers schemas, which never change, and what was found right.
+    """
 
     def __init__(self) -> None:
         self._schemas: dict[tuple[int, int], TableSchema] = {}
@@ -62,6 +65,20 @@ class PartitionRules:
         if len(self._checked) + len(unchecked) > _MAX_PARTITIONS:
             self._checked.clear()
         self._checked.update(((head.table_id, partition), None) for partition in unchecked)
+
+    async def check_positions(self, transaction: Transaction, head: TableHead, change: Change) -> None:
+        """Checks that a change which tells what its rows supersede is one of a table in which rows supersede others.
+
+        Raises:
+            InvalidArgument: The table has no primary key.
+        """
+        path = next((file.superseded_path for file in change.add_files if file.superseded_path is not None), None)
+        if path is not None and not (await self._schema(transaction, head)).primary_key:
+            raise invalid(
+                "superseded_path",
+                path,
+                f"{head.name} has no primary key, so none of its rows supersedes another. Leave the path out.",
+            )
 
     async def matching(
         self, transaction: Transaction, head: TableHead, known: Iterable[bytes], values: Mapping[str, bytes]

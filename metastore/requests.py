@@ -194,10 +194,18 @@ def _check_superseded(change: Change) -> None:
     if not knowing:
         return
     unchanged = set(change.unchanged_buckets)
+    paths = {file.path for file in (*change.add_files, *change.changelog_files)}
     for file in knowing:
         assert file.superseded_path is not None, "they were chosen by it"
         if len(file.superseded_path) > 1024:
             raise invalid("superseded_path", file.superseded_path, "Give at most 1024 characters.")
+        if file.superseded_path in paths:
+            raise invalid(
+                "superseded_path",
+                file.superseded_path,
+                "That is a data or changelog file of the same commit, which holds rows and no positions. Name the file "
+                "that the positions were written to, or leave the path out.",
+            )
         if BucketRef(file.partition, file.bucket) not in unchanged:
             raise invalid(
                 "superseded_path",

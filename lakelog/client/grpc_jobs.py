@@ -81,6 +81,11 @@ class GrpcJobs:
         return [from_proto_job(job) for job in response.jobs]
 
     def retry_job(self, job_id: int) -> None:
-        """Makes a job due at once. Repeated: idempotent."""
+        """Makes a job due at once. Repeated, but not idempotent: it does no harm and may tell less.
+
+        When the answer to a first try that took effect was lost, and somebody has taken the job since, the repeat is
+        refused as it would be for anybody: `JOB_HELD`, or `JOB_DONE` once there is nothing left to do. Else it is due
+        again, with its tries counted anew.
+        """
         request = build(jobs_pb2.RetryJobRequest, job_id=job_id)
         self._calls.mutate("RetryJob", lambda on: on.jobs.RetryJob, request)

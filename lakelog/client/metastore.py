@@ -249,7 +249,10 @@ class Metastore(Protocol):
         ...
 
     def retry_job(self, job_id: int) -> None:
-        """Makes a job that failed or rests due at once; NotFound when there is none."""
+        """Makes a job that failed or rests due at once; NotFound when there is none, InvalidArgument while it is done.
+
+        Not idempotent: once somebody has taken the job that the first call made due, a repeat is refused.
+        """
         ...
 
     def open_consumer(self, consumer_id: str, table_uuids: Sequence[str], holder: str) -> list[Consumer]:

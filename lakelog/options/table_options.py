@@ -135,7 +135,8 @@ LOOKUP_CACHE_MAX_DISK_SIZE: Final = Option[int | None](
     "lookup.cache-max-disk-size",
     MemorySize(),
     None,
-    "How much disk the local copies of the table's data files may take on one host; the one made last may go beyond.",
+    "How much disk the local copies of the table's data files may take on one host; the one made last may go beyond, "
+    "and so may those of what a commit is writing, until it has looked its old rows up.",
     default_text="unlimited",
 )
 LOOKUP_CACHE_MAX_MEMORY_SIZE: Final = Option[int](

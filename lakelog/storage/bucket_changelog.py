@@ -181,6 +181,7 @@ class BucketChangelogs:
         self._attempt_id = attempt_id
         self._copies = copies
         self._runs = runs or {}
+        self._has_offered = False
         self._key = schema.trimmed_key
         self._encoding: FileEncoding | None = None
         self._compression: str = options.get(FILE_COMPRESSION)
@@ -202,6 +203,8 @@ class BucketChangelogs:
     def write(self, lookup: BucketLookup) -> ToldBucket:
         """Looks a bucket's old rows up and writes its changelog; a failure leaves no file behind.
 
+        Whoever calls it calls `sweep` behind the last bucket.
+
         Raises:
             DataCorrupted: A data file is damaged or missing; named.
             LakelogError: The store failed.
@@ -213,6 +216,7 @@ class BucketChangelogs:
             for file in lookup.files:
                 if file.path in self._runs:
                     self._copies.offer(file, self._schema, self._runs[file.path], self._key)
+                    self._has_offered = True
         path = f"data/{self._attempt_id}/{lookup.name}-superseded-{lookup.bucket[1]}.parquet"
         by_path = superseded.by_path()
         if not by_path:
@@ -234,7 +238,16 @@ class BucketChangelogs:
         except BaseException:
             self.delete(path for each in told for path in each.paths)
             raise
+        finally:
+            self.sweep()
         return tuple(told)
+
+    def sweep(self) -> None:
+        """Brings the local copies back into their bounds, where `write` has made some; never raises for what stays."""
+        if self._has_offered:
+            self._has_offered = False
+            with contextlib.suppress(OSError):
+                self._copies.sweep()
 
     def write_commits(
         self, name: str, bucket: Bucket, commits: Sequence[Sequence[LiveFile]], before: Sequence[LiveFile]

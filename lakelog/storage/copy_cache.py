@@ -47,7 +47,8 @@ class CacheLimits:
     """What a table's copies may take.
 
     Args:
-        disk_bytes: Of all copies of the table on this host; the one made last may go beyond. None: no limit.
+        disk_bytes: Of all copies of the table on this host; the one made last may go beyond, and those of what a commit
+            has just written until it has been looked up. None: no limit.
         memory_bytes: Of the copies that this process has mapped; the one used last may go beyond.
         retention_ms: How long an unused copy stays.
     """
@@ -172,6 +173,9 @@ class CopyCache:
     def offer(self, file: LiveFile, schema: TableSchema, rows: pa.Table, key: Sequence[str]) -> None:
         """Makes the copy of a file whose rows are at hand, unless there is one; never raises for what cannot be kept.
 
+        What is too much stays until the next `sweep`: a commit offers many files, and looking through all copies for
+        each of them would take longer than making it.
+
         Args:
             file: The data file.
             schema: What it was written with.
@@ -184,7 +188,6 @@ class CopyCache:
             with self._locked(name):
                 if self._find_open(name, file) is None:
                     self._write(read_rows(rows), list(rows.schema), key, name)
-            self.sweep()
 
     def reads_direct(self, file: LiveFile, size_bytes: int) -> bool:
         """Whether so many bytes of a file should rather be read from it than copying all of it first.

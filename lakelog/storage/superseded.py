@@ -6,16 +6,16 @@ so that it can be cached and computed anywhere.
 
 A bucket's files are split into sections whose key ranges do not meet. A section of one file without deletes costs
 nothing, one of a single file with deletes only its kinds. Where all commits behind the oldest file looked their old
-rows up, their positions are committed and only read (`superseded_file.py`). Others are merged at once where their keys
-fit into the memory given, else step by step: a row group of each file is held, all rows up to the lowest of the files'
-last keys held are complete and merged, then the files that ran dry go on.
+rows up, their positions are committed and only read, file by file (`superseded_file.py`). Others are merged at once
+where their keys fit into the memory given, else step by step: a row group of each file is held, all rows up to the
+lowest of the files' last keys held are complete and merged, then the files that ran dry go on.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
@@ -41,6 +41,7 @@ from lakelog.options.values import TableOptions
 from lakelog.storage.aligned_runs import RunPart, read_aligned, read_run
 from lakelog.storage.data_files import DataFiles
 from lakelog.storage.live_file import LiveFile
+from lakelog.storage.lookahead import look_ahead
 from lakelog.storage.row_groups import pick_row_groups
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.superseded_file import read_superseded
@@ -198,7 +199,8 @@ def are_committed(files: Sequence[LiveFile]) -> bool:
 def merge_bytes(files: Sequence[LiveFile], schema: TableSchema, policy: MergePolicy) -> int:
     """About how many bytes are held to find which rows of a section's files are superseded. Pure."""
     if are_committed(files):
-        return sum(file.row_count for file in files[1:]) * _POSITION_BYTES
+        # A mask for each file, and the answer, in which a row stands once for the later one that supersedes it.
+        return sum(file.row_count for file in files) + sum(file.row_count for file in files[1:]) * _POSITION_BYTES
     return key_bytes(files, schema, policy)
 
 
@@ -252,13 +254,13 @@ class _Section:
 
     def _read_committed(self) -> list[Positions | None]:
         store = self._data_files.store
+        masks = _Masks(self._files, store.location)
         paths = list(dict.fromkeys(file.superseded_path for file in self._files if file.superseded_path))
         with ThreadPoolExecutor(_READ_THREADS) as pool:
-            read = list(pool.map(lambda path: read_superseded(store, path), paths))
-        return [
-            _union([found[file.path] for found in read if file.path in found], file, store.location)
-            for file in self._files
-        ]
+            # One file after the other: together they also name all that compactions have replaced since.
+            for found in look_ahead(pool, lambda path: read_superseded(store, path), paths, _READ_THREADS):
+                masks.add(found)
+        return masks.to_positions()
 
     def _pick(self, file: LiveFile) -> _PickedFile:
         # Without their kinds, deletes are rows like others.
@@ -320,18 +322,39 @@ class _PickedFile:
 _KIND_FIELD: Final = pa.field(ROW_KIND_COLUMN, pa.int8())
 
 
-def _union(parts: Sequence[Positions], file: LiveFile, location: str) -> Positions | None:
-    """Positions that one or several commits have named, rising, each once."""
-    if not parts:
-        return None
-    positions = parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
-    if positions[0] < 0 or positions[-1] >= file.row_count or (np.diff(positions) <= 0).any():
-        raise DataCorrupted(
-            f"The committed positions for data file {location}{file.path} are none of its {file.row_count} rows. "
-            "Restore the files named superseded-* from a backup.",
-            metadata={"path": f"{location}{file.path}"},
-        )
-    return positions
+class _Masks:
+    """Which rows of some files commits have named: a byte for each row of a file of which there are any.
+
+    Args:
+        files: Of one section.
+        location: Of the table, for messages.
+    """
+
+    def __init__(self, files: Sequence[LiveFile], location: str) -> None:
+        self._files = files
+        self._location = location
+        self._masks: dict[str, npt.NDArray[np.bool_]] = {}
+
+    def add(self, found: Mapping[str, Positions]) -> None:
+        """Takes what one commit has named, by the file's path; files that are not of the section are passed over."""
+        for file in self._files:
+            positions = found.get(file.path)
+            if positions is None:
+                continue
+            if positions[0] < 0 or positions[-1] >= file.row_count or (np.diff(positions) <= 0).any():
+                raise DataCorrupted(
+                    f"The committed positions for data file {self._location}{file.path} are none of its "
+                    f"{file.row_count} rows. Restore the files named superseded-* from a backup.",
+                    metadata={"path": f"{self._location}{file.path}"},
+                )
+            if file.path not in self._masks:
+                self._masks[file.path] = np.zeros(file.row_count, np.bool_)
+            self._masks[file.path][positions] = True
+
+    def to_positions(self) -> list[Positions | None]:
+        """For each file the rising positions, each once; empties it, so that a file's rows are held in one form."""
+        masks = (self._masks.pop(file.path, None) for file in self._files)
+        return [None if mask is None else np.flatnonzero(mask) for mask in masks]
 
 
 def _width(data_type: pa.DataType) -> int:

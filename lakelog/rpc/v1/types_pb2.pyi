@@ -366,7 +366,7 @@ class DataFile(_message.Message):
     superseded_path: _builtins.str
     """Where the positions stand of all rows of the bucket that the commit's rows supersede, and of its own that no read
     shows: `data/<attempt id>/<name>.parquet`; empty: there are none; absent: not known. Where it is there, the change
-    names its base and the bucket among `unchanged_buckets`.
+    names its base and the bucket among `unchanged_buckets`. Only tables with a primary key have it.
     """
     @_builtins.property
     def statistics(self) -> Global___FileStatistics:

@@ -28,6 +28,10 @@ class StreamOffset:
         first_snapshot: Changes of snapshots before this one are passed over.
         first_time_ms: So are those of snapshots committed before this time; None: none.
         is_jump: What lies before was not shown, since it is no longer kept.
+        shows_overwrites: The batch that ends here shows what overwrites changed. Kept, since the table's option of
+            which it comes may be another one when the batch is repeated; None: written before it was kept.
+        is_initial: Nothing has been shown; the stream begins here.
+        began: The initial offset in front of the batch that ends here, where it is the first one.
     """
 
     table_uuid: str
@@ -38,6 +42,9 @@ class StreamOffset:
     first_snapshot: int = 0
     first_time_ms: int | None = None
     is_jump: bool = False
+    shows_overwrites: bool | None = None
+    is_initial: bool = False
+    began: StreamOffset | None = None
 
     def to_json(self) -> dict[str, Any]:
         """What Spark writes down; always the same for the same offset."""
@@ -47,6 +54,9 @@ class StreamOffset:
             "first-snapshot": self.first_snapshot or None,
             "first-ms": self.first_time_ms,
             "jump": self.is_jump or None,
+            "overwrites": self.shows_overwrites,
+            "initial": self.is_initial or None,
+            "began": None if self.began is None else self.began.to_json(),
         }
         return {"table": self.table_uuid, "snapshot": self.snapshot_id, "uuid": self.snapshot_uuid} | {
             key: value for key, value in optional.items() if value is not None
@@ -65,6 +75,9 @@ class StreamOffset:
                 int(value.get("first-snapshot", 0)),
                 value.get("first-ms"),
                 bool(value.get("jump", False)),
+                value.get("overwrites"),
+                bool(value.get("initial", False)),
+                StreamOffset.from_json(value["began"]) if "began" in value else None,
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidArgument(

@@ -86,6 +86,8 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             start.files_since_ms,
             start.first_snapshot,
             start.first_time_ms,
+            shows_overwrites=self._terms.shows_overwrites(table),
+            is_initial=True,
         )
         return offset.to_json()
 
@@ -115,7 +117,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if first_needed < page.earliest_snapshot_id:
             return self._start_over(table, offset, page).to_json()
         if offset.has_rows_before:
-            return dataclasses.replace(offset, has_rows_before=False, rows_since_ms=None, is_jump=False).to_json()
+            return self._end(table, offset, has_rows_before=False, rows_since_ms=None).to_json()
         limits = TriggerLimits() if isinstance(limit, ReadAllAvailable) else self._terms.limits
         reach = self._reach(page)
         until = reach if self._last is None else min(reach, self._last)
@@ -129,9 +131,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._last is None:
                 self._wait(offset, max(reach, offset.snapshot_id))
             return dict(start)
-        return dataclasses.replace(
-            offset, snapshot_id=last.snapshot_id, snapshot_uuid=last.snapshot_uuid, is_jump=False
-        ).to_json()
+        return self._end(table, offset, snapshot_id=last.snapshot_id, snapshot_uuid=last.snapshot_uuid).to_json()
 
     def stop(self) -> None:
         """Ends the wait for snapshots."""
@@ -148,8 +148,9 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first, last = StreamOffset.from_json(start), StreamOffset.from_json(end)
         table = self._find_table(first)
         check_table(last, table.table_uuid, str(table.name))
-        if first == last or last.is_jump or last.has_rows_before:
+        if first == last or last.is_jump or last.has_rows_before or last.is_initial:
             return []
+        first = last.began or first
         if first.has_rows_before:
             plan, splits = plan_row_splits(
                 self._metastore, table, first.snapshot_id, first.rows_since_ms, self._terms.filter
@@ -271,12 +272,22 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._find_uuid(table, start.after),
             has_rows_before=start.full_at is not None,
             is_jump=True,
+            shows_overwrites=self._terms.shows_overwrites(table),
         )
+
+    def _end(self, table: TableInfo, start: StreamOffset, **moved: Any) -> StreamOffset:
+        """The end of a new batch, which is to say what of the batch a repetition could find otherwise."""
+        shows = self._terms.shows_overwrites(table)
+        # Spark's checkpoint keeps no offset in front of the first batch: it asks anew, and the table has gone on.
+        began = start if start.is_initial else None
+        return dataclasses.replace(start, is_jump=False, shows_overwrites=shows, is_initial=False, began=began, **moved)
 
     def _plan_changes(
         self, table: TableInfo, first: StreamOffset, last: StreamOffset
     ) -> tuple[Plan, list[ChangeSplit]]:
         after = first.snapshot_id
+        # SUBTLE: the end of a batch rules, not its start: that one was made with the setting of the batch before.
+        kept = last.shows_overwrites
         try:
             return plan_change_splits(
                 self._metastore,
@@ -285,7 +296,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 last.snapshot_id,
                 self._terms.filter,
                 raw=self._shows_raw,
-                overwrites=self._terms.shows_overwrites(table),
+                overwrites=self._terms.shows_overwrites(table) if kept is None else kept,
                 offset=first,
             )
         except SnapshotExpired as error:

@@ -10,6 +10,7 @@ from lakelog.client.metastore import Metastore
 from lakelog.errors import CommitConflict, InvalidArgument
 from lakelog.format.commit import BucketRef, CommitRequest
 from lakelog.format.plan import PlanRequest
+from lakelog.format.snapshot import ChangelogState
 
 from .making import append, make_change, make_file, make_table, rewrite
 
@@ -42,3 +43,43 @@ def test_positions_hold_as_long_as_no_file_of_the_bucket_came_or_went(metastore:
         look_up(5, 6, "../other")
     with pytest.raises(InvalidArgument, match="at most 1024 characters"):
         look_up(5, 6, "x" * 1100)
+
+
+@pytest.mark.parametrize("path", ["positions", ""])
+def test_where_there_is_no_key_no_row_supersedes_another(metastore: Metastore, path: str) -> None:
+    table = make_table(metastore, keyed=False)
+    append(metastore, table, 1)
+    attempt = metastore.stage_attempt([table.table_uuid], "l").attempt_id
+    path = path and f"data/{attempt}/{path}.parquet"
+    fields: dict[str, Any] = {"base_snapshot_id": 1, "unchanged_buckets": (BucketRef(b"", 0),)}
+    change = make_change(table, [make_file(attempt), make_file(attempt, "b", superseded_path=path)], **fields)
+    with pytest.raises(InvalidArgument) as refused:
+        metastore.commit(CommitRequest("l", 1, (change,), attempt))
+    assert refused.value.message == (
+        f"superseded_path is {path!r}. {table.name} has no primary key, so none of its rows supersedes another. Leave "
+        "the path out."
+    )
+    assert refused.value.metadata == {"field": "superseded_path", "value": repr(path)}
+    assert metastore.commit(CommitRequest("l", 1, (make_change(table, [make_file(attempt)], **fields),), attempt))
+
+
+@pytest.mark.parametrize("name", ["a", "b", "c"])
+def test_positions_stand_in_a_file_of_their_own(metastore: Metastore, name: str) -> None:
+    table = make_table(metastore)
+    append(metastore, table, 1)
+    attempt = metastore.stage_attempt([table.table_uuid], "l").attempt_id
+    path = f"data/{attempt}/{name}.parquet"
+    change = make_change(
+        table,
+        [make_file(attempt, superseded_path=path), make_file(attempt, "b")],
+        base_snapshot_id=1,
+        unchanged_buckets=(BucketRef(b"", 0),),
+        changelog=ChangelogState.ATTACHED,
+        changelog_files=(make_file(attempt, "c"),),
+    )
+    with pytest.raises(InvalidArgument) as refused:
+        metastore.commit(CommitRequest("l", 1, (change,), attempt))
+    assert refused.value.message == (
+        f"superseded_path is '{path}'. That is a data or changelog file of the same commit, which holds rows and no "
+        "positions. Name the file that the positions were written to, or leave the path out."
+    )

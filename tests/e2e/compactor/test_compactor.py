@@ -50,6 +50,22 @@ def test_once_ends_when_nothing_is_due(world: World) -> None:
     assert world.complete_until == 1
 
 
+def test_a_table_that_is_dropped_meanwhile_is_left_out(world: World) -> None:
+    other = world.catalog.create_table(f"{world.table.name}_b", SCHEMA, primary_key=["k"])
+    compactor = world.start("--tables", f"{world.table.name},{other.name}")
+    world.upsert((1, 1))
+    world.wait_for(lambda: world.complete_until == 1)
+    world.catalog.drop_table(other.name)
+    for number in range(3):
+        world.upsert((1, number))
+        world.wait_for(lambda: world.complete_until == 2 + number)  # noqa: B023
+    # It looks at the tables between two jobs.
+    compactor.send(signal.SIGTERM)
+    assert compactor.wait(5) == 0
+    told = [json.loads(line) for line in compactor.text().splitlines()]
+    assert [line["table"] for line in told if "was dropped" in line["event"]] == [other.name]
+
+
 @pytest.mark.parametrize("step", ["taken", "staged", "written", "attached"])
 def test_who_is_killed_at_any_step_is_taken_over(world: World, step: str) -> None:
     for number in range(3):
@@ -155,9 +171,9 @@ def test_a_table_that_does_not_exist_and_a_metastore_that_is_not_there_are_told(
         command = [sys.executable, "-m", "compactor", "run", "--once", "--target", target, *arguments]
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
 
-    missing = run("--tables", "shop.nothing")
+    missing = run("--tables", f"shop.nothing,{world.table.name},shop.neither")
     assert missing.returncode == 8
-    assert "shop.nothing" in missing.stderr
+    assert "--tables names shop.nothing, shop.neither, which do not exist." in missing.stderr
     away = run("--patience-seconds", "0", target="127.0.0.1:1")
     assert away.returncode == 7
     assert "127.0.0.1:1" in away.stderr

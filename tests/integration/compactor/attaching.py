@@ -23,7 +23,7 @@ def make_service(
     once: bool = True,
     stores: Stores | None = None,
     lease_s: float = 30.0,
-    find_tables: Callable[[], Sequence[str]] = tuple,
+    find_tables: Callable[[], Sequence[str] | None] = tuple,
 ) -> Service:
     log: Any = structlog.get_logger()
     stores = stores or LocationStores()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from lakelog.catalog import Catalog
+from lakelog.storage.copy_cache import CopyCache
 from lakelog.table import Table
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("dt", pa.string()), pa.field("v", pa.string())])
@@ -48,6 +50,27 @@ def test_lookups_say_where_they_found_old_rows(catalog: Catalog) -> None:
     assert metrics.copies_made >= 4
     assert metrics.bytes_made > 0
     assert metrics.bytes_evicted == 0
+
+
+def test_copies_of_what_a_commit_has_written_are_swept_once(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    swept: list[int] = []
+    sweep = CopyCache.sweep
+
+    def count(cache: CopyCache) -> None:
+        swept.append(cache.statistics.copies_made)
+        sweep(cache)
+
+    monkeypatch.setattr(CopyCache, "sweep", count)
+    catalog.create_database("shop", if_not_exists=True)
+    options = {"changelog-producer": "lookup", "bucket": "8", "lookup.cache-max-disk-size": "20 kb"}
+    table = catalog.create_table("shop.t", SCHEMA, primary_key=["k"], options=options)
+    for number in range(3):
+        table.upsert(pa.table([np.arange(1000), ["a"] * 1000, [str(number)] * 1000], schema=SCHEMA))
+    # The first commit has nothing to look up in; the others have copied what they wrote to eight buckets.
+    assert swept == [8, 16]
+    metrics = table.lookup_metrics
+    assert metrics.bytes_made - metrics.bytes_evicted <= 20 << 10, "what is too much has gone"
+    assert metrics.copies_evicted > 0
 
 
 def test_a_subscription_does_not_read_what_is_not_asked_for(catalog: Catalog) -> None:

@@ -246,6 +246,43 @@ def test_overwrites_show_nothing_unless_asked(
     assert flat(asked.run()) == [*FIRST, *second, *third]
 
 
+@pytest.mark.parametrize("key", [("k",), ()])
+@pytest.mark.parametrize("at_first", [True, False])
+def test_a_repeated_batch_shows_overwrites_as_it_did_whatever_is_set_now(
+    stack: EmbeddedStack, make_table: MakeTable, key: tuple[str, ...], at_first: bool
+) -> None:
+    options = {"streaming-read-overwrite": str(at_first).lower()}
+    table = make_table(STREAMED, key, options=options | ({"bucket": "2"} if key else {}))
+    table.append(put((1, "a")))
+    table.overwrite(put((2, "b")))
+    stream, old = (stream_of(stack, table, scan__snapshot_id="1") for _ in range(2))
+    before = stream.run()
+    assert len(before) == 1
+    assert ((2, "b") in [(row["k"], row["v"]) for row in before[0]]) is at_first
+    table.alter(set={"streaming-read-overwrite": str(not at_first).lower()})
+    table.overwrite(put((3, "c")))
+    stream.start()
+    assert [stream.show(0)] == before
+    # The next batch is a new one, and shows them as is said now.
+    assert [(row["k"], row["v"]) for batch in stream.run() for row in batch] == (
+        [] if at_first else [(2, "b"), (3, "c")] if key else [(3, "c")]
+    )
+    # What the query itself says wins over the table, for new batches.
+    stream.options["streaming-read-overwrite"] = str(at_first).lower()
+    table.overwrite(put((4, "d")))
+    assert bool(flat(stream.run())) is at_first
+    stream.options["streaming-read-overwrite"] = str(not at_first).lower()
+    stream.start()
+    assert bool(stream.show(len(stream.offsets) - 2)) is at_first
+    # A checkpoint that says nothing of it was written by an older lakelog: what is said now counts.
+    old.run()
+    old.offsets = [{k: v for k, v in each.items() if k != "overwrites"} for each in old.offsets]
+    shown = old.show(0)
+    table.alter(set={"streaming-read-overwrite": str(at_first).lower()})
+    old.start()
+    assert (len(old.show(0)) > len(shown)) is at_first
+
+
 def test_a_watermark_ends_it(stack: EmbeddedStack, make_table: MakeTable) -> None:
     table = make_table(STREAMED)
     for number in range(3):

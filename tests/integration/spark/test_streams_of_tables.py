@@ -60,6 +60,18 @@ def test_a_stream_goes_on_from_its_checkpoint(spark: SparkSession, keyed: Table,
     assert [offset["snapshot"] for offset in query.offsets()] == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("mode", ["latest-full", "latest", "from-snapshot"])
+def test_the_first_batch_is_repeated_as_it_was(spark: SparkSession, keyed: Table, tmp_path: Path, mode: str) -> None:
+    """Spark keeps no offset in front of it, and asks anew where the stream begins."""
+    options = {"scan.mode": mode} | ({"scan.snapshot-id": "3"} if mode == "from-snapshot" else {})
+    query = StreamQuery(spark, keyed.name, tmp_path, metadata_columns="_snapshot_id", **options)
+    first = query.run()
+    query.forget_last_batch()
+    keyed.upsert(data((1, "again")))
+    second = query.run()
+    assert [told(batch) for batch in second] == [*map(told, first), [(4, "+I", 1, "again")]]
+
+
 def test_two_streams_at_once_show_what_comes(spark: SparkSession, make_table: MakeTable, tmp_path: Path) -> None:
     keyed, appended = make_table(SCHEMA, ("k",), options={"bucket": "2"}), make_table(SCHEMA)
     tables = (keyed, appended)

@@ -28,10 +28,12 @@ class FakeMetastore:
     def __init__(self, *jobs: Job | LakelogError) -> None:
         self.jobs = list(jobs)
         self.calls: list[tuple[Any, ...]] = []
+        self.asked_for: list[list[str]] = []
         self.closed = threading.Event()
         self.heartbeat_error: LakelogError | None = None
 
     def lease_job(self, kinds: Any, tables: Any, holder: str, *, duration_ms: int, wait_ms: int) -> Job | None:
+        self.asked_for.append(list(tables))
         if not self.jobs:
             self.closed.wait(wait_ms / 1000)
             if self.closed.is_set():
@@ -170,6 +172,19 @@ def test_a_signal_ends_a_job_behind_the_step_in_hand_and_gives_it_back() -> None
     service = make(metastore, do, once=False)
     assert service.run() is Ending.FINE
     assert metastore.calls == [("finish", 7, 3, "half of it")]
+
+
+def test_where_no_table_is_left_nothing_is_asked_for_and_a_signal_still_ends_it() -> None:
+    metastore = FakeMetastore(JOB)
+    assert make(metastore, find_tables=lambda: None).run() is Ending.FINE
+    assert metastore.asked_for == [], "to ask for the jobs of no table is to ask for those of all"
+    service = make(metastore, find_tables=lambda: None, once=False)
+    threading.Timer(0.2, service.stop).start()
+    began = time.monotonic()
+    assert service.run() is Ending.FINE
+    assert time.monotonic() - began < 2
+    assert service.is_healthy
+    assert metastore.asked_for == []
 
 
 def test_a_metastore_that_is_away_for_too_long_ends_it() -> None:

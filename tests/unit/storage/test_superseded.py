@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import pickle
+import tracemalloc
 
 import numpy as np
 import pyarrow as pa
@@ -127,6 +128,36 @@ def test_committed_positions_are_taken_as_they_are() -> None:
     # A commit that superseded nothing says so without a file.
     apart = dataclasses.replace(second, superseded_path="")
     assert to_lists(find_superseded_positions(store, [first, apart], SCHEMA, POLICY)) == [None, None]
+
+
+def test_committed_positions_are_held_for_one_commit_at_a_time() -> None:
+    """Most of what many commits have named may be of files that were compacted since."""
+    store = MemoryStore()
+    rows = 100_000
+    files = [dataclasses.replace(write_run(store, 1, [1, 2]), row_count=rows)]
+    for order in range(2, 32):
+        named = {"data/gone": list(range(rows)), files[0].path: [order, rows - order]}
+        files.append(with_positions(store, write_run(store, order, [1, 2]), named))
+    tracemalloc.start()
+    try:
+        first, *later = find_superseded_positions(store, files, SCHEMA, POLICY)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert first is not None
+    assert first.tolist() == [*range(2, 32), *range(rows - 31, rows - 1)]
+    assert first.dtype == np.int64
+    assert later == [None] * 30
+    assert peak_bytes < 8 * (rows * 8), "each commit has named 100,000 rows, and there are 30"
+
+
+def test_what_several_commits_have_named_is_checked_commit_by_commit() -> None:
+    store = MemoryStore()
+    first = write_run(store, 1, [1, 2, 3, 4])
+    second = with_positions(store, write_run(store, 2, [2, 9]), {first.path: [1, 3]})
+    third = with_positions(store, write_run(store, 3, [2, 4]), {first.path: [3, 2], second.path: [0]})
+    with pytest.raises(DataCorrupted, match="data/1/f are none of its 4 rows"):
+        find_superseded_positions(store, [first, second, third], SCHEMA, POLICY)
 
 
 def test_positions_are_found_where_one_commit_did_not_look() -> None:
