@@ -99,7 +99,6 @@ def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Co
     """
     given = _parser().parse_args(arguments)
     values = Values(vars(given), environment, _BOTH | _RUN)
-    port = values.text("metrics_port")
     return Config(
         command=given.command,
         pipeline_files=tuple(Path(file) for file in given.files),
@@ -108,7 +107,7 @@ def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Co
         no_wait=values.flag("no_wait", _NO_WAIT[0]),
         lease_s=values.number("lease_seconds", 30.0, 1.0, 3600.0),
         patience_s=values.number("patience_seconds", 300.0, 0.0, 1e6),
-        metrics_port=None if port is None else int(values.number("metrics_port", 0, 0, 65535)),
+        metrics_port=values.port("metrics_port"),
         metrics_host=values.text("metrics_host") or "127.0.0.1",
         spark_master=values.text("spark_master") or "local[2]",
         spark_conf=read_spark_settings(getattr(given, "spark_conf", None), environment.get(_SPARK_CONF[0], "")),
