@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 
 from pyspark.sql import SparkSession
 
@@ -14,6 +13,7 @@ from lakelog.clock import SystemClock
 from lakelog.errors import InvalidArgument
 from lakelog.format.table import TableInfo, TableName
 from lakelog.serving.lease import LeaseKeeper
+from lakelog.serving.leased_stream import Events
 from lakelog.serving.logs import Log
 from lakelog.serving.spark_process import keeping_interrupts, let_workers_import
 from lakelog.spark.connection import make_connection, open_metastore
@@ -30,7 +30,7 @@ from .pipeline.spec import Pipeline
 from .progress import Progress
 from .records.fitting import Fitting
 from .records.tasks import ReadTask
-from .service import Events, Service
+from .service import Service
 
 
 def open_catalog(config: Config, pipeline: Pipeline) -> tuple[Metastore, str]:
@@ -132,4 +132,4 @@ def _serve_metrics(metrics: Metrics, host: str, port: int) -> int:
 
 def make_events() -> Events:
     """Nothing has happened yet."""
-    return Events(threading.Event(), threading.Event(), threading.Event())
+    return Events()

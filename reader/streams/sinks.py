@@ -22,11 +22,12 @@ from pyspark.sql import DataFrame
 import lakelog.spark
 from lakelog.errors import InvalidArgument, LakelogError, Unavailable
 from lakelog.format.rowkind import ROW_KIND_COLUMN
+from lakelog.serving.ending import CHECKPOINT_MISFIT
 from lakelog.serving.lease import LeaseKeeper
 from lakelog.spark.stream_identity import read_query_id
 from lakelog.spark.write_terms import QUERY_ID_PROPERTY
 
-from .ending import CHECKPOINT_MISFIT, FUNCTION_FAILED
+from .ending import FUNCTION_FAILED
 from .spec import SinkType, Stream
 
 IDENTITY_FILE: Final = "_stream.json"
