@@ -13,10 +13,10 @@ from lakelog.errors import InvalidArgument
 from lakelog.serving.access import Access
 from lakelog.serving.arguments import OneLineParser, Values, add_arguments, refusal, shown
 from lakelog.serving.listening import ServerTls
+from lakelog.serving.logs import LEVELS
 from lakelog.serving.server_arguments import read_access, read_listen, read_tls
 
 from .postgres.store import Durability
-from .server.logs import LEVELS
 from .server.startup import as_startup_failure, normalize_warehouse, to_libpq_url
 
 
