@@ -11,10 +11,11 @@ from typing import Final
 
 from lakelog.client.target import Target
 from lakelog.serving.access import Access
-from lakelog.serving.arguments import OneLineParser, Values, add_arguments, read_spark_settings
+from lakelog.serving.arguments import OneLineParser, Values, add_arguments
 from lakelog.serving.listening import ServerTls
 from lakelog.serving.logs import LEVELS
 from lakelog.serving.server_arguments import read_access, read_listen, read_tls
+from lakelog.serving.stream_arguments import add_spark_settings, make_stream_arguments, read_spark_settings
 
 DEFAULT_PORT: Final = 7460
 
@@ -110,19 +111,7 @@ _SERVE: Final = {
     ),
     "grace": ("LAKELOG_GRACE", "Seconds that what is on its way may take after SIGTERM; default 5."),
 }
-_RUN: Final = {
-    "lease-seconds": (
-        "LAKELOG_READER_LEASE_SECONDS",
-        "How long another instance waits after this one was last heard of; 1 to 3600, default 30.",
-    ),
-    "patience-seconds": (
-        "LAKELOG_READER_PATIENCE_SECONDS",
-        "How long the metastore may be away before a stream ends; default 300.",
-    ),
-    "metrics-port": ("LAKELOG_READER_METRICS_PORT", "Port of /metrics for Prometheus; default: none; 0: a free one."),
-    "metrics-host": ("LAKELOG_READER_METRICS_HOST", "Where /metrics listens; default 127.0.0.1."),
-    "spark-master": ("LAKELOG_SPARK_MASTER", "Where Spark's tasks run; default local[2]."),
-}
+_RUN: Final = make_stream_arguments("LAKELOG_READER", "a stream")
 _INSECURE: Final = (
     "LAKELOG_INSECURE_DEV",
     "For development: plaintext, on a loopback address only; without --token-file everyone on this machine may read.",
@@ -130,10 +119,6 @@ _INSECURE: Final = (
 _NO_WAIT: Final = (
     "LAKELOG_READER_NO_WAIT",
     "Leave out streams that another instance runs, instead of waiting to take over; exit code 5 where none is left.",
-)
-_SPARK_CONF: Final = (
-    "LAKELOG_SPARK_CONF",
-    "A setting of Spark as key=value; may come often. The variable: separated by ;",
 )
 
 _EPILOG: Final = """\
@@ -200,7 +185,7 @@ def _to_run(given: argparse.Namespace, values: Values, environment: Mapping[str,
         metrics_port=None if given.command == "check" else values.port("metrics_port"),
         metrics_host=values.text("metrics_host") or "127.0.0.1",
         spark_master=values.text("spark_master") or "local[2]",
-        spark_conf=read_spark_settings(getattr(given, "spark_conf", None), environment.get(_SPARK_CONF[0], "")),
+        spark_conf=read_spark_settings(getattr(given, "spark_conf", None), environment),
         log_level=values.choice("log_level", "info", LEVELS),
     )
 
@@ -241,5 +226,5 @@ def _parser() -> OneLineParser:
     add_arguments(run, _RUN)
     run.add_argument("--once", action="store_true", help="End when all that is there is read.")
     run.add_argument("--no-wait", action="store_true", default=None, help=f"{_NO_WAIT[1]} [{_NO_WAIT[0]}]")
-    run.add_argument("--spark-conf", action="append", metavar="KEY=VALUE", help=f"{_SPARK_CONF[1]} [{_SPARK_CONF[0]}]")
+    add_spark_settings(run)
     return parser

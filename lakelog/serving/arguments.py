@@ -96,17 +96,6 @@ class Values:
         return value
 
 
-def read_spark_settings(given: Sequence[str] | None, variable: str) -> dict[str, str]:
-    """Settings of Spark, each `key=value`; `variable` holds some apart by semicolons."""
-    settings = {}
-    for item in [*filter(None, variable.split(";")), *(given or ())]:
-        key, equals, value = item.partition("=")
-        if not equals or not key.startswith("spark."):
-            raise refusal(f"--spark-conf {item}: write it as spark.some.setting=value.")
-        settings[key.strip()] = value
-    return settings
-
-
 def refusal(message: str) -> InvalidArgument:
     """What is said of an argument that is not possible."""
     return InvalidArgument(message, reason="ARGUMENT")
