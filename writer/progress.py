@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lakelog.client.metastore import Metastore
-from lakelog.format import work
 from lakelog.serving.logs import Log
 from lakelog.serving.pipeline_report import PipelineReport
 
@@ -49,19 +48,13 @@ class Progress:
     def __init__(self, pipeline: Pipeline, metastore: Metastore, metrics: Metrics, log: Log) -> None:
         self._metrics = metrics
         self._log = log
-        first = work.Pipeline(
+        self._report = PipelineReport(
+            metastore,
+            log,
             name=pipeline.name,
             table=pipeline.table,
-            source=f"{pipeline.source.format.value} files in {pipeline.source.path}"[:4000],
-            state="starting",
-            last_batch_id=None,
-            position="",
-            lag=None,
-            total_rows=0,
-            dead_letter_rows=0,
-            last_error="",
+            source=f"{pipeline.source.format.value} files in {pipeline.source.path}",
         )
-        self._report = PipelineReport(metastore, first, log)
 
     def lead(self, epoch: int) -> None:
         """Reports under this epoch from here on. What an earlier run reported stays until it is known better."""

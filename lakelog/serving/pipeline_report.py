@@ -12,6 +12,7 @@ from lakelog.format.work import Pipeline
 from lakelog.serving.logs import Log
 
 _MAX_LINE: Final = 2000
+_MAX_SOURCE: Final = 4000
 
 
 class PipelineReport:
@@ -19,15 +20,28 @@ class PipelineReport:
 
     Args:
         metastore: To whom reports go.
-        first: What is known at the start.
         log: For reports that did not arrive.
+        name: Of the pipeline or stream.
+        table: The one that it fills, or reads.
+        source: What it reads, for people; cut where it is long.
     """
 
-    def __init__(self, metastore: Metastore, first: Pipeline, log: Log) -> None:
+    def __init__(self, metastore: Metastore, log: Log, *, name: str, table: str, source: str) -> None:
         self._metastore = metastore
         self._log = log
         self._epoch = 0
-        self.state = first
+        self.state = Pipeline(
+            name=name,
+            table=table,
+            source=source[:_MAX_SOURCE],
+            state="starting",
+            last_batch_id=None,
+            position="",
+            lag=None,
+            total_rows=0,
+            dead_letter_rows=0,
+            last_error="",
+        )
         """What is reported next; whoever knows better replaces it."""
 
     def lead(self, epoch: int, is_same: Callable[[Pipeline], bool]) -> None:

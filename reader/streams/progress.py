@@ -9,7 +9,6 @@ from typing import Any
 
 from lakelog.client.metastore import Metastore
 from lakelog.errors import LakelogError
-from lakelog.format import work
 from lakelog.serving.logs import Log
 from lakelog.serving.pipeline_report import PipelineReport
 
@@ -33,19 +32,13 @@ class StreamProgress:
         self._log = log
         self._name = stream.name
         self._seen_batch = -1
-        first = work.Pipeline(
+        self._report = PipelineReport(
+            metastore,
+            log,
             name=stream.name,
             table=stream.sink.table if stream.sink.type is SinkType.TABLE else stream.source.table,
-            source=f"changes of {stream.source.table} to {stream.sink}"[:4000],
-            state="starting",
-            last_batch_id=None,
-            position="",
-            lag=None,
-            total_rows=0,
-            dead_letter_rows=0,
-            last_error="",
+            source=f"changes of {stream.source.table} to {stream.sink}",
         )
-        self._report = PipelineReport(metastore, first, log)
 
     def lead(self, epoch: int) -> None:
         """Reports under this epoch from here on. What an earlier run reported stays until it is known better."""
