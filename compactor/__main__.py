@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 from collections.abc import Sequence
 
@@ -12,6 +10,7 @@ from lakelog.extras import explain_missing
 
 try:
     from lakelog.serving.logs import set_up_logs
+    from lakelog.serving.stopping import leave, on_signals
 
     from .config import parse_config, read_environment
     from .ending import Ending, to_ending
@@ -30,20 +29,10 @@ def main(arguments: Sequence[str]) -> int:
         print(error.message, file=sys.stderr)  # noqa: T201
         return Ending(to_ending(error))
 
-    def stop(number: int, _frame: object) -> None:
-        if service.is_stopping:
-            # Asked twice: at once. Whatever is in hand is done again by whoever takes the job over.
-            os._exit(128 + number)
-        service.stop()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
+    on_signals(service.stop, lambda: service.is_stopping)
     return service.run()
 
 
 if __name__ == "__main__":
     # SUBTLE: a call that still waits for a job in a thread would keep a plain return waiting.
-    code = main(sys.argv[1:])
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    leave(main(sys.argv[1:]))

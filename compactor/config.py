@@ -84,7 +84,6 @@ def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Co
     """
     given = _parser().parse_args(arguments)
     values = Values(vars(given), environment, _RUN)
-    port = values.text("metrics_port")
     return Config(
         connect=read_connect_settings(
             environment,
@@ -99,7 +98,7 @@ def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Co
         once=bool(given.once),
         lease_s=values.number("lease_seconds", 30.0, 1.0, 3600.0),
         patience_s=values.number("patience_seconds", 300.0, 0.0, 1e6),
-        metrics_port=None if port is None else int(values.number("metrics_port", 0, 0, 65535)),
+        metrics_port=values.port("metrics_port"),
         metrics_host=values.text("metrics_host") or "127.0.0.1",
         log_level=values.choice("log_level", "info", LEVELS),
     )

@@ -4,35 +4,30 @@ from __future__ import annotations
 
 import enum
 
-from lakelog.errors import InvalidArgument, LakelogError, NotFound, OutcomeUnknown, PermissionDenied, Unavailable
+from lakelog.errors import OutcomeUnknown, Unavailable
+from lakelog.serving.ending import ExitCode, to_exit_code
 
 
 class Ending(enum.IntEnum):
-    """Exit codes of `python -m compactor`; the same numbers as those of the writer where they mean the same."""
+    """Exit codes of `python -m compactor`."""
 
-    FINE = 0
+    FINE = ExitCode.FINE
     """Stopped by a signal after the step in hand, or with `--once` all that was due is done."""
-    FAILED = 1
+    FAILED = ExitCode.FAILED
     """Something unexpected; the log tells."""
-    INVALID = 2
+    INVALID = ExitCode.INVALID
     """The command line does not fit, or the metastore refuses us; starting again cannot help."""
-    UNAVAILABLE = 7
+    UNAVAILABLE = ExitCode.UNAVAILABLE
     """The metastore could not be reached for too long."""
-    MISSING = 8
+    MISSING = ExitCode.MISSING
     """A table of `--tables` does not exist at the start; starting again helps once it is made."""
 
 
 def to_ending(error: BaseException) -> Ending:
     """How a service that met an error ends. Pure."""
-    if isinstance(error, Unavailable | OutcomeUnknown):
-        return Ending.UNAVAILABLE
-    if isinstance(error, NotFound):
-        return Ending.MISSING
-    if isinstance(error, InvalidArgument | PermissionDenied):
-        return Ending.INVALID
-    return Ending.FAILED
+    return Ending(to_exit_code(error))
 
 
 def may_pass(error: BaseException) -> bool:
     """Whether asking again a little later may succeed. Pure."""
-    return isinstance(error, LakelogError) and (error.retryable or isinstance(error, OutcomeUnknown))
+    return isinstance(error, Unavailable | OutcomeUnknown)

@@ -29,6 +29,7 @@ from lakelog.errors import (
 )
 from lakelog.format.job import Job
 from lakelog.serving.logs import Log
+from lakelog.serving.pipeline_report import to_line
 from lakelog.storage.stores import Stores
 
 from .duty import Control, Duty
@@ -48,7 +49,6 @@ _LAST_ANSWER_S: Final = 1.0
 
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 5.0
-_MAX_REASON: Final = 2000
 
 
 class Service:
@@ -248,6 +248,5 @@ class Service:
 def to_reason(error: Exception) -> str:
     """An error in one line that the metastore takes. Pure."""
     known = isinstance(error, LakelogError)
-    text = " ".join((str(error) if known else f"{type(error).__name__}: {error}").split()) or type(error).__name__
-    text = text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
-    return text if len(text) <= _MAX_REASON else text[: _MAX_REASON - 3] + "..."
+    said = str(error) if known else f"{type(error).__name__}: {error}"
+    return to_line(said) or type(error).__name__

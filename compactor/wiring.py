@@ -17,9 +17,8 @@ import socket
 from lakelog.client.grpc_metastore import GrpcMetastore
 from lakelog.client.target import TlsFiles
 from lakelog.clock import SystemClock
-from lakelog.errors import InvalidArgument
 from lakelog.format.job import CHANGELOG
-from lakelog.serving.http_endpoint import HttpEndpoint
+from lakelog.serving.http_endpoint import serve_pages
 from lakelog.serving.logs import Log
 from lakelog.storage.caches import Caches
 from lakelog.storage.stores import LocationStores
@@ -62,7 +61,8 @@ def make_service(config: Config, log: Log) -> Service:
         process=os.getpid(),
     )
     if config.metrics_port is not None:
-        log.info("metrics", port=_serve_http(config, metrics, service))
+        port = serve_pages(config.metrics_host, config.metrics_port, metrics.registry, lambda: service.is_healthy)
+        log.info("metrics", port=port)
     return service
 
 
@@ -70,17 +70,3 @@ def _connect(config: Config) -> GrpcMetastore:
     settings = config.connect
     files = TlsFiles(settings.tls_ca, settings.tls_cert, settings.tls_key) if settings.tls else None
     return GrpcMetastore(settings.target, tls=files, token=settings.token)
-
-
-def _serve_http(config: Config, metrics: Metrics, service: Service) -> int:
-    host, port = config.metrics_host, config.metrics_port or 0
-    try:
-        endpoint = HttpEndpoint(host, port, metrics.registry, lambda: service.is_healthy)
-    except OSError as error:
-        raise InvalidArgument(
-            f"Metrics cannot be served at {host}:{port}: {error.strerror or error}. Choose another --metrics-port or "
-            "--metrics-host; 0 is a free port.",
-            reason="ARGUMENT",
-        ) from error
-    endpoint.start()
-    return endpoint.port

@@ -5,7 +5,6 @@ Usage: `python dev/api_page.py` writes the page, `--check` fails when it is not 
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import sys
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ sys.path.insert(0, str(ROOT))
 
 import lakelog  # noqa: E402
 import lakelog.spark  # noqa: E402
+from dev.pages import write_or_check  # noqa: E402
 from lakelog import errors, results, testing  # noqa: E402
 from lakelog.catalog import Catalog  # noqa: E402
 from lakelog.consumers import Consumers  # noqa: E402
@@ -87,19 +87,5 @@ def _fenced(text: str | None) -> str:
     return f"```text\n{text}\n```\n" if text else ""
 
 
-def main() -> int:
-    """Writes or checks the page; 1 when it is not current."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="only say whether the page is current")
-    page = render_page()
-    if parser.parse_args().check:
-        if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page:
-            sys.stderr.write("docs/api.md is not current: run `python dev/api_page.py` and commit the page.\n")
-            return 1
-        return 0
-    PAGE.write_text(page, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(PAGE, render_page, "dev/api_page.py", __doc__ or ""))

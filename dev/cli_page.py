@@ -5,7 +5,6 @@ Usage: `python dev/cli_page.py` writes the page, `--check` fails when it is not 
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "docs" / "cli.md"
 sys.path.insert(0, str(ROOT))
 
+from dev.pages import write_or_check  # noqa: E402
 from lakelog.cli.app import app  # noqa: E402
 from lakelog.cli.failures import EXIT_CODE_MEANINGS  # noqa: E402
 
@@ -66,20 +66,7 @@ def _walk(path: str, command: click.Command) -> Iterator[tuple[str, click.Comman
             yield from _walk(f"{path} {name}", child)
 
 
-def main() -> int:
-    """Runs the command line; 1: the page is not current."""
-    parser = argparse.ArgumentParser(description="Write docs/cli.md from the help of the lakelog command.")
-    parser.add_argument("--check", action="store_true", help="write nothing, fail when the page is not current")
-    check = parser.parse_args().check
-    page = render_page()
-    if not check:
-        PAGE.write_text(page, encoding="utf-8")
-        return 0
-    if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page:
-        sys.stderr.write("docs/cli.md is not current: run `python dev/cli_page.py` and commit the page.\n")
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(
+        write_or_check(PAGE, render_page, "dev/cli_page.py", "Write docs/cli.md from the help of the lakelog command.")
+    )

@@ -5,7 +5,6 @@ Usage: `python dev/options_page.py` writes the page, `--check` fails when it is 
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -15,6 +14,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "docs" / "options.md"
 sys.path.insert(0, str(ROOT))
 
+from dev.pages import write_or_check  # noqa: E402
 from lakelog.options import REFUSED_OPTIONS, Option, Scope, list_options  # noqa: E402
 
 _INTRODUCTION: Final = """\
@@ -97,21 +97,7 @@ def _render_refused() -> str:
     )
 
 
-def main() -> int:
-    """Runs the command line; 1: the page is not current."""
-    parser = argparse.ArgumentParser(description="Write docs/options.md from the declared options.")
-    parser.add_argument("--check", action="store_true", help="write nothing, fail when the page is not current")
-    check = parser.parse_args().check
-    page = render_page()
-    if not check:
-        PAGE.parent.mkdir(exist_ok=True)
-        PAGE.write_text(page, encoding="utf-8")
-        return 0
-    if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page:
-        sys.stderr.write("docs/options.md is not current: run `python dev/options_page.py` and commit the page.\n")
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(
+        write_or_check(PAGE, render_page, "dev/options_page.py", "Write docs/options.md from the declared options.")
+    )

@@ -1,4 +1,4 @@
-"""Static overwrites: the partition that is named, and the rows that must lie in it."""
+"""Overwrites of partitions: what may name them, and the rows that must lie in one that is named."""
 
 from __future__ import annotations
 
@@ -55,6 +55,26 @@ class StaticPartition:
                     metadata={"column": name},
                 )
         return batch
+
+
+def check_dynamic(partition: str, info: TableInfo) -> None:
+    """Checks a text that says which partitions are replaced.
+
+    Raises:
+        InvalidArgument: It is not `dynamic`, or the table has no partitions.
+    """
+    if partition != "dynamic":
+        raise InvalidArgument(
+            f"partition='{partition[:80]}' is not possible: give a dict such as {{'dt': '2024-05-01'}}, 'dynamic', or "
+            "None for the whole table.",
+            metadata={"field": "partition"},
+        )
+    if not info.schema.partition_by:
+        raise InvalidArgument(
+            f"Table {info.name} has no partitions, so 'dynamic' would replace nothing or everything. Leave partition "
+            "out to replace the whole table.",
+            metadata={"field": "partition"},
+        )
 
 
 def to_static_partition(partition: Any, info: TableInfo) -> StaticPartition:

@@ -30,7 +30,7 @@ from lakelog.format.commit import (
 from lakelog.format.table import TableInfo
 from lakelog.ingest import to_batches
 from lakelog.options.values import TableOptions
-from lakelog.overwrite import StaticPartition, to_static_partition
+from lakelog.overwrite import StaticPartition, check_dynamic, to_static_partition
 from lakelog.results import TransactionResult
 from lakelog.storage.intake import Intake, KindSource
 from lakelog.table_part import TablePart
@@ -306,18 +306,7 @@ class TransactionTable:
         if partition is None:
             part.removal = RemoveEverything()
         elif isinstance(partition, str):
-            if partition != "dynamic":
-                raise InvalidArgument(
-                    f"partition='{partition[:80]}' is not possible: give a dict such as {{'dt': '2024-05-01'}}, "
-                    "'dynamic', or None for the whole table.",
-                    metadata={"field": "partition"},
-                )
-            if not part.info.schema.partition_by:
-                raise InvalidArgument(
-                    f"Table {part.info.name} has no partitions, so 'dynamic' would replace nothing or everything. "
-                    "Leave partition out to replace the whole table.",
-                    metadata={"field": "partition"},
-                )
+            check_dynamic(partition, part.info)
             part.is_dynamic = True
         else:
             static = to_static_partition(partition, part.info)

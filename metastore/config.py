@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final, NoReturn, get_args
+from typing import Final, get_args
 
-from lakelog.client.target import Target, parse_target
+from lakelog.client.target import DEFAULT_PORT, Target
 from lakelog.errors import InvalidArgument
-from lakelog.serving.access import Access, parse_token_file
+from lakelog.serving.access import Access
+from lakelog.serving.arguments import OneLineParser, Values, add_arguments, refusal, shown
 from lakelog.serving.listening import ServerTls
+from lakelog.serving.logs import LEVELS
+from lakelog.serving.server_arguments import read_access, read_listen, read_tls
 
 from .postgres.store import Durability
-from .server.logs import LEVELS
-from .server.startup import StartupFailure, as_startup_failure, normalize_warehouse, to_libpq_url
-
-_TRUE: Final = ("1", "true", "yes", "on")
-_FALSE: Final = ("", "0", "false", "no", "off")
+from .server.startup import as_startup_failure, normalize_warehouse, to_libpq_url
 
 
 @dataclass(frozen=True)
@@ -75,13 +72,6 @@ class Command:
     config: ServeConfig | MigrateConfig
 
 
-class _OneLineParser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        # Without the usage, which would hide the one line that matters.
-        print(f"{self.prog}: {message} (see --help)", file=sys.stderr)  # noqa: T201
-        raise SystemExit(2)
-
-
 def parse_command(arguments: Sequence[str], environment: Mapping[str, str]) -> Command:
     """Reads command line and environment. An argument wins over its variable.
 
@@ -90,16 +80,22 @@ def parse_command(arguments: Sequence[str], environment: Mapping[str, str]) -> C
         StartupFailure: A value is missing or wrong.
     """
     given = _parser().parse_args(arguments)
-    values = _Values(vars(given), environment)
+    try:
+        return _to_command(given, Values(vars(given), environment, _DATABASE | _SERVE))
+    except InvalidArgument as error:
+        raise as_startup_failure(error) from error
+
+
+def _to_command(given: argparse.Namespace, values: Values) -> Command:
     url = to_libpq_url(values.required("database_url"))
-    wait_s = values.number("wait_for_database", 0.0, smallest=0)
+    wait_s = values.number("wait_for_database", 0.0, 0)
     level = values.choice("log_level", "info", LEVELS)
     if given.command == "migrate":
         return Command("migrate", MigrateConfig(url, wait_s, level))
-    insecure = values.flag("insecure_dev")
-    tls = _read_tls(values, insecure)
-    listen = _read_listen(values, insecure)
-    metrics_port = values.optional("metrics_port")
+    insecure = values.flag("insecure_dev", _INSECURE[0])
+    tls = read_tls(values, insecure)
+    listen = read_listen(values, insecure, DEFAULT_PORT)
+    metrics_port = values.text("metrics_port")
     return Command(
         given.command,
         ServeConfig(
@@ -109,12 +105,12 @@ def parse_command(arguments: Sequence[str], environment: Mapping[str, str]) -> C
             metrics_port=None if metrics_port is None else _port("metrics_port", metrics_port),
             insecure_dev=insecure,
             tls=tls,
-            access=_read_access(values, insecure, tls),
+            access=read_access(values, insecure, tls, certificate_use="callers with certificates"),
             wait_for_database_s=wait_s,
-            database_connections=int(values.number("database_connections", 10, smallest=2)),
+            database_connections=int(values.number("database_connections", 10, 2)),
             durability=_read_durability(values),
-            grace_s=values.number("grace", 20.0, smallest=0),
-            max_calls=int(values.number("max_calls", 2000, smallest=1)),
+            grace_s=values.number("grace", 20.0, 0),
+            max_calls=int(values.number("max_calls", 2000, 1)),
             log_level=level,
         ),
     )
@@ -132,7 +128,10 @@ _DATABASE: Final = {
 }
 _SERVE: Final = {
     "warehouse": ("LAKELOG_WAREHOUSE", "Where tables are kept: an absolute path, file:///path or s3://bucket/prefix."),
-    "listen": ("LAKELOG_LISTEN", "host:port of the gRPC server; default 127.0.0.1:7450; port 0: a free one."),
+    "listen": (
+        "LAKELOG_LISTEN",
+        f"host:port of the gRPC server; default 127.0.0.1:{DEFAULT_PORT}; port 0: a free one.",
+    ),
     "metrics-port": (
         "LAKELOG_METRICS_PORT",
         "Port of /metrics and /healthz over HTTP, on the host of --listen; default: none; 0: a free one.",
@@ -163,13 +162,10 @@ _INSECURE: Final = (
     "For development: plaintext, on a loopback address only; without --token-file everyone on this machine may do "
     "everything.",
 )
-_VARIABLES: Final[dict[str, str]] = {
-    name.replace("-", "_"): variable for name, (variable, _) in (_DATABASE | _SERVE).items()
-} | {"insecure_dev": _INSECURE[0]}
 
 
-def _parser() -> _OneLineParser:
-    parser = _OneLineParser(prog="python -m metastore", description="The metastore service of lakelog.")
+def _parser() -> OneLineParser:
+    parser = OneLineParser(prog="python -m metastore", description="The metastore service of lakelog.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="serve | migrate | check")
     serve = commands.add_parser("serve", help="Run the service.", description="Runs the service until SIGTERM.")
     check = commands.add_parser(
@@ -181,132 +177,24 @@ def _parser() -> _OneLineParser:
         "migrate", help="Bring the database's tables up to date.", description="Brings the database up to date."
     )
     for command in (serve, check, migrate):
-        _add(command, _DATABASE)
+        add_arguments(command, _DATABASE)
     for command in (serve, check):
-        _add(command, _SERVE)
+        add_arguments(command, _SERVE)
         command.add_argument(
             "--insecure-dev", action="store_true", default=None, help=f"{_INSECURE[1]} [{_INSECURE[0]}]"
         )
     return parser
 
 
-def _add(parser: argparse.ArgumentParser, options: Mapping[str, tuple[str, str]]) -> None:
-    for name, (variable, text) in options.items():
-        parser.add_argument(f"--{name}", metavar="X", help=f"{text} [{variable}]")
-
-
-class _Values:
-    """Values by argument or variable."""
-
-    def __init__(self, arguments: Mapping[str, Any], environment: Mapping[str, str]) -> None:
-        self._arguments = arguments
-        self._environment = environment
-
-    def optional(self, name: str) -> str | None:
-        value = self._arguments.get(name)
-        return value if value is not None else (self._environment.get(_VARIABLES[name]) or None)
-
-    def required(self, name: str) -> str:
-        value = self.optional(name)
-        if not value:
-            raise StartupFailure(f"{_shown(name)} is missing: give it or set {_VARIABLES[name]}.")
-        return value
-
-    def flag(self, name: str) -> bool:
-        if self._arguments.get(name):
-            return True
-        text = self._environment.get(_VARIABLES[name], "").lower()
-        if text not in _TRUE + _FALSE:
-            raise StartupFailure(f"{_VARIABLES[name]}={text} is neither true nor false: set 1 or 0.")
-        return text in _TRUE
-
-    def number(self, name: str, default: float, *, smallest: float) -> float:
-        text = self.optional(name)
-        if text is None:
-            return default
-        try:
-            value = float(text)
-        except ValueError:
-            value = float("nan")
-        if not smallest <= value < 1e9:
-            raise StartupFailure(f"{_shown(name)}={text} must be a number of at least {smallest:g}.")
-        return value
-
-    def choice(self, name: str, default: str, choices: Sequence[str]) -> str:
-        value = self.optional(name) or default
-        if value not in choices:
-            raise StartupFailure(f"{_shown(name)}={value} must be one of {', '.join(choices)}.")
-        return value
-
-
-def _read_listen(values: _Values, insecure: bool) -> Target:
-    text = values.optional("listen") or "127.0.0.1:7450"
-    free_port = text.endswith(":0")
-    try:
-        target = parse_target(text[:-1] + "1" if free_port else text)
-    except InvalidArgument as error:
-        raise StartupFailure(f"--listen: {error.message}") from error
-    if insecure and not target.is_loopback:
-        raise StartupFailure(
-            f"--insecure-dev listens on loopback only, not on {target.host}: use 127.0.0.1, or give --tls-cert and "
-            "--tls-key instead."
-        )
-    return Target(target.host, 0) if free_port else target
-
-
-def _read_tls(values: _Values, insecure: bool) -> ServerTls | None:
-    certificate, key, client_ca = (values.optional(name) for name in ("tls_cert", "tls_key", "tls_client_ca"))
-    if insecure:
-        if certificate or key or client_ca:
-            raise StartupFailure("--insecure-dev and TLS files exclude each other: leave one of them out.")
-        return None
-    if not certificate or not key:
-        raise StartupFailure(
-            "TLS is required: give --tls-cert and --tls-key, or --insecure-dev for plaintext on this machine only."
-        )
-    tls = ServerTls(Path(certificate), Path(key), None if client_ca is None else Path(client_ca))
-    try:
-        tls.load_credentials()
-    except InvalidArgument as error:
-        raise as_startup_failure(error) from error
-    return tls
-
-
-def _read_access(values: _Values, insecure: bool, tls: ServerTls | None) -> Access:
-    path = values.optional("token_file")
-    if path is None:
-        if insecure:
-            return Access(open=True)
-        if tls is not None and tls.client_ca is not None:
-            return Access(any_certificate=True)
-        raise StartupFailure(
-            "Nobody could be recognized: give --token-file, or --tls-client-ca for callers with certificates."
-        )
-    try:
-        tokens, certificates = parse_token_file(Path(path).read_text(encoding="utf-8"), path)
-    except InvalidArgument as error:
-        raise as_startup_failure(error) from error
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise StartupFailure(f"The token file {path} cannot be read: {reason} (--token-file).") from error
-    if certificates and (tls is None or tls.client_ca is None):
-        raise StartupFailure(f"The token file {path} has entries for certificates, which need --tls-client-ca.")
-    return Access(tokens=tokens, certificates=certificates)
-
-
-def _read_durability(values: _Values) -> Durability:
+def _read_durability(values: Values) -> Durability:
     chosen = values.choice("durability", "on", get_args(Durability))
     return "on" if chosen == "on" else "off_may_lose_acknowledged_commits"
 
 
 def _port(name: str, text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text[:6]) < 65536):
-        raise StartupFailure(f"{_shown(name)}={text} must be a port: 0 to 65535.")
+        raise refusal(f"{shown(name)}={text} must be a port: 0 to 65535.")
     return int(text)
-
-
-def _shown(name: str) -> str:
-    return "--" + name.replace("_", "-")
 
 
 def read_environment() -> Mapping[str, str]:

@@ -26,9 +26,11 @@ from typing import Final
 import pyarrow as pa
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
+from lakelog.client.target import Target
 from lakelog.clock import RandomIds, SystemClock
 from lakelog.errors import InvalidArgument, LakelogError
-from lakelog.serving.http_endpoint import HttpEndpoint
+from lakelog.serving.http_endpoint import HttpEndpoint, open_beside
+from lakelog.serving.listening import say_ready
 
 from .background import Background
 from .config import MigrateConfig, ServeConfig
@@ -66,9 +68,9 @@ async def serve(config: ServeConfig) -> None:
     service = MetastoreService(store, config.warehouse, clock=clock, ids=ids, metrics=PrometheusMetrics(registry))
     probe = DatabaseProbe(config.database_url)
     server = MetastoreServer(service, probe.ping, _settings(config), rpc_metrics, ids)
-    http = _http_endpoint(config, registry, server)
 
     try:
+        http = open_beside(config.listen.host, config.metrics_port, registry, lambda: server.health.serving)
         await run_until_signal(server, Background(service), http, lambda: _say_ready(config, server, http))
     except InvalidArgument as error:
         raise StartupFailure(one_line(error.message)) from error
@@ -170,24 +172,8 @@ def _settings(config: ServeConfig) -> ServerSettings:
     )
 
 
-def _http_endpoint(config: ServeConfig, registry: CollectorRegistry, server: MetastoreServer) -> HttpEndpoint | None:
-    if config.metrics_port is None:
-        return None
-    try:
-        return HttpEndpoint(config.listen.host, config.metrics_port, registry, lambda: server.health.serving)
-    except OSError as error:
-        raise StartupFailure(
-            f"Cannot listen on {config.listen.host}:{config.metrics_port} for metrics: {error.strerror}. Stop what "
-            "listens there, or choose another with --metrics-port."
-        ) from error
-
-
 def _say_ready(config: ServeConfig, server: MetastoreServer, http: HttpEndpoint | None) -> None:
     if config.insecure_dev:
         who = "everyone on this machine may do everything" if config.access.open else "tokens are asked for"
         log.warning("INSECURE: plaintext for development, on loopback only", access=who)
-    listen = config.listen
-    metrics = "" if http is None else f", metrics on http://{listen.host}:{http.port}/metrics"
-    security = "plaintext, development only" if config.tls is None else "TLS"
-    sys.stdout.write(f"metastore ready on {type(listen)(listen.host, server.port)} ({security}){metrics}\n")
-    sys.stdout.flush()
+    say_ready("metastore", Target(config.listen.host, server.port), config.tls, http)

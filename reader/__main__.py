@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import Sequence
 
@@ -12,6 +11,7 @@ from lakelog.extras import explain_missing
 
 try:
     from lakelog.serving.logs import set_up_logs
+    from lakelog.serving.stopping import leave
 
     from .config import ServeConfig, parse_config, read_environment
 except ModuleNotFoundError as error:
@@ -44,8 +44,5 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    # SUBTLE: threads of subscriptions and of Spark would keep a plain return waiting; everything is closed by now.
-    code = main(sys.argv[1:])
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    # SUBTLE: threads of subscriptions and of Spark would keep a plain return waiting.
+    leave(main(sys.argv[1:]))

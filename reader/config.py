@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from lakelog.client.target import Target, parse_target
-from lakelog.errors import InvalidArgument
-from lakelog.serving.access import Access, parse_token_file
-from lakelog.serving.arguments import OneLineParser, Values, add_arguments, read_spark_settings, refusal
+from lakelog.client.target import Target
+from lakelog.serving.access import Access
+from lakelog.serving.arguments import OneLineParser, Values, add_arguments
 from lakelog.serving.listening import ServerTls
 from lakelog.serving.logs import LEVELS
+from lakelog.serving.server_arguments import read_access, read_listen, read_tls
+from lakelog.serving.stream_arguments import add_spark_settings, make_stream_arguments, read_spark_settings
 
 DEFAULT_PORT: Final = 7460
 
@@ -110,19 +111,7 @@ _SERVE: Final = {
     ),
     "grace": ("LAKELOG_GRACE", "Seconds that what is on its way may take after SIGTERM; default 5."),
 }
-_RUN: Final = {
-    "lease-seconds": (
-        "LAKELOG_READER_LEASE_SECONDS",
-        "How long another instance waits after this one was last heard of; 1 to 3600, default 30.",
-    ),
-    "patience-seconds": (
-        "LAKELOG_READER_PATIENCE_SECONDS",
-        "How long the metastore may be away before a stream ends; default 300.",
-    ),
-    "metrics-port": ("LAKELOG_READER_METRICS_PORT", "Port of /metrics for Prometheus; default: none; 0: a free one."),
-    "metrics-host": ("LAKELOG_READER_METRICS_HOST", "Where /metrics listens; default 127.0.0.1."),
-    "spark-master": ("LAKELOG_SPARK_MASTER", "Where Spark's tasks run; default local[2]."),
-}
+_RUN: Final = make_stream_arguments("LAKELOG_READER", "a stream")
 _INSECURE: Final = (
     "LAKELOG_INSECURE_DEV",
     "For development: plaintext, on a loopback address only; without --token-file everyone on this machine may read.",
@@ -130,10 +119,6 @@ _INSECURE: Final = (
 _NO_WAIT: Final = (
     "LAKELOG_READER_NO_WAIT",
     "Leave out streams that another instance runs, instead of waiting to take over; exit code 5 where none is left.",
-)
-_SPARK_CONF: Final = (
-    "LAKELOG_SPARK_CONF",
-    "A setting of Spark as key=value; may come often. The variable: separated by ;",
 )
 
 _EPILOG: Final = """\
@@ -173,15 +158,14 @@ def read_environment() -> Mapping[str, str]:
 
 def _to_serve(given: argparse.Namespace, values: Values) -> ServeConfig:
     insecure = values.flag("insecure_dev", _INSECURE[0])
-    tls = _read_tls(values, insecure)
-    port = values.text("metrics_port")
+    tls = read_tls(values, insecure)
     return ServeConfig(
         target=values.text("target"),
-        listen=_read_listen(values, insecure),
-        metrics_port=None if port is None else int(values.number("metrics_port", 0, 0, 65535)),
+        listen=read_listen(values, insecure, DEFAULT_PORT),
+        metrics_port=values.port("metrics_port"),
         insecure_dev=insecure,
         tls=tls,
-        access=_read_access(values, insecure, tls),
+        access=read_access(values, insecure, tls, certificate_use="client certificates"),
         max_subscriptions=int(values.number("max_subscriptions", 64, 1, 1000)),
         grace_s=values.number("grace", 5.0, 0, 3600),
         log_level=values.choice("log_level", "info", LEVELS),
@@ -189,7 +173,6 @@ def _to_serve(given: argparse.Namespace, values: Values) -> ServeConfig:
 
 
 def _to_run(given: argparse.Namespace, values: Values, environment: Mapping[str, str]) -> RunConfig:
-    port = None if given.command == "check" else values.text("metrics_port")
     return RunConfig(
         command=given.command,
         places=tuple(Path(place) for place in given.places),
@@ -199,10 +182,10 @@ def _to_run(given: argparse.Namespace, values: Values, environment: Mapping[str,
         no_wait=values.flag("no_wait", _NO_WAIT[0]),
         lease_s=values.number("lease_seconds", 30.0, 1.0, 3600.0),
         patience_s=values.number("patience_seconds", 300.0, 0.0, 1e6),
-        metrics_port=None if port is None else int(values.number("metrics_port", 0, 0, 65535)),
+        metrics_port=None if given.command == "check" else values.port("metrics_port"),
         metrics_host=values.text("metrics_host") or "127.0.0.1",
         spark_master=values.text("spark_master") or "local[2]",
-        spark_conf=read_spark_settings(getattr(given, "spark_conf", None), environment.get(_SPARK_CONF[0], "")),
+        spark_conf=read_spark_settings(getattr(given, "spark_conf", None), environment),
         log_level=values.choice("log_level", "info", LEVELS),
     )
 
@@ -243,53 +226,5 @@ def _parser() -> OneLineParser:
     add_arguments(run, _RUN)
     run.add_argument("--once", action="store_true", help="End when all that is there is read.")
     run.add_argument("--no-wait", action="store_true", default=None, help=f"{_NO_WAIT[1]} [{_NO_WAIT[0]}]")
-    run.add_argument("--spark-conf", action="append", metavar="KEY=VALUE", help=f"{_SPARK_CONF[1]} [{_SPARK_CONF[0]}]")
+    add_spark_settings(run)
     return parser
-
-
-def _read_listen(values: Values, insecure: bool) -> Target:
-    text = values.text("listen") or f"127.0.0.1:{DEFAULT_PORT}"
-    free_port = text.endswith(":0")
-    try:
-        target = parse_target(text[:-1] + "1" if free_port else text)
-    except InvalidArgument as error:
-        raise refusal(f"--listen: {error.message}") from error
-    if insecure and not target.is_loopback:
-        raise refusal(
-            f"--insecure-dev listens on loopback only, not on {target.host}: use 127.0.0.1, or give --tls-cert and "
-            "--tls-key instead."
-        )
-    return Target(target.host, 0) if free_port else target
-
-
-def _read_tls(values: Values, insecure: bool) -> ServerTls | None:
-    certificate, key, client_ca = (values.text(name) for name in ("tls_cert", "tls_key", "tls_client_ca"))
-    if insecure:
-        if certificate or key or client_ca:
-            raise refusal("--insecure-dev and TLS files exclude each other: leave one of them out.")
-        return None
-    if not certificate or not key:
-        raise refusal(
-            "TLS is required: give --tls-cert and --tls-key, or --insecure-dev for plaintext on this machine only."
-        )
-    tls = ServerTls(Path(certificate), Path(key), None if client_ca is None else Path(client_ca))
-    tls.load_credentials()
-    return tls
-
-
-def _read_access(values: Values, insecure: bool, tls: ServerTls | None) -> Access:
-    path = values.text("token_file")
-    if path is None:
-        if insecure:
-            return Access(open=True)
-        if tls is not None and tls.client_ca is not None:
-            return Access(any_certificate=True)
-        raise refusal("Nobody could be recognized: give --token-file, or --tls-client-ca for client certificates.")
-    try:
-        tokens, certificates = parse_token_file(Path(path).read_text(encoding="utf-8"), path)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise refusal(f"The token file {path} cannot be read: {reason} (--token-file).") from error
-    if certificates and (tls is None or tls.client_ca is None):
-        raise refusal(f"The token file {path} has entries for certificates, which need --tls-client-ca.")
-    return Access(tokens=tokens, certificates=certificates)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import sys
 import threading
@@ -15,9 +14,11 @@ import lakelog.spark
 from lakelog.client.metastore import Metastore
 from lakelog.clock import SystemClock
 from lakelog.errors import InvalidArgument, LakelogError
+from lakelog.serving.http_endpoint import serve_metrics
 from lakelog.serving.lease import LeaseKeeper
 from lakelog.serving.logs import Log
 from lakelog.serving.spark_process import let_workers_import
+from lakelog.serving.stopping import on_signals
 from lakelog.spark.connection import make_connection, open_metastore
 
 from .config import RunConfig
@@ -54,7 +55,7 @@ def run(config: RunConfig, log: Log) -> Ending:
     metastore, target = _open_metastore(config, streams)
     metrics = StreamMetrics()
     if config.metrics_port is not None:
-        log.info("metrics", port=_serve_metrics(metrics, config.metrics_host, config.metrics_port))
+        log.info("metrics", port=serve_metrics(config.metrics_host, config.metrics_port, metrics.registry))
 
     def start_spark() -> SparkSession:
         # Functions of sinks stand beside their streams.
@@ -125,25 +126,10 @@ def _open_metastore(config: RunConfig, streams: Sequence[Stream]) -> tuple[Metas
     return open_metastore(connection), connection.target
 
 
-def _serve_metrics(metrics: StreamMetrics, host: str, port: int) -> int:
-    try:
-        return metrics.serve(host, port)
-    except OSError as error:
-        raise InvalidArgument(
-            f"Metrics cannot be served at {host}:{port}: {error.strerror or error}. Choose another --metrics-port or "
-            "--metrics-host; 0 is a free port.",
-            reason="ARGUMENT",
-        ) from error
-
-
 def _catch_signals(shared: Shared, runners: Sequence[StreamRunner]) -> None:
-    def stop(number: int, _frame: object) -> None:
-        if shared.stopping.is_set():
-            # Asked twice: at once. Whatever is in hand is repeated by the next run.
-            os._exit(128 + number)
+    def stop() -> None:
         shared.stopping.set()
         for runner in runners:
             runner.wake()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
+    on_signals(stop, shared.stopping.is_set)

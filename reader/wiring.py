@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import socket
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -15,8 +14,8 @@ from prometheus_client import CollectorRegistry, PlatformCollector, ProcessColle
 import lakelog
 from lakelog.client.target import Target
 from lakelog.clock import RandomIds
-from lakelog.errors import InvalidArgument
-from lakelog.serving.http_endpoint import HttpEndpoint
+from lakelog.serving.http_endpoint import HttpEndpoint, open_beside
+from lakelog.serving.listening import say_ready
 from lakelog.serving.logs import Log
 
 from .config import ServeConfig
@@ -51,7 +50,7 @@ async def serve(config: ServeConfig, log: Log) -> None:
             grace_s=config.grace_s,
         )
         server = ReaderServer(catalog, settings, SubscriptionMetrics(registry), log, RandomIds())
-        http = _http_endpoint(config, registry, server)
+        http = open_beside(config.listen.host, config.metrics_port, registry, lambda: server.serving)
         signalled = _catch_signals()
         try:
             await server.start()
@@ -80,26 +79,8 @@ def _catch_signals() -> asyncio.Event:
     return signalled
 
 
-def _http_endpoint(config: ServeConfig, registry: CollectorRegistry, server: ReaderServer) -> HttpEndpoint | None:
-    if config.metrics_port is None:
-        return None
-    host, port = config.listen.host, config.metrics_port
-    try:
-        return HttpEndpoint(host, port, registry, lambda: server.serving)
-    except OSError as error:
-        raise InvalidArgument(
-            f"Cannot listen on {host}:{port} for metrics: {error.strerror}. Stop what listens there, or choose another "
-            "with --metrics-port.",
-            reason="ARGUMENT",
-        ) from error
-
-
 def _say_ready(config: ServeConfig, server: ReaderServer, http: HttpEndpoint | None, log: Log) -> None:
     if config.insecure_dev:
         who = "everyone on this machine may read everything" if config.access.open else "tokens are asked for"
         log.warning("INSECURE: plaintext for development, on loopback only", access=who)
-    host = config.listen.host
-    metrics = "" if http is None else f", metrics on http://{host}:{http.port}/metrics"
-    security = "plaintext, development only" if config.tls is None else "TLS"
-    sys.stdout.write(f"reader ready on {Target(host, server.port)} ({security}){metrics}\n")
-    sys.stdout.flush()
+    say_ready("reader", Target(config.listen.host, server.port), config.tls, http)

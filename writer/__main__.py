@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from lakelog.extras import explain_missing
 
 try:
     from lakelog.serving.logs import set_up_logs
+    from lakelog.serving.stopping import leave, on_signals
 
     from .config import Config, parse_config, read_environment
     from .ending import Ending, to_ending
@@ -65,23 +65,16 @@ def _run(config: Config, pipeline: Pipeline) -> int:
     log = set_up_logs(config.log_level, pipeline=pipeline.name)
     events = make_events()
 
-    def stop(number: int, _frame: object) -> None:
-        if events.stopping.is_set():
-            # Asked twice: at once. Whatever is in hand is repeated by the next run, and applied once.
-            os._exit(128 + number)
+    def stop() -> None:
         events.stopping.set()
         events.wake.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
+    on_signals(stop, events.stopping.is_set)
     metastore, target = open_catalog(config, pipeline)
     log.info("starting", table=pipeline.table, source=str(pipeline.source.path), target=target, process=os.getpid())
     return make_service(config, pipeline, metastore, target, events, log).run()
 
 
 if __name__ == "__main__":
-    # SUBTLE: Spark's threads and its Java process would keep a plain return waiting; everything is closed by now.
-    code = main(sys.argv[1:])
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    # SUBTLE: Spark's threads and its Java process would keep a plain return waiting.
+    leave(main(sys.argv[1:]))

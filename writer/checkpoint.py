@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.commit import WriterProgress
+from lakelog.serving.ending import CHECKPOINT_MISFIT
 
-from .ending import CHECKPOINT_MISFIT
 from .pipeline.spec import Pipeline
 
 CHECKPOINT_PROPERTY: Final = "pipeline.checkpoint"

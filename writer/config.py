@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from lakelog.serving.arguments import OneLineParser, Values, add_arguments, read_spark_settings
+from lakelog.serving.arguments import OneLineParser, Values, add_arguments
 from lakelog.serving.logs import LEVELS
+from lakelog.serving.stream_arguments import add_spark_settings, make_stream_arguments, read_spark_settings
 
 
 @dataclass(frozen=True)
@@ -50,27 +51,12 @@ class Config:
 _BOTH: Final = {
     "target": ("LAKELOG_TARGET", "host:port of the metastore; wins over `target` in the pipeline's file."),
 }
-_RUN: Final = {
-    "lease-seconds": (
-        "LAKELOG_WRITER_LEASE_SECONDS",
-        "How long another instance waits after this one was last heard of; 1 to 3600, default 30.",
-    ),
-    "patience-seconds": (
-        "LAKELOG_WRITER_PATIENCE_SECONDS",
-        "How long the metastore may be away before the pipeline ends; default 300.",
-    ),
-    "metrics-port": ("LAKELOG_WRITER_METRICS_PORT", "Port of /metrics for Prometheus; default: none; 0: a free one."),
-    "metrics-host": ("LAKELOG_WRITER_METRICS_HOST", "Where /metrics listens; default 127.0.0.1."),
-    "spark-master": ("LAKELOG_SPARK_MASTER", "Where Spark's tasks run; default local[2]."),
+_RUN: Final = make_stream_arguments("LAKELOG_WRITER", "the pipeline") | {
     "log-level": ("LAKELOG_LOG_LEVEL", f"One of {', '.join(LEVELS)}; default info."),
 }
 _NO_WAIT: Final = (
     "LAKELOG_WRITER_NO_WAIT",
     "End at once (exit code 5) where another instance runs, instead of waiting to take over.",
-)
-_SPARK_CONF: Final = (
-    "LAKELOG_SPARK_CONF",
-    "A setting of Spark as key=value; may come often. The variable: separated by ;",
 )
 
 _EPILOG: Final = """\
@@ -99,7 +85,6 @@ def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Co
     """
     given = _parser().parse_args(arguments)
     values = Values(vars(given), environment, _BOTH | _RUN)
-    port = values.text("metrics_port")
     return Config(
         command=given.command,
         pipeline_files=tuple(Path(file) for file in given.files),
@@ -108,10 +93,10 @@ def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Co
         no_wait=values.flag("no_wait", _NO_WAIT[0]),
         lease_s=values.number("lease_seconds", 30.0, 1.0, 3600.0),
         patience_s=values.number("patience_seconds", 300.0, 0.0, 1e6),
-        metrics_port=None if port is None else int(values.number("metrics_port", 0, 0, 65535)),
+        metrics_port=values.port("metrics_port"),
         metrics_host=values.text("metrics_host") or "127.0.0.1",
         spark_master=values.text("spark_master") or "local[2]",
-        spark_conf=read_spark_settings(getattr(given, "spark_conf", None), environment.get(_SPARK_CONF[0], "")),
+        spark_conf=read_spark_settings(getattr(given, "spark_conf", None), environment),
         log_level=values.choice("log_level", "info", LEVELS),
     )
 
@@ -150,5 +135,5 @@ def _parser() -> OneLineParser:
     check.add_argument("--file-only", action="store_true", help="Look at the files alone; no metastore is asked.")
     add_arguments(run, _RUN)
     run.add_argument("--no-wait", action="store_true", default=None, help=f"{_NO_WAIT[1]} [{_NO_WAIT[0]}]")
-    run.add_argument("--spark-conf", action="append", metavar="KEY=VALUE", help=f"{_SPARK_CONF[1]} [{_SPARK_CONF[0]}]")
+    add_spark_settings(run)
     return parser

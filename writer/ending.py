@@ -3,76 +3,41 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import Final
 
-from lakelog.errors import (
-    Fenced,
-    InvalidArgument,
-    LakelogError,
-    NotFound,
-    OutcomeUnknown,
-    PermissionDenied,
-    ResourceExhausted,
-    Unavailable,
-)
-from lakelog.serving.lease import LEASE_HELD
+from lakelog.serving.ending import ExitCode, to_stream_exit_code
 
 
 class Ending(enum.IntEnum):
     """Exit codes of `python -m writer`."""
 
-    FINE = 0
+    FINE = ExitCode.FINE
     """Stopped by a signal after the batch in hand, or all that was there is read; also: the check found nothing."""
-    FAILED = 1
+    FAILED = ExitCode.FAILED
     """Something unexpected; the log tells."""
-    INVALID = 2
+    INVALID = ExitCode.INVALID
     """The command line, the pipeline's file, the table or the source do not fit; starting again cannot help."""
     BAD_RECORD = 3
     """A bad record, and the pipeline stops at those; or a file that changed while it was read."""
-    FENCED = 4
+    FENCED = ExitCode.FENCED
     """Another instance has taken over."""
-    HELD = 5
+    HELD = ExitCode.HELD
     """Another instance runs, and we were told not to wait."""
-    CHECKPOINT = 6
+    CHECKPOINT = ExitCode.CHECKPOINT
     """The checkpoint and the table do not belong together."""
-    UNAVAILABLE = 7
+    UNAVAILABLE = ExitCode.UNAVAILABLE
     """The metastore could not be reached for too long."""
-    MISSING = 8
+    MISSING = ExitCode.MISSING
     """The table, its database or the source's folder does not exist; starting again helps once it is made."""
 
 
-CHECKPOINT_MISFIT: Final = "CHECKPOINT_MISFIT"
-_BY_REASON: Final = {
+_BY_REASON: Final[Mapping[str, int]] = {
     "BAD_RECORD": Ending.BAD_RECORD,
     "FILE_CHANGED": Ending.BAD_RECORD,
-    CHECKPOINT_MISFIT: Ending.CHECKPOINT,
-    LEASE_HELD: Ending.HELD,
 }
 
 
 def to_ending(error: BaseException) -> Ending:
     """How a pipeline that met an error ends. Pure."""
-    if not isinstance(error, LakelogError):
-        return Ending.FAILED
-    by_reason = _BY_REASON.get(error.reason)
-    if by_reason is not None:
-        return by_reason
-    if isinstance(error, Fenced):
-        return Ending.FENCED
-    if isinstance(error, Unavailable | OutcomeUnknown):
-        return Ending.UNAVAILABLE
-    if isinstance(error, NotFound):
-        return Ending.MISSING
-    if isinstance(error, InvalidArgument | PermissionDenied):
-        return Ending.INVALID
-    if error.reason == "IDENTIFIER_GAP":
-        return Ending.CHECKPOINT
-    return Ending.FAILED
-
-
-def may_pass(error: BaseException) -> bool:
-    """Whether the same batch, repeated a little later, may succeed: it is applied once all the same. Pure.
-
-    A full disk may have room later, and a metastore that was asked for too much at once be less busy.
-    """
-    return isinstance(error, Unavailable | OutcomeUnknown | ResourceExhausted)
+    return Ending(to_stream_exit_code(error, _BY_REASON))

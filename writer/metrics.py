@@ -1,10 +1,10 @@
-"""What a pipeline measures: every name once, with a sentence; and `/metrics` for Prometheus."""
+"""What a pipeline measures: every name once, with a sentence."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _BUCKETS_S: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 
@@ -17,14 +17,14 @@ class Metrics:
     """
 
     def __init__(self, pipeline: str) -> None:
-        self._registry: Final = CollectorRegistry()
+        self.registry: Final = CollectorRegistry()
 
         def gauge(name: str, what: str) -> Gauge:
-            made: Gauge = Gauge(f"lakelog_writer_{name}", what, ["pipeline"], registry=self._registry)
+            made: Gauge = Gauge(f"lakelog_writer_{name}", what, ["pipeline"], registry=self.registry)
             return made.labels(pipeline)
 
         def counter(name: str, what: str) -> Counter:
-            made: Counter = Counter(f"lakelog_writer_{name}", what, ["pipeline"], registry=self._registry)
+            made: Counter = Counter(f"lakelog_writer_{name}", what, ["pipeline"], registry=self.registry)
             return made.labels(pipeline)
 
         self.running: Final = gauge("running", "1 while the pipeline holds its lease and reads.")
@@ -41,11 +41,6 @@ class Metrics:
             "From a batch's beginning to its commit.",
             ["pipeline"],
             buckets=_BUCKETS_S,
-            registry=self._registry,
+            registry=self.registry,
         )
         self.batch_seconds: Final = seconds.labels(pipeline)
-
-    def serve(self, host: str, port: int) -> int:
-        """Serves `/metrics` from a thread of its own; returns the port. Raises OSError where it is taken."""
-        server, _ = start_http_server(port, addr=host, registry=self._registry)
-        return int(server.server_port)

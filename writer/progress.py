@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
 
 from lakelog.client.metastore import Metastore
-from lakelog.errors import Fenced, LakelogError
-from lakelog.format import work
 from lakelog.serving.logs import Log
+from lakelog.serving.pipeline_report import PipelineReport
 
 from .checkpoint import Totals
 from .files.batch_log import BatchFiles
 from .metrics import Metrics
 from .pipeline.spec import Pipeline
-
-_MAX_ERROR: Final = 2000
 
 
 @dataclass(frozen=True)
@@ -50,37 +46,20 @@ class Progress:
     """
 
     def __init__(self, pipeline: Pipeline, metastore: Metastore, metrics: Metrics, log: Log) -> None:
-        self._metastore = metastore
         self._metrics = metrics
         self._log = log
-        self._epoch = 0
-        self._state = work.Pipeline(
+        self._report = PipelineReport(
+            metastore,
+            log,
             name=pipeline.name,
             table=pipeline.table,
-            source=f"{pipeline.source.format.value} files in {pipeline.source.path}"[:4000],
-            state="starting",
-            last_batch_id=None,
-            position="",
-            lag=None,
-            total_rows=0,
-            dead_letter_rows=0,
-            last_error="",
+            source=f"{pipeline.source.format.value} files in {pipeline.source.path}",
         )
 
     def lead(self, epoch: int) -> None:
         """Reports under this epoch from here on. What an earlier run reported stays until it is known better."""
-        self._epoch = epoch
-        before = next((found for found in self._metastore.list_pipelines() if found.name == self._state.name), None)
-        if before is not None and before.table == self._state.table:
-            self._state = replace(
-                self._state,
-                last_batch_id=before.last_batch_id,
-                position=before.position,
-                lag=before.lag,
-                total_rows=before.total_rows,
-                dead_letter_rows=before.dead_letter_rows,
-            )
-        self._report(state="starting")
+        table = self._report.state.table
+        self._report.lead(epoch, lambda before: before.table == table)
 
     def begin(self, totals: Totals, last: BatchFiles | None) -> None:
         """Takes what earlier runs did from the checkpoint."""
@@ -89,7 +68,7 @@ class Progress:
     def running(self) -> None:
         """Reports that it runs."""
         self._metrics.running.set(1)
-        self._report(state="running")
+        self._report.tell(state="running")
 
     def batch_done(self, batch: DoneBatch) -> None:
         """Reports a batch."""
@@ -102,12 +81,12 @@ class Progress:
             files=len(batch.files.files),
             rows=batch.rows,
             dead_letters=batch.dead_letters,
-            position=self._state.position,
-            lag=self._state.lag,
+            position=self._report.state.position,
+            lag=self._report.state.lag,
             seconds=round(batch.seconds, 3),
             already_applied=batch.already_applied,
         )
-        self._report(state="running", last_error="")
+        self._report.tell(state="running", last_error="")
 
     def batch_waits(self, batch: BatchFiles | None) -> None:
         """Notes a batch that did not go well: its files, and those behind them, wait in the source."""
@@ -117,7 +96,7 @@ class Progress:
     def failed_for_now(self, error: BaseException) -> None:
         """Reports an error after which the batch is tried again."""
         self._metrics.failures.inc()
-        self._report(last_error=_one_line(error))
+        self._report.tell_failure(error)
 
     def files_changed(self, paths: tuple[str, ...]) -> None:
         """Reports files that changed after they were read: what they hold now is not in the table."""
@@ -130,45 +109,23 @@ class Progress:
             "name."
         )
         self._log.warning("files changed after they were read", paths=list(paths[:20]), count=len(paths))
-        self._report(last_error=what)
+        self._report.tell(last_error=what)
 
     def ended(self, error: BaseException | None) -> None:
         """Reports the end: `stopped`, or `failed` with what was wrong."""
         self._metrics.running.set(0)
-        if error is None:
-            self._report(state="stopped")
-        else:
-            self._report(state="failed", last_error=_one_line(error))
+        self._report.tell_end(error)
 
     def _apply(self, totals: Totals, last: BatchFiles | None) -> None:
-        self._state = replace(self._state, total_rows=totals.rows, dead_letter_rows=totals.dead_letters)
+        self._report.state = replace(self._report.state, total_rows=totals.rows, dead_letter_rows=totals.dead_letters)
         self._metrics.rows.set(totals.rows)
         self._metrics.dead_letters.set(totals.dead_letters)
         if last is not None:
-            self._state = replace(self._state, last_batch_id=last.batch_id)
+            self._report.state = replace(self._report.state, last_batch_id=last.batch_id)
             self._metrics.last_batch_id.set(last.batch_id)
             self._place(last.taken, last.listed)
 
     def _place(self, taken: int, listed: int) -> None:
-        self._state = replace(self._state, position=f"{taken} of {listed} files", lag=listed - taken)
+        self._report.state = replace(self._report.state, position=f"{taken} of {listed} files", lag=listed - taken)
         self._metrics.taken_files.set(taken)
         self._metrics.lag_files.set(listed - taken)
-
-    def _report(self, **changes: str) -> None:
-        self._state = replace(self._state, **changes)  # type: ignore[arg-type]
-        if not self._epoch:
-            return
-        try:
-            self._metastore.report_pipeline(self._state, self._epoch)
-        except Fenced:
-            # The lease's keeper, or the next commit, finds out the same and acts on it.
-            self._log.warning("report refused: another instance has taken over", epoch=self._epoch)
-        except LakelogError as error:
-            self._log.warning("report lost", error=error.message)
-
-
-def _one_line(error: BaseException) -> str:
-    text = " ".join((str(error) or type(error).__name__).split())
-    # A bad record's text is part of the message, and the metastore takes neither U+0000 nor half characters.
-    text = text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
-    return text if len(text) <= _MAX_ERROR else text[: _MAX_ERROR - 3] + "..."

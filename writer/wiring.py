@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 
 from pyspark.sql import SparkSession
 
 import lakelog.spark
 from lakelog.client.metastore import Metastore
 from lakelog.clock import SystemClock
-from lakelog.errors import InvalidArgument
 from lakelog.format.table import TableInfo, TableName
+from lakelog.serving.http_endpoint import serve_metrics
 from lakelog.serving.lease import LeaseKeeper
+from lakelog.serving.leased_stream import Events
 from lakelog.serving.logs import Log
 from lakelog.serving.spark_process import keeping_interrupts, let_workers_import
 from lakelog.spark.connection import make_connection, open_metastore
@@ -30,7 +30,7 @@ from .pipeline.spec import Pipeline
 from .progress import Progress
 from .records.fitting import Fitting
 from .records.tasks import ReadTask
-from .service import Events, Service
+from .service import Service
 
 
 def open_catalog(config: Config, pipeline: Pipeline) -> tuple[Metastore, str]:
@@ -67,7 +67,7 @@ def make_service(
     clock = SystemClock()
     metrics = Metrics(pipeline.name)
     if config.metrics_port is not None:
-        log.info("metrics", port=_serve_metrics(metrics, config.metrics_host, config.metrics_port))
+        log.info("metrics", port=serve_metrics(config.metrics_host, config.metrics_port, metrics.registry))
     lease = LeaseKeeper(
         metastore,
         pipeline.lease,
@@ -119,17 +119,6 @@ def make_service(
     return service
 
 
-def _serve_metrics(metrics: Metrics, host: str, port: int) -> int:
-    try:
-        return metrics.serve(host, port)
-    except OSError as error:
-        raise InvalidArgument(
-            f"Metrics cannot be served at {host}:{port}: {error.strerror or error}. Choose another --metrics-port or "
-            "--metrics-host; 0 is a free port.",
-            reason="ARGUMENT",
-        ) from error
-
-
 def make_events() -> Events:
     """Nothing has happened yet."""
-    return Events(threading.Event(), threading.Event(), threading.Event())
+    return Events()

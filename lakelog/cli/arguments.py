@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
 
 import click
 
 from lakelog.errors import InvalidArgument
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 class Whole(click.ParamType[int]):
@@ -64,3 +66,18 @@ def split_names(text: str | None) -> list[str] | None:
     if not all(names):
         raise InvalidArgument(f"The list of columns {text!r} has an empty name. Write for instance id,name.")
     return names
+
+
+takes_columns: Final = click.option("-c", "--columns", metavar="COLUMNS", help="Names apart by commas.  [default: all]")
+"""The columns of rows that are shown; see `split_names`."""
+takes_change_condition: Final = click.option(
+    "--filter", "condition", metavar="SQL", help="Only changed rows for which this is true."
+)
+takes_raw: Final = click.option(
+    "--raw", is_flag=True, help="Rows as they were written, without looking up what was there before."
+)
+
+
+def takes_limit(what: str) -> Callable[[Decorated], Decorated]:
+    """The option of how many rows are shown; `what` tells what the number means, and what is so without it."""
+    return click.option("-n", "--limit", type=Whole(0), metavar="N", help=what)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from lakelog.cli.arguments import Whole, split_names
+from lakelog.cli.arguments import Whole, split_names, takes_change_condition, takes_columns, takes_limit, takes_raw
 from lakelog.cli.change_output import ChangePrinter, tell_skipped
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.tail import TABLE_LIMIT
@@ -20,15 +20,9 @@ from lakelog.complete_changes import DEFAULT_TIMEOUT_S
     "--after", type=Whole(0), metavar="N", default=0, help="Behind snapshot N.  [default: 0, all that is kept]"
 )
 @click.option("--until", type=Whole(0), metavar="N", help="Up to and with snapshot N.  [default: the newest]")
-@click.option("-c", "--columns", metavar="COLUMNS", help="Names apart by commas.  [default: all]")
-@click.option("--filter", "condition", metavar="SQL", help="Only changed rows for which this is true.")
-@click.option(
-    "-n",
-    "--limit",
-    type=Whole(0),
-    metavar="N",
-    help=f"Stop after so many rows, 0 for none.  [default: {TABLE_LIMIT} in tables, else 0]",
-)
+@takes_columns
+@takes_change_condition
+@takes_limit(f"Stop after so many rows, 0 for none.  [default: {TABLE_LIMIT} in tables, else 0]")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0),
@@ -37,7 +31,7 @@ from lakelog.complete_changes import DEFAULT_TIMEOUT_S
     show_default=True,
     help="How long to wait for changelogs that a compactor is to make.",
 )
-@click.option("--raw", is_flag=True, help="Rows as they were written, without looking up what was there before.")
+@takes_raw
 @pass_invocation
 def changes(
     invocation: Invocation,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import socket
 import time
@@ -11,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final
 
+from lakelog.embedded.folder_lock import take_lock
 from lakelog.errors import AlreadyExists, LakelogError
 
 _PORT_IS_FREED_WITHIN_S: Final = 10.0
@@ -46,18 +46,14 @@ class DataFolder:
                 f"The data folder {self.path} cannot be used: {error.strerror}. Choose another one by --data.",
                 reason="FOLDER_NOT_USABLE",
             ) from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            lock.seek(0)
-            holder = lock.read().strip() or "unknown"
-            lock.close()
-            raise AlreadyExists(
-                f"The data folder {self.path} is in use by another `lakelog up` (process {holder}): stop that one, or "
-                "choose another folder by --data.",
-                reason="FOLDER_IN_USE",
-                metadata={"folder": str(self.path), "pid": holder},
-            ) from error
+        take_lock(
+            lock,
+            folder=self.path,
+            say=lambda holder: (
+                f"The data folder {self.path} is in use by another `lakelog up` (process {holder}): stop "
+                "that one, or choose another folder by --data."
+            ),
+        )
         lock.seek(0)
         before = lock.read().strip()
         self.abandoned_by = int(before) if before.isdigit() else None

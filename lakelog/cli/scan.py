@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from lakelog.cli.arguments import Whole, split_names
+from lakelog.cli.arguments import Whole, split_names, takes_columns, takes_limit
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.row_output import print_json, print_table
 from lakelog.cli.text import parse_time
@@ -24,15 +24,9 @@ TABLE_LIMIT: Final = 20
     ),
 )
 @click.argument("name", metavar="DATABASE.TABLE")
-@click.option("-c", "--columns", metavar="COLUMNS", help="Names apart by commas.  [default: all]")
+@takes_columns
 @click.option("--filter", "condition", metavar="SQL", help='Only rows for which this is true, as "price < 5".')
-@click.option(
-    "-n",
-    "--limit",
-    type=Whole(0),
-    metavar="N",
-    help=f"At most so many rows, 0 for all.  [default: {TABLE_LIMIT} in tables, all in JSON]",
-)
+@takes_limit(f"At most so many rows, 0 for all.  [default: {TABLE_LIMIT} in tables, all in JSON]")
 @click.option("--snapshot", type=Whole(1), metavar="N", help="The table as it was at snapshot N.")
 @click.option("--timestamp", metavar="TIME", help="The table as it was then: 2013-07-01T12:00:00Z or milliseconds.")
 @click.option("--count", is_flag=True, help="Only the number of rows.")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 import pyarrow as pa
 
-from lakelog.cli.arguments import Whole
+from lakelog.cli.arguments import takes_limit
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.row_output import print_json, print_table
 from lakelog.cli.statements import split_statements
@@ -40,13 +40,7 @@ TABLE_LIMIT: Final = 1000
     "-f", "--file", "files", multiple=True, metavar="FILE", help="Files of statements, run before those of -e."
 )
 @click.option("-d", "--database", metavar="NAME", help="The database of tables that are named without one.")
-@click.option(
-    "-n",
-    "--limit",
-    type=Whole(0),
-    metavar="N",
-    help=f"At most so many rows a statement, 0 for all.  [default: {TABLE_LIMIT} in tables, all in JSON]",
-)
+@takes_limit(f"At most so many rows a statement, 0 for all.  [default: {TABLE_LIMIT} in tables, all in JSON]")
 @pass_invocation
 def sql(
     invocation: Invocation, texts: tuple[str, ...], files: tuple[str, ...], database: str | None, limit: int | None

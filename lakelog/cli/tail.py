@@ -11,7 +11,15 @@ import click
 import pyarrow as pa
 
 from lakelog.arguments import parse_table_name
-from lakelog.cli.arguments import Whole, parse_options, split_names
+from lakelog.cli.arguments import (
+    Whole,
+    parse_options,
+    split_names,
+    takes_change_condition,
+    takes_columns,
+    takes_limit,
+    takes_raw,
+)
 from lakelog.cli.change_output import TABLE_COLUMN, ChangePrinter, tell_skipped
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.client.metastore import WatchPosition
@@ -47,16 +55,10 @@ _RETRY_S: Final = 1.0
     help="Begin behind snapshot N; 0: with the oldest.  [default: with the newest]",
 )
 @click.option("--until", type=Whole(1), metavar="N", help="End with snapshot N.")
-@click.option("-c", "--columns", metavar="COLUMNS", help="Names apart by commas.  [default: all]")
-@click.option("--filter", "condition", metavar="SQL", help="Only changed rows for which this is true.")
-@click.option(
-    "-n",
-    "--limit",
-    type=Whole(0),
-    metavar="N",
-    help=f"Stop after so many rows, 0 for none.  [default: {TABLE_LIMIT} in tables without --follow, else 0]",
-)
-@click.option("--raw", is_flag=True, help="Rows as they were written, without looking up what was there before.")
+@takes_columns
+@takes_change_condition
+@takes_limit(f"Stop after so many rows, 0 for none.  [default: {TABLE_LIMIT} in tables without --follow, else 0]")
+@takes_raw
 @click.option(
     "--mode",
     metavar="MODE",

@@ -11,7 +11,6 @@ Objectives, in the order of their weight:
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import shutil
@@ -26,11 +25,12 @@ from types import TracebackType
 from typing import IO, Final, Self
 from urllib.parse import quote
 
+from lakelog.embedded.folder_lock import take_lock
 from lakelog.embedded.ports import free_port
 from lakelog.embedded.postgres_files import find_postgres_programs, find_server_user, let_user_reach
 from lakelog.embedded.processes import ManagedProcess
 from lakelog.embedded.spawn import RunAs
-from lakelog.errors import AlreadyExists, InternalError, ResourceExhausted
+from lakelog.errors import InternalError, ResourceExhausted
 
 _SUPERUSER: Final = "postgres"
 _SOCKET_PORT: Final = 5432
@@ -210,18 +210,14 @@ class EmbeddedPostgres:
         if self._lock is not None:
             return
         lock = (self.folder / "owner.lock").open("a+")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            lock.seek(0)
-            holder = lock.read().strip() or "unknown"
-            lock.close()
-            raise AlreadyExists(
+        take_lock(
+            lock,
+            folder=self.folder,
+            say=lambda holder: (
                 f"The folder {self.folder} is in use by the running process {holder}: "
-                "stop that one first, or choose another folder.",
-                reason="FOLDER_IN_USE",
-                metadata={"folder": str(self.folder), "pid": holder},
-            ) from error
+                "stop that one first, or choose another folder."
+            ),
+        )
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
         lock.flush()

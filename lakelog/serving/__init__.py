@@ -1,1 +1,1 @@
-"""What services have in common: leases, who may call, TLS, logs, metrics over HTTP, files in YAML."""
+"""What services have in common: arguments, leases and what runs under them, endings, callers, TLS, logs, metrics."""

@@ -15,6 +15,8 @@ Arguments = Mapping[str, tuple[str, str]]
 
 _TRUE: Final = ("1", "true", "yes", "on")
 _FALSE: Final = ("", "0", "false", "no", "off")
+_MOST: Final = 1e9
+"""Of a number without a bound of its own, so that a count or a time can be made of it."""
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -52,6 +54,13 @@ class Values:
         value = self._arguments.get(name)
         return value if value is not None else (self._environment.get(self._variables[name]) or None)
 
+    def required(self, name: str) -> str:
+        """A text that must be there."""
+        value = self.text(name)
+        if not value:
+            raise refusal(f"{shown(name)} is missing: give it or set {self._variables[name]}.")
+        return value
+
     def flag(self, name: str, variable: str) -> bool:
         """Whether a flag is given, or its variable is true."""
         if self._arguments.get(name):
@@ -61,8 +70,8 @@ class Values:
             raise refusal(f"{variable}={text} is neither true nor false: set 1 or 0.")
         return text in _TRUE
 
-    def number(self, name: str, default: float, first: float, last: float) -> float:
-        """A number from `first` to `last`."""
+    def number(self, name: str, default: float, first: float, last: float | None = None) -> float:
+        """A number from `first` to `last`, or of at least `first`."""
         text = self.text(name)
         if text is None:
             return default
@@ -70,27 +79,21 @@ class Values:
             value = float(text)
         except ValueError:
             value = math.nan
-        if not first <= value <= last:
-            raise refusal(f"{_shown(name)}={text} must be a number from {first:g} to {last:g}.")
+        if not first <= value <= (_MOST if last is None else last):
+            bounds = f"of at least {first:g}" if last is None else f"from {first:g} to {last:g}"
+            raise refusal(f"{shown(name)}={text} must be a number {bounds}.")
         return value
+
+    def port(self, name: str) -> int | None:
+        """A port, 0 for a free one, or None where there is none."""
+        return None if self.text(name) is None else int(self.number(name, 0, 0, 65535))
 
     def choice(self, name: str, default: str, choices: Sequence[str]) -> str:
         """One of some words."""
         value = self.text(name) or default
         if value not in choices:
-            raise refusal(f"{_shown(name)}={value} must be one of {', '.join(choices)}.")
+            raise refusal(f"{shown(name)}={value} must be one of {', '.join(choices)}.")
         return value
-
-
-def read_spark_settings(given: Sequence[str] | None, variable: str) -> dict[str, str]:
-    """Settings of Spark, each `key=value`; `variable` holds some apart by semicolons."""
-    settings = {}
-    for item in [*filter(None, variable.split(";")), *(given or ())]:
-        key, equals, value = item.partition("=")
-        if not equals or not key.startswith("spark."):
-            raise refusal(f"--spark-conf {item}: write it as spark.some.setting=value.")
-        settings[key.strip()] = value
-    return settings
 
 
 def refusal(message: str) -> InvalidArgument:
@@ -98,5 +101,6 @@ def refusal(message: str) -> InvalidArgument:
     return InvalidArgument(message, reason="ARGUMENT")
 
 
-def _shown(name: str) -> str:
+def shown(name: str) -> str:
+    """How an argument is written on the command line. Pure."""
     return "--" + name.replace("_", "-")

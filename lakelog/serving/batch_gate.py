@@ -6,13 +6,18 @@ import threading
 
 
 class Stop(Exception):
-    """Raised inside a batch that shall not begin, because the pipeline ends."""
+    """Raised inside a batch that shall not begin, because the stream ends."""
 
 
 class Gate:
-    """Lets batches in until it is closed; whoever closes it waits for the one inside. Thread-safe."""
+    """Lets batches in until it is closed; whoever closes it waits for the one inside. Thread-safe.
 
-    def __init__(self) -> None:
+    Args:
+        name: Whose batches they are, for people.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._lock = threading.Lock()
         self._closed = False
 
@@ -20,7 +25,7 @@ class Gate:
         self._lock.acquire()
         if self._closed:
             self._lock.release()
-            raise Stop("the pipeline is stopping")
+            raise Stop(f"{self._name} is stopping")
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()

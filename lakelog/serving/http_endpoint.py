@@ -6,8 +6,11 @@ import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.exposition import choose_encoder
+
+from lakelog.errors import InvalidArgument
+from lakelog.serving.arguments import refusal
 
 _TIMEOUT_S = 10.0
 
@@ -68,3 +71,56 @@ class HttpEndpoint:
             self._server.shutdown()
             self._thread.join()
         self._server.server_close()
+
+
+def open_beside(
+    host: str, port: int | None, registry: CollectorRegistry, is_serving: Callable[[], bool]
+) -> HttpEndpoint | None:
+    """The pages of a server that listens by itself, on its host; not yet started. None where no port is given.
+
+    Raises:
+        InvalidArgument: The port is taken.
+    """
+    if port is None:
+        return None
+    try:
+        return HttpEndpoint(host, port, registry, is_serving)
+    except OSError as error:
+        raise refusal(
+            f"Cannot listen on {host}:{port} for metrics: {error.strerror}. Stop what listens there, or choose another "
+            "with --metrics-port."
+        ) from error
+
+
+def serve_pages(host: str, port: int, registry: CollectorRegistry, is_serving: Callable[[], bool]) -> int:
+    """Serves the pages of a service that listens nowhere else, to the end of the process; returns the port.
+
+    Raises:
+        InvalidArgument: The port is taken.
+    """
+    try:
+        endpoint = HttpEndpoint(host, port, registry, is_serving)
+    except OSError as error:
+        raise _cannot_serve(host, port, error) from error
+    endpoint.start()
+    return endpoint.port
+
+
+def serve_metrics(host: str, port: int, registry: CollectorRegistry) -> int:
+    """Serves `/metrics` alone, to the end of the process; returns the port.
+
+    Raises:
+        InvalidArgument: The port is taken.
+    """
+    try:
+        server, _ = start_http_server(port, addr=host, registry=registry)
+    except OSError as error:
+        raise _cannot_serve(host, port, error) from error
+    return int(server.server_port)
+
+
+def _cannot_serve(host: str, port: int, error: OSError) -> InvalidArgument:
+    return refusal(
+        f"Metrics cannot be served at {host}:{port}: {error.strerror or error}. Choose another --metrics-port or "
+        "--metrics-host; 0 is a free port."
+    )

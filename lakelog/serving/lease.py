@@ -14,6 +14,7 @@ from lakelog.client.metastore import Metastore
 from lakelog.clock import Clock
 from lakelog.errors import Fenced, LakelogError, Unavailable
 from lakelog.format.commit import Fence
+from lakelog.format.work import LeaseGrant
 from lakelog.serving.logs import Log
 
 LEASE_HELD: Final = "LEASE_HELD"
@@ -24,6 +25,10 @@ _RENEWALS: Final = 3
 
 _LONGEST_WAIT_S: Final = 2.0
 """Between two tries to take a lease that another holds; a released one is noticed after that."""
+
+
+def _ask_at_once(ask: Callable[[], LeaseGrant]) -> LeaseGrant | None:
+    return ask()
 
 
 class LeaseKeeper:
@@ -77,8 +82,20 @@ class LeaseKeeper:
         """What commits depend on."""
         return Fence(self._name, self._epoch)
 
-    def acquire(self, *, wait: bool, stopping: threading.Event) -> bool:
+    def acquire(
+        self,
+        *,
+        wait: bool,
+        stopping: threading.Event,
+        in_turn: Callable[[Callable[[], LeaseGrant]], LeaseGrant | None] = _ask_at_once,
+    ) -> bool:
         """Takes the lease, waiting for it if need be; False when told to stop meanwhile.
+
+        Args:
+            wait: Whether to wait while another holds it.
+            stopping: Ends the wait.
+            in_turn: Asks for the lease when its turn has come, where several are taken by one process; returns None
+                without asking when told to stop before.
 
         Raises:
             Unavailable: Another holds it, and `wait` is False (reason `LEASE_HELD`); or the metastore did not answer.
@@ -87,7 +104,7 @@ class LeaseKeeper:
         silent_since_s = self._clock.monotonic_s()
         while not stopping.is_set():
             try:
-                grant = self._metastore.acquire_lease(self._name, self._holder, self._duration_ms)
+                grant = in_turn(self._ask)
             except LakelogError as error:
                 left_s = silent_since_s + self._patience_s - self._clock.monotonic_s()
                 if not error.retryable or left_s < 0:
@@ -96,6 +113,8 @@ class LeaseKeeper:
                     "metastore not reachable, trying again", for_another_s=round(left_s), error=error.message
                 )
                 stopping.wait(_LONGEST_WAIT_S)
+                continue
+            if grant is None:
                 continue
             silent_since_s = self._clock.monotonic_s()
             if grant.acquired:
@@ -117,6 +136,9 @@ class LeaseKeeper:
                 self._log.info("waiting for the lease", lease=self._name, holder=grant.holder, epoch=grant.epoch)
             stopping.wait(min(max(grant.remaining_ms / 1000, 0.05), _LONGEST_WAIT_S))
         return False
+
+    def _ask(self) -> LeaseGrant:
+        return self._metastore.acquire_lease(self._name, self._holder, self._duration_ms)
 
     def check(self) -> None:
         """Asks the metastore whether the lease is ours still.

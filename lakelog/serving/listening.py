@@ -1,15 +1,18 @@
-"""Where a service listens: its address and its TLS files."""
+"""Where a service listens: its address and its TLS files, and the line that says so."""
 
 from __future__ import annotations
 
 import os
 import socket
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
 
+from lakelog.client.target import Target
 from lakelog.errors import InvalidArgument
+from lakelog.serving.http_endpoint import HttpEndpoint
 
 
 @dataclass(frozen=True)
@@ -39,23 +42,54 @@ class ServerTls:
         return grpc.ssl_server_credentials([pair], root_certificates=client_ca, require_client_auth=True)
 
 
-def check_free(host: str, port: int) -> None:
-    """Checks that an address can be listened on.
+def listen(server: grpc.aio.Server, host: str, port: int, tls: ServerTls | None) -> int:
+    """Has a server listen, which serves once it is started; returns the port.
+
+    Args:
+        server: Not yet started.
+        host: An address of this machine.
+        port: 0 for a free one.
+        tls: None for plaintext.
 
     Raises:
-        InvalidArgument: It is taken, or is not this machine's.
+        InvalidArgument: The port is taken or the address is not this machine's, or a TLS file cannot be used.
     """
+    _check_free(host, port)
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    try:
+        if tls is None:
+            return int(server.add_insecure_port(address))
+        return int(server.add_secure_port(address, tls.load_credentials()))
+    except RuntimeError as error:
+        raise _cannot_listen(host, port, "gRPC cannot use it") from error
+
+
+def say_ready(service: str, address: Target, tls: ServerTls | None, http: HttpEndpoint | None) -> None:
+    """Writes the line on the standard output for which whoever started the service waits.
+
+    Args:
+        service: Its name.
+        address: Where it listens, with the port that it got.
+        tls: As given to `listen`.
+        http: Beside it; None: nothing.
+    """
+    metrics = "" if http is None else f", metrics on http://{address.host}:{http.port}/metrics"
+    security = "plaintext, development only" if tls is None else "TLS"
+    sys.stdout.write(f"{service} ready on {address} ({security}){metrics}\n")
+    sys.stdout.flush()
+
+
+def _check_free(host: str, port: int) -> None:
     # gRPC says neither why an address cannot be used nor that quietly; the socket tells.
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         socket.create_server((host, port), family=family).close()
     except OSError as error:
         # Not strerror, to which create_server adds the address once more.
-        raise cannot_listen(host, port, os.strerror(error.errno) if error.errno else str(error)) from error
+        raise _cannot_listen(host, port, os.strerror(error.errno) if error.errno else str(error)) from error
 
 
-def cannot_listen(host: str, port: int, reason: str) -> InvalidArgument:
-    """What is said of an address that cannot be used."""
+def _cannot_listen(host: str, port: int, reason: str) -> InvalidArgument:
     return InvalidArgument(
         f"Cannot listen on {host}:{port}: {reason}. Stop what listens there, or choose another address with --listen.",
         metadata={"field": "listen"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Sequence
 from typing import Any, Final, TextIO
 
 import structlog
@@ -23,15 +24,37 @@ def set_up_logs(level: str, stream: TextIO | None = None, **bound: str) -> Log:
         stream: By default standard error.
         bound: Stands in every line of ours.
     """
-    stream = stream or sys.stderr
+    # Each call into Spark, and each of its callbacks, is a line at the level info.
+    send_logs(level, stream or sys.stderr, chatty=("py4j", "grpc"))
+    return structlog.get_logger(**bound)
+
+
+def send_logs(
+    level: str,
+    stream: TextIO,
+    *,
+    chatty: Sequence[str],
+    last: Sequence[Processor] = (),
+    to_line: Processor | None = None,
+) -> None:
+    """Sends all logs of the process to a stream, ours and those of libraries.
+
+    Args:
+        level: One of `LEVELS`.
+        stream: Where lines go.
+        chatty: Libraries that are heard from warnings on.
+        last: What happens to each line before it is written.
+        to_line: Writes it; by default as JSON.
+    """
     number = logging.getLevelNamesMapping()[level.upper()]
-    shared: list[Processor] = [
+    first: list[Processor] = [
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
-        structlog.processors.format_exc_info,
     ]
+    then: list[Processor] = [structlog.processors.format_exc_info, *last]
+    then.append(to_line or structlog.processors.JSONRenderer())
     structlog.configure(
-        processors=[*shared, structlog.processors.JSONRenderer()],
+        processors=[*first, *then],
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=structlog.WriteLoggerFactory(stream),
         cache_logger_on_first_use=True,
@@ -39,18 +62,12 @@ def set_up_logs(level: str, stream: TextIO | None = None, **bound: str) -> Log:
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[*shared[:2], structlog.stdlib.add_logger_name],
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                shared[2],
-                structlog.processors.JSONRenderer(),
-            ],
+            foreign_pre_chain=[*first, structlog.stdlib.add_logger_name],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *then],
         )
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(max(number, logging.INFO))
-    # Each call into Spark, and each of its callbacks, is a line at this level.
-    for chatty in ("py4j", "grpc"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
-    return structlog.get_logger(**bound)
+    for name in chatty:
+        logging.getLogger(name).setLevel(logging.WARNING)

@@ -12,7 +12,7 @@ from lakelog.format.table import TableInfo
 from lakelog.options.call_options import DYNAMIC_PARTITION_OVERWRITE
 from lakelog.options.table_options import ROWKIND_FIELD
 from lakelog.options.values import TableOptions, WriteOptions
-from lakelog.overwrite import to_static_partition
+from lakelog.overwrite import check_dynamic, to_static_partition
 from lakelog.results import WriteResult
 from lakelog.spark.commit import CommitTerms, Overwrite
 from lakelog.storage.intake import KindSource
@@ -48,18 +48,7 @@ def settle_overwrite(mode: str, partition: Partition, info: TableInfo, options: 
     if partition is None:
         return Overwrite(dynamic=bool(by_option and info.schema.partition_by))
     if isinstance(partition, str):
-        if partition != "dynamic":
-            raise InvalidArgument(
-                f"partition='{partition[:80]}' is not possible: give a dict such as {{'dt': '2024-05-01'}}, 'dynamic', "
-                "or None for the whole table.",
-                metadata={"field": "partition"},
-            )
-        if not info.schema.partition_by:
-            raise InvalidArgument(
-                f"Table {info.name} has no partitions, so 'dynamic' would replace nothing or everything. Leave "
-                "partition out to replace the whole table.",
-                metadata={"field": "partition"},
-            )
+        check_dynamic(partition, info)
         return Overwrite(dynamic=True)
     return Overwrite(static=to_static_partition(partition, info))
 

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from lakelog.errors import AlreadyExists, LakelogError, NotFound, PermissionDenied, ResourceExhausted, Unavailable
+from lakelog.storage.durable import synchronise
 from lakelog.storage.store import StoredObject, check_path, check_prefix
 
 
@@ -136,7 +137,7 @@ class LocalWriter:
             finally:
                 os.close(descriptor)
             for folder in self._unsynced:
-                _sync_folder(folder)
+                synchronise(folder)
         self._ended = True
         return size_bytes
 
@@ -177,18 +178,6 @@ def _make_folders(folder: Path) -> list[Path]:
     if missing:
         folder.mkdir(parents=True, exist_ok=True)
     return [folder, *(made.parent for made in missing)]
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        # Some network file systems synchronise no folders; their entries are durable by themselves.
-        if error.errno != errno.EINVAL:
-            raise
-    finally:
-        os.close(descriptor)
 
 
 def _raise_unless_missing(error: OSError) -> None:

@@ -25,7 +25,7 @@ from lakelog.rpc.v1 import (
     snapshots_pb2_grpc,
 )
 from lakelog.serving.access import Access
-from lakelog.serving.listening import ServerTls, cannot_listen, check_free
+from lakelog.serving.listening import ServerTls, listen
 
 from ..service import MetastoreService
 from .audit import log
@@ -150,16 +150,7 @@ class MetastoreServer:
             InvalidArgument: The port is taken or the address is not this machine's, or a TLS file cannot be used.
         """
         settings = self._settings
-        check_free(settings.host, settings.port)
-        host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        address = f"{host}:{settings.port}"
-        try:
-            if settings.tls is None:
-                self.port = self._server.add_insecure_port(address)
-            else:
-                self.port = self._server.add_secure_port(address, settings.tls.load_credentials())
-        except RuntimeError as error:
-            raise cannot_listen(settings.host, settings.port, "gRPC cannot use it") from error
+        self.port = listen(self._server, settings.host, settings.port, settings.tls)
         await self.health.step()
         await self._server.start()
         self._monitoring = asyncio.create_task(self.health.run(), name="health monitor")

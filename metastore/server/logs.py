@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import json
-import logging
 import re
 import sys
 from typing import Any, Final
 
-import structlog
-from structlog.typing import EventDict, Processor
+from structlog.typing import EventDict
 
-LEVELS: Final = ("debug", "info", "warning", "error")
+from lakelog.serving.logs import send_logs
+
 _URL_PASSWORD: Final = re.compile(r"(\w://[^/\s:@]*):[^@/\s]+@")
-
 
 _encode_json: Final = json.JSONEncoder(default=repr).encode
 """Made once: `json.dumps` makes an encoder for each line that may hold other things than JSON has."""
 
 
 class _StandardError:
-    """A logger that asks for standard error at each line, so that whoever redirects it later gets the lines, too."""
-
-    def msg(self, line: str) -> None:
-        sys.stderr.write(line + "\n")
-        sys.stderr.flush()
-
-    debug = info = warning = error = msg
+    """Asks for standard error at each line, so that whoever redirects it later gets the lines, too."""
 
     def write(self, text: str) -> None:
         sys.stderr.write(text)
@@ -41,36 +33,15 @@ def set_up_logs(level: str) -> None:
     Args:
         level: One of `LEVELS`; `debug` also writes a line for each read.
     """
-    number = logging.getLevelNamesMapping()[level.upper()]
-    shared: list[Processor] = [
-        structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
-        structlog.processors.format_exc_info,
-        blot_out_passwords,
-    ]
-    structlog.configure(
-        processors=[*shared, _to_json],
-        wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=_StandardError,
-        cache_logger_on_first_use=True,
+    stream: Any = _StandardError()
+    # Migrations and pools tell each step at the level info.
+    send_logs(
+        level,
+        stream,
+        chatty=("alembic", "sqlalchemy", "psycopg", "grpc"),
+        last=(blot_out_passwords,),
+        to_line=_to_json,
     )
-    handler = logging.StreamHandler(_StandardError())
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[*shared[:2], structlog.stdlib.add_logger_name],
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                *shared[2:],
-                _to_json,
-            ],
-        )
-    )
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(max(number, logging.INFO))
-    # Migrations and pools tell each step at this level.
-    for chatty in ("alembic", "sqlalchemy", "psycopg", "grpc"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
 
 
 def _to_json(_logger: Any, _method: str, event: EventDict) -> str:

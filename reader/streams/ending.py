@@ -3,78 +3,47 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import Final
 
-from lakelog.errors import (
-    Fenced,
-    HistoryDiverged,
-    InvalidArgument,
-    LakelogError,
-    NotFound,
-    OutcomeUnknown,
-    PermissionDenied,
-    ResourceExhausted,
-    SnapshotExpired,
-    Unavailable,
-)
-from lakelog.serving.lease import LEASE_HELD
+from lakelog.errors import HistoryDiverged, SnapshotExpired
+from lakelog.serving.ending import ExitCode, to_stream_exit_code
 
 
 class Ending(enum.IntEnum):
     """Exit codes of `python -m reader run`; of several streams the largest."""
 
-    FINE = 0
+    FINE = ExitCode.FINE
     """Stopped by a signal after the batch in hand, or all that was there is read; also: the check found nothing."""
-    FAILED = 1
+    FAILED = ExitCode.FAILED
     """Something unexpected; the log tells."""
-    INVALID = 2
+    INVALID = ExitCode.INVALID
     """The command line, a stream's file, its tables or its function do not fit; starting again cannot help."""
     FUNCTION_FAILED = 3
     """The sink's function raised an error."""
-    FENCED = 4
+    FENCED = ExitCode.FENCED
     """Another instance has taken over."""
-    HELD = 5
+    HELD = ExitCode.HELD
     """Another instance runs, and we were told not to wait."""
-    CHECKPOINT = 6
+    CHECKPOINT = ExitCode.CHECKPOINT
     """Checkpoint and tables do not belong together, or the next change is no longer kept."""
-    UNAVAILABLE = 7
+    UNAVAILABLE = ExitCode.UNAVAILABLE
     """The metastore could not be reached for too long."""
-    MISSING = 8
+    MISSING = ExitCode.MISSING
     """A table does not exist; starting again helps once it is made."""
 
 
-CHECKPOINT_MISFIT: Final = "CHECKPOINT_MISFIT"
 FUNCTION_FAILED: Final = "FUNCTION_FAILED"
-_BY_REASON: Final = {
-    CHECKPOINT_MISFIT: Ending.CHECKPOINT,
+_BY_REASON: Final[Mapping[str, int]] = {
     "OTHER_CHECKPOINT": Ending.CHECKPOINT,
-    "IDENTIFIER_GAP": Ending.CHECKPOINT,
     "CHECKPOINT_INVALID": Ending.CHECKPOINT,
     FUNCTION_FAILED: Ending.FUNCTION_FAILED,
-    LEASE_HELD: Ending.HELD,
 }
 
 
 def to_ending(error: BaseException) -> Ending:
     """How a stream that met an error ends. Pure."""
-    if not isinstance(error, LakelogError):
-        return Ending.FAILED
-    by_reason = _BY_REASON.get(error.reason)
-    if by_reason is not None:
-        return by_reason
-    if isinstance(error, Fenced):
-        return Ending.FENCED
-    if isinstance(error, HistoryDiverged | SnapshotExpired):
+    ending = Ending(to_stream_exit_code(error, _BY_REASON))
+    if ending is Ending.FAILED and isinstance(error, HistoryDiverged | SnapshotExpired):
         return Ending.CHECKPOINT
-    if isinstance(error, Unavailable | OutcomeUnknown):
-        return Ending.UNAVAILABLE
-    if isinstance(error, NotFound):
-        return Ending.MISSING
-    if isinstance(error, InvalidArgument | PermissionDenied):
-        return Ending.INVALID
-    return Ending.FAILED
-
-
-def may_pass(error: BaseException) -> bool:
-    """Whether the same batch, repeated a little later, may succeed. Pure."""
-    return isinstance(error, Unavailable | OutcomeUnknown | ResourceExhausted)
+    return ending

@@ -1,17 +1,17 @@
-"""What streams measure: every name once, with a sentence; and `/metrics` for Prometheus."""
+"""What streams measure: every name once, with a sentence."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 
 class StreamMetrics:
     """Measurements under `lakelog_reader_stream_*`, each labelled with the stream."""
 
     def __init__(self) -> None:
-        self._registry: Final = CollectorRegistry()
+        self.registry: Final = CollectorRegistry()
         self.running: Final = self._gauge("running", "1 while this instance holds the stream's lease and runs it.")
         self.last_batch_id: Final = self._gauge("last_batch_id", "The last batch that its sink took.")
         self.snapshot_id: Final = self._gauge("snapshot_id", "The last snapshot that its sink has all of.")
@@ -20,13 +20,8 @@ class StreamMetrics:
         self.rows: Final = self._counter("rows", "Rows that were read in this process.")
         self.failures: Final = self._counter("failures", "Batches that failed and were repeated.")
 
-    def serve(self, host: str, port: int) -> int:
-        """Serves `/metrics` from a thread; returns the port."""
-        server, _ = start_http_server(port, host, self._registry)
-        return int(server.server_port)
-
     def _gauge(self, name: str, what: str) -> Gauge:
-        return Gauge(f"lakelog_reader_stream_{name}", what, ["stream"], registry=self._registry)
+        return Gauge(f"lakelog_reader_stream_{name}", what, ["stream"], registry=self.registry)
 
     def _counter(self, name: str, what: str) -> Counter:
-        return Counter(f"lakelog_reader_stream_{name}", what, ["stream"], registry=self._registry)
+        return Counter(f"lakelog_reader_stream_{name}", what, ["stream"], registry=self.registry)

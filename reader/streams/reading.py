@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from lakelog.errors import InvalidArgument, NotFound
+from lakelog.serving.work_file import read_name, read_table, read_trigger, to_path
 from lakelog.serving.yaml_section import FILE_MISFIT, Section, load_section
 
 from .spec import DEFAULT_INTERVAL_S, DEFAULT_SHOWN_ROWS, Sink, SinkType, Source, Stream
 
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-_TABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\.[A-Za-z_][A-Za-z0-9_]{0,127}")
 _COLUMN: Final = re.compile(r"[^\x00-\x1f]{1,255}")
 _FUNCTION: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 _ENDINGS: Final = (".yaml", ".yml")
@@ -56,25 +55,23 @@ def read_stream(file: Path) -> Stream:
     """
     file = file.absolute()
     top = load_section(file, "stream", "name, source, sink and checkpoint")
-    name = top.required_text("name", "orders-copy")
-    if name and not _NAME.fullmatch(name):
-        top.problem("name", f"'{name[:80]}' is not possible; use letters, digits, _ and -, at most 64, no digit first.")
+    name = read_name(top, "orders-copy")
     target = top.optional_text("target")
     source = _read_source(top.section("source"))
     sink = _read_sink(top.section("sink"), file)
-    interval_s = _read_trigger(top.section("trigger"))
+    interval_s = read_trigger(top.section("trigger"), DEFAULT_INTERVAL_S, 0.0)
     checkpoint = top.required_text("checkpoint", "./state/orders-copy")
     if "://" in checkpoint and not checkpoint.startswith("file://"):
         top.problem("checkpoint", f"'{checkpoint[:80]}' is no folder of a file system; give a path.")
     top.finish()
-    if sink.path is not None and checkpoint and _path(file, checkpoint).is_relative_to(sink.path):
+    if sink.path is not None and checkpoint and to_path(file, checkpoint).is_relative_to(sink.path):
         top.problem("checkpoint", f"it lies inside the sink's folder {sink.path}; put it elsewhere.")
     if sink.type is SinkType.TABLE and sink.table and sink.table == source.table:
         top.problem(
             "sink", f"its table is the source's, {source.table}: every batch would be read again; give another."
         )
     top.problems.check()
-    return Stream(file, name, target, source, sink, interval_s, _path(file, checkpoint))
+    return Stream(file, name, target, source, sink, interval_s, to_path(file, checkpoint))
 
 
 def _find_files(places: Sequence[Path]) -> list[Path]:
@@ -90,15 +87,10 @@ def _find_files(places: Sequence[Path]) -> list[Path]:
     return list(dict.fromkeys(file.absolute() for file in files))
 
 
-def _path(file: Path, text: str) -> Path:
-    return (file.parent / text.removeprefix("file://")).absolute()
-
-
 def _read_source(section: Section) -> Source:
     if not section.exists:
         section.problems.add(section.place, "source", "it is missing; it says what is read (table, options).")
-    table = section.required_text("table", "shop.orders") if section.is_readable else ""
-    _check_table(section, "table", table)
+    table = read_table(section, "shop.orders") if section.is_readable else ""
     columns = section.texts("columns", ()) if "columns" in section.names else None
     source = Source(table, columns, section.optional_text("filter"), section.text_map("options"))
     section.finish()
@@ -115,8 +107,7 @@ def _read_sink(section: Section, file: Path) -> Sink:
     table = path = function = ""
     rows = DEFAULT_SHOWN_ROWS
     if kind is SinkType.TABLE:
-        table = section.required_text("table", "shop.orders_copy")
-        _check_table(section, "table", table)
+        table = read_table(section, "shop.orders_copy")
     elif kind in (SinkType.PARQUET, SinkType.JSON):
         path = section.required_text("path", "./out")
         if "://" in path and not path.startswith("file://"):
@@ -131,18 +122,4 @@ def _read_sink(section: Section, file: Path) -> Sink:
     if row_kind is not None and not _COLUMN.fullmatch(row_kind):
         section.problem("row_kind_column", f"'{row_kind[:80]}' is no name of a column; use up to 255 characters.")
     section.finish()
-    return Sink(kind, table, _path(file, path) if path else None, function, row_kind, rows)
-
-
-def _read_trigger(section: Section) -> float | None:
-    now = section.flag("available_now", False)
-    interval_s = section.seconds("interval", DEFAULT_INTERVAL_S, 0.0, 86_400.0)
-    if now and "interval" in section.names:
-        section.problem("available_now", "an interval contradicts it; leave one of them out.")
-    section.finish()
-    return None if now else interval_s
-
-
-def _check_table(section: Section, key: str, table: str) -> None:
-    if table and not _TABLE.fullmatch(table):
-        section.problem(key, f"'{table[:80]}' is not a table's full name; write it as database.table.")
+    return Sink(kind, table, to_path(file, path) if path else None, function, row_kind, rows)

@@ -22,11 +22,13 @@ from pyspark.sql import DataFrame
 import lakelog.spark
 from lakelog.errors import InvalidArgument, LakelogError, Unavailable
 from lakelog.format.rowkind import ROW_KIND_COLUMN
+from lakelog.serving.ending import CHECKPOINT_MISFIT
 from lakelog.serving.lease import LeaseKeeper
 from lakelog.spark.stream_identity import read_query_id
 from lakelog.spark.write_terms import QUERY_ID_PROPERTY
+from lakelog.storage.durable import synchronise
 
-from .ending import CHECKPOINT_MISFIT, FUNCTION_FAILED
+from .ending import FUNCTION_FAILED
 from .spec import SinkType, Stream
 
 IDENTITY_FILE: Final = "_stream.json"
@@ -169,7 +171,7 @@ class _FilesSink:
         except OSError:
             if not final.is_dir():
                 raise
-        _synchronise(final.parent)
+        synchronise(final.parent)
 
     def _check_identity(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -196,16 +198,8 @@ class _FilesSink:
 def _make_durable(folder: Path) -> None:
     """Has the disk keep a folder's files before a checkpoint says that they are there."""
     for path in folder.iterdir():
-        _synchronise(path)
-    _synchronise(folder)
-
-
-def _synchronise(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        synchronise(path)
+    synchronise(folder)
 
 
 @dataclass(frozen=True)

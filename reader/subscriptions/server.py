@@ -16,7 +16,7 @@ from lakelog.clock import Ids
 from lakelog.errors import LakelogError
 from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
 from lakelog.serving.access import Access
-from lakelog.serving.listening import ServerTls, cannot_listen, check_free
+from lakelog.serving.listening import ServerTls, listen
 from lakelog.serving.logs import Log
 
 from .metrics import SubscriptionMetrics
@@ -120,16 +120,7 @@ class ReaderServer:
             InvalidArgument: The port is taken or the address is not this machine's, or a TLS file cannot be used.
         """
         settings = self._settings
-        check_free(settings.host, settings.port)
-        host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        address = f"{host}:{settings.port}"
-        try:
-            if settings.tls is None:
-                self.port = self._server.add_insecure_port(address)
-            else:
-                self.port = self._server.add_secure_port(address, settings.tls.load_credentials())
-        except RuntimeError as error:
-            raise cannot_listen(settings.host, settings.port, "gRPC cannot use it") from error
+        self.port = listen(self._server, settings.host, settings.port, settings.tls)
         await self.step()
         await self._server.start()
         self._looking = asyncio.create_task(self._look(), name="health and lag")

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakelog.errors import DataCorrupted
+from lakelog.storage.durable import synchronise
 
 from .listing import FoundFile
 
@@ -108,7 +109,7 @@ class BatchLog:
             pass
         finally:
             draft.unlink()
-        _sync(self._folder)
+        synchronise(self._folder)
         planned = self.read(batch.batch_id)
         assert planned is not None
         return planned
@@ -124,7 +125,7 @@ class BatchLog:
             }
         )
         draft.replace(self._path(batch.batch_id))
-        _sync(self._folder)
+        synchronise(self._folder)
 
     def load_taken(self, last_batch_id: int) -> dict[str, tuple[int, int]]:
         """All files that batches up to this one took, each with its size and time then.
@@ -159,9 +160,9 @@ class BatchLog:
         schema = _PACKED_SCHEMA.with_metadata({"end": str(end)})
         draft = self._folder / f".{uuid.uuid4().hex}"
         pq.write_table(pa.table(columns, schema=schema), draft, compression="zstd")
-        _sync(draft)
+        synchronise(draft)
         draft.replace(self._folder / _PACKED)
-        _sync(self._folder)
+        synchronise(self._folder)
         for batch_id in range(first, end):
             self._path(batch_id).unlink(missing_ok=True)
 
@@ -196,16 +197,8 @@ class BatchLog:
         self._folder.mkdir(parents=True, exist_ok=True)
         draft = self._folder / f".{uuid.uuid4().hex}"
         draft.write_text(json.dumps(data, ensure_ascii=True), encoding="ascii")
-        _sync(draft)
+        synchronise(draft)
         return draft
 
     def _path(self, batch_id: int) -> Path:
         return self._folder / f"{batch_id:010d}.json"
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

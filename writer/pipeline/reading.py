@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import codecs
-import re
 import zoneinfo
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from lakelog.format.rowkind import RowKind
+from lakelog.serving.work_file import read_name, read_table, read_trigger, to_path
 from lakelog.serving.yaml_section import Section, load_section
 
 from .spec import (
@@ -28,8 +28,6 @@ from .spec import (
     TextOptions,
 )
 
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-_TABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\.[A-Za-z_][A-Za-z0-9_]{0,127}")
 _KINDS: Final = tuple(kind.text for kind in RowKind)
 _SOURCES: Final = ("files",)
 _CSV_ONLY: Final = ("header", "names", "delimiter", "quote", "multiline", "null_values")
@@ -43,18 +41,14 @@ def read_pipeline(file: Path) -> Pipeline:
     """
     file = file.absolute()
     top = load_section(file, "pipeline", "name, table, source, mode and checkpoint")
-    name = top.required_text("name", "flights")
-    if name and not _NAME.fullmatch(name):
-        top.problem("name", f"'{name[:80]}' is not possible; use letters, digits, _ and -, at most 64, no digit first.")
-    table = top.required_text("table", "nyc.flights")
-    if table and not _TABLE.fullmatch(table):
-        top.problem("table", f"'{table[:80]}' is not a table's full name; write it as database.table.")
+    name = read_name(top, "flights")
+    table = read_table(top, "nyc.flights")
     target = top.optional_text("target")
     source_section = top.section("source")
     source = _read_source(source_section, file)
     mode = Mode(top.choice("mode", [mode.value for mode in Mode], None))
     row_kind = _read_row_kind(top, mode)
-    interval_s = _read_trigger(top.section("trigger"))
+    interval_s = read_trigger(top.section("trigger"), DEFAULT_INTERVAL_S, 0.05)
     checkpoint = top.required_text("checkpoint", "./state/flights")
     bad_records = BadRecords(top.choice("bad_records", [choice.value for choice in BadRecords], BadRecords.STOP.value))
     dead_letters = top.optional_text("dead_letters")
@@ -66,10 +60,10 @@ def read_pipeline(file: Path) -> Pipeline:
         )
     properties = top.text_map("properties")
     top.finish()
-    letters = None if dead_letters is None else _path(file, dead_letters)
+    letters = None if dead_letters is None else to_path(file, dead_letters)
     if source_section.is_readable and source_section.node("path") is not None:
         # What is missing has been told, and is no folder.
-        given = {"checkpoint": _path(file, checkpoint) if checkpoint else None, "dead_letters": letters}
+        given = {"checkpoint": to_path(file, checkpoint) if checkpoint else None, "dead_letters": letters}
         _check_folders(top, source.path, given)
     top.problems.check()
     return Pipeline(
@@ -81,15 +75,11 @@ def read_pipeline(file: Path) -> Pipeline:
         mode,
         row_kind,
         interval_s,
-        _path(file, checkpoint),
+        to_path(file, checkpoint),
         bad_records,
         letters,
         properties,
     )
-
-
-def _path(file: Path, text: str) -> Path:
-    return (file.parent / text.removeprefix("file://")).absolute()
 
 
 def _check_folders(top: Section, source: Path, others: Mapping[str, Path | None]) -> None:
@@ -111,7 +101,7 @@ def _read_source(section: Section, file: Path) -> FileSource:
     if "/" in pattern or not pattern:
         section.problem("pattern", f"'{pattern[:80]}' is not possible; it is for names without folders, as `*.csv`.")
     source = FileSource(
-        path=_path(file, path),
+        path=to_path(file, path),
         format=format_,
         pattern=pattern,
         recursive=section.flag("recursive", False),
@@ -225,12 +215,3 @@ def _read_row_kind(top: Section, mode: Mode) -> RowKindSource | None:
     if mode is not Mode.UPSERT:
         top.problem("row_kind", f"it says what each row does, which mode '{mode.value}' contradicts; use mode: upsert.")
     return found
-
-
-def _read_trigger(section: Section) -> float | None:
-    now = section.flag("available_now", False)
-    interval_s = section.seconds("interval", DEFAULT_INTERVAL_S, 0.05, 86_400.0)
-    if now and "interval" in section.names:
-        section.problem("available_now", "an interval contradicts it; leave one of them out.")
-    section.finish()
-    return None if now else interval_s

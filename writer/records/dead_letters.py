@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from lakelog.storage.durable import synchronise
+
 from .bad_records import BadRecord
 
 _ENDING: Final = ".jsonl"
@@ -53,7 +55,7 @@ class LetterFile:
         os.fsync(self._stream.fileno())
         self._stream.close()
         self._draft.replace(self._final)
-        sync_folder(self._final.parent)
+        synchronise(self._final.parent)
 
     def abort(self) -> None:
         """Takes back what `finish` has not made appear; never raises."""
@@ -77,15 +79,6 @@ def delete_letters(folder: Path, pipeline: str, batch_id: int) -> None:
 def count_letters(folder: Path, pipeline: str, batch_id: int) -> int:
     """How many letters a batch has."""
     return sum(_count_lines(path) for path in _files(folder, pipeline, batch_id, drafts=False))
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _files(folder: Path, pipeline: str, batch_id: int, *, drafts: bool) -> Iterator[Path]:

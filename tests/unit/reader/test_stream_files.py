@@ -15,7 +15,8 @@ from lakelog.errors import (
     SnapshotExpired,
     Unavailable,
 )
-from reader.streams.ending import CHECKPOINT_MISFIT, FUNCTION_FAILED, Ending, to_ending
+from lakelog.serving.ending import CHECKPOINT_MISFIT
+from reader.streams.ending import FUNCTION_FAILED, Ending, to_ending
 from reader.streams.reading import read_stream, read_streams
 from reader.streams.spec import SinkType
 

@@ -22,10 +22,11 @@ from lakelog.errors import (
     Unavailable,
 )
 from lakelog.format.work import LeaseGrant
+from lakelog.serving.ending import may_pass
 from lakelog.serving.lease import LeaseKeeper
 from lakelog.serving.spark_process import keeping_interrupts
 from writer.config import parse_config
-from writer.ending import Ending, may_pass, to_ending
+from writer.ending import Ending, to_ending
 
 
 class Leases:

@@ -1,0 +1,53 @@
+"""What a service that runs streams in Spark under leases is told, with names of variables of its own."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from lakelog.serving.arguments import refusal
+
+_SPARK_CONF: Final = (
+    "LAKELOG_SPARK_CONF",
+    "A setting of Spark as key=value; may come often. The variable: separated by ;",
+)
+
+
+def make_stream_arguments(prefix: str, work: str) -> dict[str, tuple[str, str]]:
+    """The arguments that take a value, as `add_arguments` and `Values` take them. Pure.
+
+    Args:
+        prefix: Begins the variables, for instance `LAKELOG_WRITER`.
+        work: What ends when the metastore is away for too long.
+    """
+    return {
+        "lease-seconds": (
+            f"{prefix}_LEASE_SECONDS",
+            "How long another instance waits after this one was last heard of; 1 to 3600, default 30.",
+        ),
+        "patience-seconds": (
+            f"{prefix}_PATIENCE_SECONDS",
+            f"How long the metastore may be away before {work} ends; default 300.",
+        ),
+        "metrics-port": (f"{prefix}_METRICS_PORT", "Port of /metrics for Prometheus; default: none; 0: a free one."),
+        "metrics-host": (f"{prefix}_METRICS_HOST", "Where /metrics listens; default 127.0.0.1."),
+        "spark-master": ("LAKELOG_SPARK_MASTER", "Where Spark's tasks run; default local[2]."),
+    }
+
+
+def add_spark_settings(parser: argparse.ArgumentParser) -> None:
+    """Adds the argument that gives a setting of Spark."""
+    variable, text = _SPARK_CONF
+    parser.add_argument("--spark-conf", action="append", metavar="KEY=VALUE", help=f"{text} [{variable}]")
+
+
+def read_spark_settings(given: Sequence[str] | None, environment: Mapping[str, str]) -> dict[str, str]:
+    """Settings of Spark, each `key=value`: those of the variable, apart by semicolons, and above them the arguments."""
+    settings = {}
+    for item in [*filter(None, environment.get(_SPARK_CONF[0], "").split(";")), *(given or ())]:
+        key, equals, value = item.partition("=")
+        if not equals or not key.startswith("spark."):
+            raise refusal(f"--spark-conf {item}: write it as spark.some.setting=value.")
+        settings[key.strip()] = value
+    return settings

@@ -1,0 +1,29 @@
+"""Streams of one process ask for their leases one after the other."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from lakelog.format.work import LeaseGrant
+from reader.streams.runner import Shared
+
+
+def test_who_is_told_to_stop_while_it_waits_for_its_turn_asks_for_nothing() -> None:
+    shared = Shared(lambda: pytest.fail("Spark is not needed"))
+    taken = LeaseGrant(True, 1, "me", 1000)
+    assert shared.ask_in_turn(lambda: taken) is taken
+    threading.Timer(0.05, shared.stopping.set).start()
+    assert shared.ask_in_turn(lambda: pytest.fail("it was asked")) is None
+
+
+def test_whoever_has_given_its_lease_back_need_not_let_others_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = Shared(lambda: pytest.fail("Spark is not needed"))
+    pauses: list[float | None] = []
+    monkeypatch.setattr(shared.stopping, "wait", pauses.append)
+    for _ in range(2):
+        shared.ask_in_turn(lambda: LeaseGrant(True, 1, "me", 1000))
+    shared.give_back()
+    shared.ask_in_turn(lambda: LeaseGrant(False, 1, "other", 1000))
+    assert pauses == [0.0, 0.5, 0.5]

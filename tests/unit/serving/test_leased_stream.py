@@ -1,0 +1,221 @@
+"""When a stream's batches are done, repeated and ended: over a query that does what a test says, without Spark."""
+
+from __future__ import annotations
+
+import enum
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from lakelog.clock import SystemClock
+from lakelog.errors import Fenced, InvalidArgument, LakelogError, Unavailable
+from lakelog.serving import leased_stream
+from lakelog.serving.batch_gate import Stop
+from lakelog.serving.leased_stream import Events, LeasedStream, WriteBatch
+
+
+class Ending(enum.IntEnum):
+    FINE = 0
+    FAILED = 1
+    LOST = 4
+
+
+class Lease:
+    """Is there at once, and counts how often it is given back."""
+
+    def __init__(self) -> None:
+        self.released = 0
+
+    def release(self) -> None:
+        self.released += 1
+
+
+class Told:
+    def __init__(self) -> None:
+        self.failures: list[str] = []
+        self.endings: list[str | None] = []
+
+    def failed_for_now(self, error: BaseException) -> None:
+        self.failures.append(str(error))
+
+    def ended(self, error: BaseException | None) -> None:
+        self.endings.append(None if error is None else str(error))
+
+
+class Query:
+    """What Spark's query shows: whether it runs, and what ended it."""
+
+    def __init__(self, failure: Exception | None = None, *, runs: bool = False) -> None:
+        self.isActive = runs
+        self.failure = failure
+
+    def exception(self) -> Exception | None:
+        return self.failure
+
+    def stop(self) -> None:
+        self.isActive = False
+
+
+class Stream:
+    """A stream under a lease that does the batches a test hands it."""
+
+    def __init__(self, patience_s: float = 60.0) -> None:
+        self.events = Events()
+        self.told = Told()
+        self.lease: Any = Lease()
+        self.looks = 0
+        self.leased: LeasedStream[Ending] = LeasedStream(
+            "stream 'copy'",
+            Path("/checkpoint"),
+            events=self.events,
+            told=self.told,
+            fine=Ending.FINE,
+            to_ending=lambda error: Ending.LOST if isinstance(error, Fenced) else Ending.FAILED,
+            patience_s=patience_s,
+            clock=SystemClock(),
+            log=structlog.get_logger(),
+        )
+
+    def run(self, start: Callable[[WriteBatch], Any], write: Callable[[Any, int], None] = lambda *_: None) -> Ending:
+        def step() -> None:
+            self.leased.drive(start, write, self._look, lambda _: True)
+
+        return self.leased.run(self.lease, lambda: True, lambda: self.leased.repeat(step))
+
+    def _look(self, _query: Any) -> None:
+        self.looks += 1
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(leased_stream, "_FIRST_PAUSE_S", 0.01)
+    yield
+    structlog.reset_defaults()
+
+
+def do_batch(write_batch: WriteBatch) -> Query:
+    """Hands on a batch as Spark does, which makes an error of its own of whatever a batch raises."""
+    frame: Any = None
+    try:
+        write_batch(frame, 7)
+    except LakelogError:
+        return Query(RuntimeError("foreachBatch failed"))
+    return Query()
+
+
+def test_a_batch_is_repeated_after_what_may_pass() -> None:
+    stream, tries = Stream(), []
+
+    def write(_batch: Any, batch_id: int) -> None:
+        tries.append(batch_id)
+        if len(tries) < 3:
+            raise Unavailable("away")
+
+    assert stream.run(do_batch, write) is Ending.FINE
+    assert tries == [7, 7, 7]
+    assert stream.told.failures == ["away", "away"]
+    assert stream.told.endings == [None]
+    assert stream.lease.released == 1
+
+
+def test_but_not_after_what_stays_as_it_is() -> None:
+    stream = Stream()
+
+    def write(_batch: Any, _batch_id: int) -> None:
+        raise InvalidArgument("a bad record")
+
+    assert stream.run(do_batch, write) is Ending.FAILED
+    assert (stream.told.failures, stream.told.endings) == ([], ["a bad record"])
+
+
+def test_nor_for_ever() -> None:
+    stream = Stream(patience_s=0.05)
+
+    def write(_batch: Any, _batch_id: int) -> None:
+        raise Unavailable("away")
+
+    assert stream.run(do_batch, write) is Ending.FAILED
+    assert stream.told.endings == ["away"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.", "into the checkpoint /checkpoint"),
+        ("SparkException: Python worker failed to connect back.", "did not start in time"),
+    ],
+)
+def test_what_spark_says_of_others_and_of_a_busy_machine_may_pass(text: str, said: str) -> None:
+    stream = Stream()
+    queries = iter([Query(RuntimeError(text)), Query()])
+    assert stream.run(lambda _: next(queries)) is Ending.FINE
+    (failure,) = stream.told.failures
+    assert said in failure
+
+
+def test_what_else_spark_says_ends_it() -> None:
+    stream = Stream()
+    assert stream.run(lambda _: Query(RuntimeError("out of memory"))) is Ending.FAILED
+    assert stream.told.endings == ["out of memory"]
+
+
+def test_stopping_lets_no_batch_in_and_ends_well() -> None:
+    stream, given = Stream(), []
+
+    def start(write_batch: WriteBatch) -> Query:
+        given.append(write_batch)
+        return Query(runs=True)
+
+    def stop() -> None:
+        stream.events.stopping.set()
+        stream.events.wake.set()
+
+    stopper = threading.Timer(0.1, stop)
+    stopper.start()
+    assert stream.run(start) is Ending.FINE
+    stopper.join()
+    frame: Any = None
+    with pytest.raises(Stop, match="stream 'copy' is stopping"):
+        given[0](frame, 8)
+
+
+def test_a_stream_that_is_told_to_stop_begins_nothing() -> None:
+    stream = Stream()
+    stream.events.stopping.set()
+    assert stream.run(lambda _: pytest.fail("a query was started")) is Ending.FINE
+
+
+def test_a_lost_lease_ends_it_whatever_the_query_says() -> None:
+    stream = Stream()
+
+    def lose() -> None:
+        stream.leased.lose(Fenced("another has it"))
+
+    loser = threading.Timer(0.1, lose)
+    loser.start()
+    assert stream.run(lambda _: Query(RuntimeError("stopped in the midst"), runs=True)) is Ending.LOST
+    loser.join()
+    assert stream.told.endings == ["another has it"]
+
+
+def test_a_run_behind_a_lost_lease_looks_at_its_query_now_and_then() -> None:
+    stream = Stream()
+
+    def lose_at_once(_write_batch: WriteBatch) -> Query:
+        stream.leased.lose(Fenced("another has it"))
+        return Query(runs=True)
+
+    assert stream.run(lose_at_once) is Ending.LOST
+    stream.looks = 0
+    query = Query(runs=True)
+    ender = threading.Timer(0.5, query.stop)
+    ender.start()
+    began_s = time.monotonic()
+    assert stream.run(lambda _: query) is Ending.FINE
+    ender.join()
+    assert stream.looks <= 2 + (time.monotonic() - began_s) / leased_stream.LOOK_EVERY_S
