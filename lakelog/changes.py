@@ -274,7 +274,9 @@ class NormalizedChanges:
     def _teller(self) -> BucketChanges:
         assert self.caches is not None, "a detached read is not read"
         copies = self.caches.find_copies(self.table.table_uuid, TableOptions(self.table.options))
-        return BucketChanges(self.store, self.table.schema, self.policy, self._fields(), self._rules(), copies)
+        return BucketChanges(
+            self.store, self.table.schema, self.policy, self._fields(), self._rules(), copies, self.counts
+        )
 
     def _rules(self) -> ChangelogRules:
         return ChangelogRules(

@@ -22,6 +22,7 @@ from lakelog.storage.copy_cache import CopyCache
 from lakelog.storage.data_files import DataFiles
 from lakelog.storage.key_lookup import FoundRecords, KeyLookup
 from lakelog.storage.live_file import LiveFile
+from lakelog.storage.read_counts import ReadCounts
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.superseded import MergePolicy
 
@@ -47,6 +48,7 @@ class BucketChanges:
         fields: The columns to read, as files store them; those of the key and of the sequence are among them.
         rules: How to tell the changes.
         copies: Local copies of data files, for looking up old rows; None: no old rows are asked for.
+        counts: Told of what is read of the commits' files; None: nobody is.
     """
 
     store: ObjectStore
@@ -55,6 +57,7 @@ class BucketChanges:
     fields: Sequence[pa.Field]
     rules: ChangelogRules
     copies: CopyCache | None
+    counts: ReadCounts | None = None
 
     def read(self, file: LiveFile) -> MergeRun:
         """Reads a file's rows at once.
@@ -63,12 +66,12 @@ class BucketChanges:
             DataCorrupted: The file is damaged or missing; named.
         """
         fields = [*self.fields, _KIND_FIELD] if file.delete_count else self.fields
-        return to_run(read_run(DataFiles(self.store), RunPart(file, fields)), file)
+        return to_run(read_run(DataFiles(self.store, counts=self.counts), RunPart(file, fields)), file)
 
     def read_by_key_ranges(self, files: Sequence[LiveFile]) -> Iterator[list[AlignedRows]]:
         """Reads the rows of files side by side, a row group of each at a time; see `read_aligned`."""
         parts = [RunPart(file, [*self.fields, _KIND_FIELD]) for file in files]
-        yield from read_aligned(DataFiles(self.store), parts, self.policy.key)
+        yield from read_aligned(DataFiles(self.store, counts=self.counts), parts, self.policy.key)
 
     def fold(self, base: Sequence[LiveFile], commits: Sequence[Sequence[MergeRun]]) -> list[pa.Table]:
         """The changelog of each of some successive commits to the bucket.

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from lakelog.storage.live_file import LiveFile
 from lakelog.storage.parquet_reader import DataFileReader
+from lakelog.storage.read_counts import ReadCounts
 from lakelog.storage.store import ObjectStore
 
 _MAX_FOOTER_BYTES: Final = 16 << 20
@@ -25,9 +26,13 @@ class DataFiles:
     Args:
         store: Where the table's files are.
         max_footer_bytes: What the footers that are remembered may take; 0 remembers none.
+        counts: Told of row groups that are read as a whole; None: nobody is.
     """
 
-    def __init__(self, store: ObjectStore, max_footer_bytes: int = _MAX_FOOTER_BYTES) -> None:
+    def __init__(
+        self, store: ObjectStore, max_footer_bytes: int = _MAX_FOOTER_BYTES, counts: ReadCounts | None = None
+    ) -> None:
+        self._counts = counts
         self.store: Final = store
         self._max_bytes = max_footer_bytes
         self._held_bytes = 0
@@ -44,7 +49,7 @@ class DataFiles:
             known = self._footers.get(file.path)
             if known is not None:
                 self._footers.move_to_end(file.path)
-        reader = DataFileReader(self.store, file, known)
+        reader = DataFileReader(self.store, file, known, self._counts)
         if known is None:
             self._keep(file.path, reader.metadata)
         return reader

@@ -21,6 +21,7 @@ from lakelog.errors import DataCorrupted, LakelogError, NotFound, ResourceExhaus
 from lakelog.storage.io_errors import translate_io_error
 from lakelog.storage.live_file import LiveFile
 from lakelog.storage.parquet_writer import PATH_KEY
+from lakelog.storage.read_counts import ReadCounts, ReadMetrics
 from lakelog.storage.schema_mapping import ColumnMapping, apply_mapping, map_columns
 from lakelog.storage.store import ObjectStore
 
@@ -47,12 +48,20 @@ class DataFileReader:
         store: Where the table's files are.
         file: What the plan says of it.
         metadata: Its footer, where another reader of the same file has checked it.
+        counts: Told of what `read_batches` reads; None: nobody is.
 
     Raises:
         DataCorrupted: It is missing, damaged, or not what the plan says.
     """
 
-    def __init__(self, store: ObjectStore, file: LiveFile, metadata: pq.FileMetaData | None = None) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        file: LiveFile,
+        metadata: pq.FileMetaData | None = None,
+        counts: ReadCounts | None = None,
+    ) -> None:
+        self._counts = counts
         self.file: Final = file
         self.name: Final = f"{store.location}{file.path}"
         with translated(self.name):
@@ -104,6 +113,8 @@ class DataFileReader:
             many rows as the row groups have.
         """
         for group in row_groups:
+            if self._counts is not None:
+                self._counts.add(ReadMetrics(row_groups_read=1, bytes_read=self._stored_bytes(group, mapping)))
             wanted = int(self.row_group_starts[group + 1] - self.row_group_starts[group])
             found = 0
             for batch in self._decode(group, wanted, mapping, BATCH_ROWS):
@@ -113,6 +124,10 @@ class DataFileReader:
                 yield batch
             if found != wanted:
                 raise _too_few(self.name, group, found, wanted)
+
+    def _stored_bytes(self, row_group: int, mapping: ColumnMapping) -> int:
+        metadata = self.metadata.row_group(row_group)
+        return sum(metadata.column(place).total_compressed_size for place in mapping.leaf_columns)
 
     def read_slice(self, row_group: int, start: int, end: int, mapping: ColumnMapping) -> Iterator[pa.RecordBatch]:
         """Reads neighbouring rows of a row group; rows behind them are not decoded, those before them are.

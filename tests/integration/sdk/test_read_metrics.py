@@ -10,6 +10,8 @@ from lakelog.catalog import Catalog
 from lakelog.storage.copy_cache import CopyCache
 from lakelog.table import Table
 
+from .shop import make_orders, orders
+
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("dt", pa.string()), pa.field("v", pa.string())])
 ROWS = 100_000
 
@@ -86,3 +88,19 @@ def test_a_subscription_does_not_read_what_is_not_asked_for(catalog: Catalog) ->
     assert [rows for rows, _ in reads] == [3 * ROWS, 3 * ROWS, ROWS]
     assert [read.files_opened for _, read in reads] == [3, 3, 1]
     assert reads[0][1].bytes_read > reads[1][1].bytes_read > 2 * reads[2][1].bytes_read > 0
+
+
+@pytest.mark.parametrize("producer", ["none", "lookup"])
+def test_changes_of_a_keyed_table_say_what_was_read(catalog: Catalog, producer: str) -> None:
+    table = make_orders(catalog, bucket="1", **{"changelog-producer": producer})
+    for number in range(3):
+        table.upsert(orders(*((n, f"name {number} {n}", None) for n in range(500))))
+    reads = []
+    for columns in (None, ["id"]):
+        with table.subscribe(columns=columns, options={"scan.snapshot-id": 1}) as stream:
+            while stream.position != 3:
+                stream.read(5)
+            reads.append(stream.metrics)
+    for read in reads:
+        assert (read.files, read.files_opened, read.row_groups_read) == (3, 3, 3)
+    assert reads[0].bytes_read > 1.3 * reads[1].bytes_read > 0
