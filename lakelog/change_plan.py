@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,14 +16,17 @@ from lakelog.format.filter import Filter
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import ChangelogState, Snapshot, SnapshotKind
-from lakelog.format.table import TableInfo
+from lakelog.format.table import TableInfo, TableName
 from lakelog.options.call_options import INCREMENTAL_BETWEEN_SCAN_MODE
-from lakelog.options.table_options import CHANGELOG_PRODUCER, DEDUPLICATE, MERGE_ENGINE
+from lakelog.options.table_options import CHANGELOG_PRODUCER, DEDUPLICATE, MERGE_ENGINE, STREAMING_READ_OVERWRITE
 from lakelog.options.values import ScanOptions, TableOptions
 from lakelog.reading import to_names, to_scan_columns
 from lakelog.storage.file_scan import ScanColumns
 from lakelog.storage.live_file import LiveFile
 from lakelog.storage.parquet_writer import plan_file_schema
+
+_NAMED_SNAPSHOTS: Final = 5
+"""A message names at most so many."""
 
 
 def pick_shown_files(
@@ -44,6 +48,16 @@ def pick_shown_files(
 def find_overwrites(snapshots: Sequence[Snapshot]) -> list[int]:
     """Ids of the snapshots that replaced rows, in the order given. Pure."""
     return [each.snapshot_id for each in snapshots if each.kind is SnapshotKind.OVERWRITE]
+
+
+def describe_skipped(table: TableName, snapshot_ids: Sequence[int]) -> str:
+    """What to tell whoever follows a table of snapshots that replaced rows and show nothing. Pure."""
+    named = ", ".join(map(str, snapshot_ids[:_NAMED_SNAPSHOTS]))
+    more = f" and {len(snapshot_ids) - _NAMED_SNAPSHOTS} more" if len(snapshot_ids) > _NAMED_SNAPSHOTS else ""
+    return (
+        f"{table}: snapshot{'s'[: len(snapshot_ids) - 1]} {named}{more} overwrote rows; what was replaced, and by "
+        f"what, is not shown. '{STREAMING_READ_OVERWRITE.key}' = 'true' shows it."
+    )
 
 
 def split_by_changelog(snapshots: Sequence[Snapshot]) -> Iterator[tuple[bool, list[Snapshot]]]:

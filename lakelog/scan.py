@@ -53,6 +53,8 @@ class Scan:
         self._rows = rows.counted_by(self._counts)
         self._limit = limit
         self._with_overwrites = with_overwrites
+        if self.skipped_snapshots:
+            self._counts.add(ReadMetrics(snapshots_skipped=len(self.skipped_snapshots)))
 
     def __reduce__(self) -> tuple[object, ...]:
         # A cache is of one process; where the scan arrives it takes that catalog's.

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakelog.change_plan import has_changelog_producer
+from lakelog.change_plan import describe_skipped, has_changelog_producer
 from lakelog.errors import NotFound
 from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind
 from lakelog.format.table import TableInfo
 from lakelog.scan_planning import plan_changes, plan_scan
+from lakelog.storage.batches import join_small_batches
 from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN
 from lakelog.storage.parquet_writer import plan_file_schema
 from lakelog.storage.read_counts import ReadCounts
@@ -20,6 +22,8 @@ from lakelog.stream_batch import StreamBatch
 
 if TYPE_CHECKING:
     from lakelog.catalog import Catalog
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,8 @@ class StreamTable:
             files_since_ms=files_since_ms,
             counts=self._counts,
         )
-        batches = (StreamBatch(self._with_kind(each), snapshot_id, self.name) for each in scan.to_batches())
+        rows = join_small_batches(scan.to_batches())
+        batches = (StreamBatch(self._with_kind(each), snapshot_id, self.name) for each in rows)
         return ShownState(scan.snapshot_uuid, scan.watermark_ms, batches)
 
     def read_changes(self, first: int, last: int) -> Iterator[StreamBatch]:
@@ -114,6 +119,8 @@ class StreamTable:
             overwrites=self._view.overwrites,
             counts=self._counts,
         )
+        if scan.skipped_snapshots:
+            _log.warning("%s", describe_skipped(self._table.name, scan.skipped_snapshots))
         for batch in scan.to_batches():
             snapshot_id: int = batch.column(SNAPSHOT_ID_COLUMN)[0].as_py()
             yield StreamBatch(batch.drop_columns([SNAPSHOT_ID_COLUMN]), snapshot_id, self.name)

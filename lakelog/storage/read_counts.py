@@ -16,6 +16,7 @@ class ReadMetrics:
         row_groups_read: Row groups of which rows were decoded.
         row_groups_left_out: Row groups that their footer's statistics left out.
         bytes_read: Of the columns that were read, as stored.
+        snapshots_skipped: Snapshots that overwrote rows and of which the changes show nothing (SEMANTICS.md 5.2).
     """
 
     files: int = 0
@@ -23,6 +24,7 @@ class ReadMetrics:
     row_groups_read: int = 0
     row_groups_left_out: int = 0
     bytes_read: int = 0
+    snapshots_skipped: int = 0
 
 
 class ReadCounts:

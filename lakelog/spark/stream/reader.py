@@ -7,6 +7,7 @@ begin with the rows there are, where the stream begins with them, and go on with
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
@@ -24,6 +25,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from lakelog.arguments import parse_table_name
+from lakelog.change_plan import describe_skipped, find_overwrites
 from lakelog.client.metastore import Metastore, SnapshotPage, WatchPosition
 from lakelog.errors import InvalidArgument, NotFound, SnapshotExpired
 from lakelog.format.plan import Plan
@@ -43,6 +45,8 @@ from lakelog.spark.stream.terms import StreamTerms, to_change_schema
 from lakelog.spark.stream.waiting import SnapshotWaiter
 from lakelog.spark.task_errors import told_briefly
 from lakelog.stream_start import find_start, start_over
+
+_log = logging.getLogger(__name__)
 
 _PAGE: Final = 1000
 _WAIT_S: Final = 1.0
@@ -288,15 +292,16 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         after = first.snapshot_id
         # SUBTLE: the end of a batch rules, not its start: that one was made with the setting of the batch before.
         kept = last.shows_overwrites
+        overwrites = self._terms.shows_overwrites(table) if kept is None else kept
         try:
-            return plan_change_splits(
+            plan, splits = plan_change_splits(
                 self._metastore,
                 table,
                 after,
                 last.snapshot_id,
                 self._terms.filter,
                 raw=self._shows_raw,
-                overwrites=self._terms.shows_overwrites(table) if kept is None else kept,
+                overwrites=overwrites,
                 offset=first,
             )
         except SnapshotExpired as error:
@@ -308,6 +313,10 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             page = self._load_page(table, last.snapshot_id)
             check_history(last, page, str(table.name))
             raise
+        skipped = [] if overwrites else find_overwrites(plan.range_snapshots)
+        if skipped:
+            _log.warning("%s", describe_skipped(table.name, skipped))
+        return plan, splits
 
 
 def _check_plan(plan: Plan, last: StreamOffset) -> None:

@@ -1,0 +1,30 @@
+"""Small batches are joined, large ones handed on as they are."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from lakelog.storage import batches
+from lakelog.storage.batches import join_small_batches
+
+
+def make(first: int, count: int) -> pa.RecordBatch:
+    return pa.record_batch({"n": range(first, first + count), "t": ["x" * 10] * count})
+
+
+@pytest.mark.parametrize("limit", ["rows", "bytes"])
+def test_rows_stay_in_order_and_batches_within_bounds(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "_ROWS" if limit == "rows" else "_BYTES", 100 if limit == "rows" else 2200)
+    sizes = [1] * 250 + [100, 99, 2, 400, 1, 1, 100]
+    starts = [sum(sizes[:place]) for place in range(len(sizes))]
+    given = [make(start, size) for start, size in zip(starts, sizes, strict=True)]
+    found = list(join_small_batches(given))
+    assert [row for each in found for row in each.column("n").to_pylist()] == list(range(sum(sizes)))
+    assert len(found) < 15
+    assert max(each.num_rows for each in found if each not in given) <= 100
+    assert any(each is given[253] for each in found), "a large one is not copied"
+
+
+def test_nothing_of_nothing() -> None:
+    assert list(join_small_batches([])) == []
