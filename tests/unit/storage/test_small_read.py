@@ -90,10 +90,10 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Paths of files whose footers are fetched, one a time."""
     paths: list[str] = []
 
-    def open_reader(store: MemoryStore, file: LiveFile, known: Any = None) -> DataFileReader:
+    def open_reader(store: MemoryStore, file: LiveFile, known: Any = None, counts: Any = None) -> DataFileReader:
         if known is None:
             paths.append(file.path)
-        return DataFileReader(store, file, known)
+        return DataFileReader(store, file, known, counts)
 
     monkeypatch.setattr(data_files_module, "DataFileReader", open_reader)
     return paths
