@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Final
 
+from lakelog.clock import show_time
 from lakelog.errors import Fenced, HistoryDiverged, InvalidArgument, NotFound
 from lakelog.format.commit_facts import TableHead
 from lakelog.format.commit_rules import table_gone
@@ -213,10 +213,9 @@ async def _unknown(tx: Transaction, head: TableHead, consumer_id: str) -> NotFou
     what = f"has no consumer '{consumer_id}'; {there}. Subscribing with its id makes one."
     for each in found:
         if each.consumer_id == consumer_id:
-            since = f"{datetime.fromtimestamp(each.used_at_ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
             what = (
-                f"has no consumer '{consumer_id}' any more: it expired, unused since {since} and so for longer than "
-                f"'{CONSUMER_EXPIRATION_TIME.key}'; {there}. Subscribing with its id begins anew."
+                f"has no consumer '{consumer_id}' any more: it expired, unused since {show_time(each.used_at_ms)} and "
+                f"so for longer than '{CONSUMER_EXPIRATION_TIME.key}'; {there}. Subscribing with its id begins anew."
             )
     return NotFound(
         f"Table {head.name} {what}",

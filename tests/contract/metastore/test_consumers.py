@@ -123,12 +123,11 @@ def test_an_unused_consumer_expires(metastore: Metastore) -> None:
     time.sleep(1.1)
     assert metastore.list_consumers(table.table_uuid) == []
     metastore.open_consumer("fresh", [table.table_uuid], "")
-    for call in (
-        lambda: metastore.delete_consumer(table.table_uuid, "etl"),
-        lambda: metastore.reset_consumer(table.table_uuid, "etl", 1),
-    ):
-        with pytest.raises(NotFound, match=r"'etl' any more: it expired, unused since 2.*Z and so.*; it has fresh\."):
-            call()
+    expired = r"'etl' any more: it expired, unused since 2.*Z \(\d+\) and so.*; it has fresh\."
+    with pytest.raises(NotFound, match=expired):
+        metastore.delete_consumer(table.table_uuid, "etl")
+    with pytest.raises(NotFound, match=expired):
+        metastore.reset_consumer(table.table_uuid, "etl", 1)
     with pytest.raises(NotFound, match=r"has no consumer 'x'; it has fresh\."):
         metastore.delete_consumer(table.table_uuid, "x")
     metastore.delete_consumer(table.table_uuid, "fresh")
