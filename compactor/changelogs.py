@@ -51,7 +51,7 @@ class _Done:
         if not self.snapshots:
             return ""
         which = f"snapshot {self.first}" if self.first == self.last else f"snapshots {self.first} to {self.last}"
-        return f"attached the changelogs of {which} ({self.rows} rows)"
+        return f"attached the changelogs of {which} ({self.rows} {'row' if self.rows == 1 else 'rows'})"
 
 
 class ChangelogDuty:

@@ -11,6 +11,7 @@ from lakelog.errors import InvalidArgument
 from lakelog.format.table import TableName
 from lakelog.options.option import Option
 from lakelog.options.stream_options import CONSUMER_ID, SCAN_MODE
+from lakelog.options.value_types import Choice
 from lakelog.reading import to_names
 
 
@@ -105,7 +106,8 @@ def _join(given: dict[str, str], option: Option[Any], name: str, value: str | No
     if value is None:
         return
     if not isinstance(value, str):
-        raise InvalidArgument(f"{name}={value!r:.80} is no text.", metadata={"field": name})
+        remedy = option.type.remedy if isinstance(option.type, Choice) else "Give one in quotes, for instance 'reports'"
+        raise InvalidArgument(f"{name}={value!r:.80} is no text. {remedy}.", metadata={"field": name})
     if option.key in given:
         raise InvalidArgument(
             f"{name}= and option '{option.key}' say the same. Give one of them.",

@@ -155,7 +155,8 @@ class Table(TableWrites):
             last = self._refresh().latest_snapshot_id
             if after > last:
                 raise NotFound(
-                    f"Snapshot {after} of {self.name} does not exist: its newest snapshot is {last}.",
+                    f"Snapshot {after} of {self.name} does not exist: its newest snapshot is {last}. Give that or an "
+                    "older one, or subscribe to wait for it.",
                     reason="SNAPSHOT_NOT_FOUND",
                     metadata={"snapshot_id": str(after), "latest": str(last)},
                 )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from lakelog.clock import show_time
 from lakelog.errors import Fenced, HistoryDiverged, InvalidArgument, NotFound
 from lakelog.format.commit_facts import TableHead
 from lakelog.format.commit_rules import table_gone
@@ -104,7 +105,7 @@ class Consumers:
         """Sets a consumer's position, back or forth.
 
         Raises:
-            NotFound: The table has none of this id.
+            NotFound: The table has none of this id, or none any more: it expired.
             InvalidArgument: The position is not one that the table has.
         """
         check_uuid("table_uuid", table_uuid)
@@ -139,7 +140,7 @@ class Consumers:
         """Forgets a consumer.
 
         Raises:
-            NotFound: The table has none of this id.
+            NotFound: The table has none of this id, or none any more: it expired.
         """
         check_uuid("table_uuid", table_uuid)
         _check_consumer(consumer_id)
@@ -205,10 +206,19 @@ async def _check_in_history(tx: Transaction, head: TableHead, position: Consumer
 
 
 async def _unknown(tx: Transaction, head: TableHead, consumer_id: str) -> NotFound:
-    known = sorted(each.consumer_id for each in await tx.list_consumers(head.table_id, head.table_uuid))
+    expiration_ms, now_ms = await _expiration_ms(tx, head.table_uuid), await tx.now_ms()
+    found = [_with_expiry(each, expiration_ms) for each in await tx.list_consumers(head.table_id, head.table_uuid)]
+    known = sorted(each.consumer_id for each in found if not _is_expired(each, now_ms))
     there = f"it has {', '.join(known[:10])}" if known else "it has none"
+    what = f"has no consumer '{consumer_id}'; {there}. Subscribing with its id makes one."
+    for each in found:
+        if each.consumer_id == consumer_id:
+            what = (
+                f"has no consumer '{consumer_id}' any more: it expired, unused since {show_time(each.used_at_ms)} and "
+                f"so for longer than '{CONSUMER_EXPIRATION_TIME.key}'; {there}. Subscribing with its id begins anew."
+            )
     return NotFound(
-        f"Table {head.name} has no consumer '{consumer_id}'; {there}. Subscribing with its id makes one.",
+        f"Table {head.name} {what}",
         reason="CONSUMER_NOT_FOUND",
         metadata={"consumer_id": consumer_id},
     )

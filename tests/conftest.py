@@ -19,6 +19,7 @@ import lakelog
 from lakelog.catalog import Catalog
 from lakelog.embedded.postgres import EmbeddedPostgres
 from lakelog.embedded.stack import EmbeddedStack
+from tests.log_settings import kept_log_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,6 +63,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_unconfigure() -> None:
     """Called last. Java for Spark runs until this process ends, which is no news behind pytest's closing line."""
     warnings.simplefilter("ignore", ResourceWarning)
+
+
+@pytest.fixture
+def kept_logs() -> Iterator[None]:
+    """For tests that set the logs of this process up, as services do."""
+    with kept_log_settings():
+        yield
 
 
 @pytest.fixture(scope="session")

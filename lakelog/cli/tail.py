@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Final
 
@@ -88,17 +88,22 @@ def tail(
 
     Each row has its kind and the snapshot that brought it. In a table with a primary key that is +I for a new row, -D
     for one that went, -U and +U for the old and the new form of one that changed. Snapshots that overwrote rows show
-    none; a line says which. With --output json each row is an object on a line of its own.
+    none, unless the table's option streaming-read-overwrite is set; a line says which. With --output json each row is
+    an object on a line of its own.
 
     Several tables begin with the rows there are, unless --mode says otherwise, and what was committed to them together
     is shown together; each row then names its table.
     """
     options = parse_options(settings, "--option")
-    subscribes = mode is not None or bool(options) or consumer is not None or len(names) > 1
-    if subscribes and (after is not None or until is not None):
+    bounds = [name for name, value in (("--after", after), ("--until", until)) if value is not None]
+    given = (("--mode", mode), ("--option", settings or None), ("--consumer", consumer))
+    starts = [name for name, value in given if value is not None]
+    subscribes = bool(starts) or len(names) > 1
+    if subscribes and bounds:
+        with_what = f"with {' and '.join(starts)}" if starts else "for several tables"
         raise InvalidArgument(
-            "--after and --until cannot be given with --mode, --option or --consumer, nor for several tables. Leave "
-            "them out."
+            f"{' and '.join(bounds)} cannot be given {with_what}. Leave out {' and '.join(bounds)}"
+            + (f", or {' and '.join(starts)}." if starts and len(names) == 1 else ".")
         )
     if len(names) > 1 and (columns is not None or condition is not None):
         raise InvalidArgument("--columns and --filter are of one table, and there are several. Leave them out.")
@@ -130,6 +135,8 @@ def tail(
                     check_reached(invocation.metastore, each, each.latest_snapshot_id)
 
             _print_stream(stream, output, None if follow else last, check_waiting, with_table=len(names) > 1)
+        if not follow and output.row_count == 0:
+            _say_nothing_came(invocation, (info, *others))
         output.finish(follow=follow)
         return
     ends = _follow(invocation, info, begin, until, complete=not raw) if follow else iter([until or latest])
@@ -145,8 +152,14 @@ def tail(
                 break
             begin = end
     if not follow and output.row_count == 0:
-        invocation.printer.say(f"{info.name} has no changes here." if latest else f"{info.name} has no snapshots yet.")
+        _say_nothing_came(invocation, (info,))
     output.finish(follow=follow)
+
+
+def _say_nothing_came(invocation: Invocation, tables: Sequence[TableInfo]) -> None:
+    for table in tables:
+        what = "has no changes here" if table.latest_snapshot_id else "has no snapshots yet"
+        invocation.printer.say(f"{table.name} {what}.")
 
 
 def _print_stream(

@@ -17,6 +17,7 @@ from lakelog.demo import events, package_data
 from lakelog.demo.counting import CountingProcess
 from lakelog.demo.expected import Totals, expected_totals, totals_of
 from lakelog.errors import DataCorrupted, Unavailable
+from lakelog.format.work import Pipeline
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -140,7 +141,7 @@ class Story:
                 time.sleep(0.5)
                 found = {p.name: p for p in self._catalog.metastore.list_pipelines()}.get("flights")
                 if found is not None:
-                    status.update(f"{found.state}: {found.position}, {found.total_rows:,} rows")
+                    status.update(f"{found.state}: {_describe(found)}")
                     killed_at = killed_at or self._kill_once()
                     if found.state == "failed":
                         raise Unavailable(f"The pipeline failed: {found.last_error}")
@@ -149,7 +150,7 @@ class Story:
                 if not self._console.is_terminal and time.monotonic() - told_s >= _TELL_EVERY_S:
                     # Where no line can be rewritten, as in a file, each is a sign of life.
                     told_s = time.monotonic()
-                    self._say(f"{found.position}, {found.total_rows:,} rows" if found else "Spark is starting")
+                    self._say(_describe(found))
                 if time.monotonic() > deadline_s:
                     words = "\n".join(self._stack.last_log_lines("writer-flights"))
                     raise Unavailable(
@@ -238,6 +239,15 @@ class Story:
 
     def _say(self, line: str) -> None:
         self._console.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _describe(found: Pipeline | None) -> str:
+    """How far the pipeline is, or what it waits for."""
+    if found is None:
+        return "Spark is starting"
+    if not found.position:
+        return "Spark is starting: no file is read yet"
+    return f"{found.position}, {found.total_rows:,} rows"
 
 
 @contextmanager

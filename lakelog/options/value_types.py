@@ -158,22 +158,25 @@ class Choice:
         """What values look like."""
         return ", ".join(f"`{value}`" for value in self.values)
 
+    @property
+    def remedy(self) -> str:
+        """What to give instead of anything else; no whole sentence."""
+        quoted = ", ".join(f"'{value}'" for value in self.values)
+        return f"Give one of {quoted}" if len(self.values) > 1 else f"Give {quoted}"
+
     def parse(self, text: str) -> str:
         """Reads a value; ValueError says what to give instead."""
         word = text.strip().lower()
         word = self.synonyms.get(word, word)
         if word in self.refused:
-            raise ValueError(f"'{word}' is not in this version: {self.refused[word]}. Give {self._remedy()}")
+            raise ValueError(f"'{word}' is not in this version: {self.refused[word]}. {self.remedy}")
         if word not in self.values:
-            raise ValueError(f"Give {self._remedy()}")
+            raise ValueError(self.remedy)
         return word
 
     def format(self, value: Any) -> str:
         """Writes a value so that `parse` reads it back."""
         return str(value)
-
-    def _remedy(self) -> str:
-        return " or ".join(self.values)
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,8 @@ def changes(
     last = table.latest_snapshot_id if until is None else until
     if after > last:
         raise NotFound(
-            f"Snapshot {after} of {name} does not exist: its newest snapshot is {last}.",
+            f"Snapshot {after} of {name} does not exist: its newest snapshot is {last}. Give that or an older one, or "
+            "stream the table to wait for it.",
             reason="SNAPSHOT_NOT_FOUND",
             metadata={"snapshot_id": str(after), "latest": str(last)},
         )

@@ -36,7 +36,7 @@ CACHE_VARIABLE: Final = "LAKELOG_CACHE_DIR"
 """The environment variable that names the folder for local copies."""
 
 _BOOT_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
-_SUFFIX: Final = ".arrow"
+_SUFFIX: Final = ".copy"
 _LOCKS: Final = 16
 _USE_NOTED_MS: Final = 1000
 """A use is noted on disk at most so often."""
@@ -119,6 +119,8 @@ class CopyCache:
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._open: OrderedDict[str, LocalCopy] = OrderedDict()
+        # Files by name that this process has made or checked: one that is opened again need not be read again.
+        self._trusted: dict[str, int] = {}
         self._noted_ms: dict[str, int] = {}
         self._direct_bytes: dict[str, int] = {}
         self.statistics: Final = CacheStatistics()
@@ -244,7 +246,8 @@ class CopyCache:
     def _write(self, read: ReadRows, fields: Sequence[pa.Field], key: Sequence[str], name: str) -> LocalCopy:
         path = self._folder / name
         write_copy(read, fields, key, path)
-        copy = LocalCopy(path)
+        self._trusted[name] = path.stat().st_ino
+        copy = LocalCopy(path, check=False)
         self.statistics.copies_made += 1
         self.statistics.bytes_made += copy.size_bytes
         self._keep(name, copy)
@@ -256,11 +259,15 @@ class CopyCache:
             if copy is not None:
                 self._open.move_to_end(name)
                 return copy
+        path = self._folder / name
         try:
-            copy = LocalCopy(self._folder / name)
+            inode = path.stat().st_ino
+            copy = LocalCopy(path, check=self._trusted.get(name) != inode)
         except (OSError, pa.ArrowInvalid):
-            # Not there, or cut short by whoever may write to the folder: it is made anew.
+            # Not there, or changed by a failing disk or whoever may write to the folder: it is made anew.
+            self._trusted.pop(name, None)
             return None
+        self._trusted[name] = inode
         if copy.row_count != file.row_count:
             return None
         self._keep(name, copy)
@@ -278,6 +285,7 @@ class CopyCache:
     def _forget(self, name: str) -> None:
         with self._lock:
             self._open.pop(name, None)
+            self._trusted.pop(name, None)
             self._noted_ms.pop(name, None)
 
     def _note_use(self, name: str) -> None:

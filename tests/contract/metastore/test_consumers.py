@@ -122,8 +122,15 @@ def test_an_unused_consumer_expires(metastore: Metastore) -> None:
     metastore.advance_consumer("etl", [position(table, 1, 2)])
     time.sleep(1.1)
     assert metastore.list_consumers(table.table_uuid) == []
-    with pytest.raises(NotFound):
+    metastore.open_consumer("fresh", [table.table_uuid], "")
+    expired = r"'etl' any more: it expired, unused since 2.*Z \(\d+\) and so.*; it has fresh\."
+    with pytest.raises(NotFound, match=expired):
         metastore.delete_consumer(table.table_uuid, "etl")
+    with pytest.raises(NotFound, match=expired):
+        metastore.reset_consumer(table.table_uuid, "etl", 1)
+    with pytest.raises(NotFound, match=r"has no consumer 'x'; it has fresh\."):
+        metastore.delete_consumer(table.table_uuid, "x")
+    metastore.delete_consumer(table.table_uuid, "fresh")
     # A reader that was away for too long begins anew; one that comes back before anybody noticed goes on.
     metastore.advance_consumer("etl", [position(table, 1, 3)])
     time.sleep(1.1)

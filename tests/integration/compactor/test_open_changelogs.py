@@ -287,7 +287,7 @@ def test_a_zombie_attaches_nothing_and_deletes_only_what_is_its_own(
     # Of the two changelogs that were written one is left.
     assert len([each for each in data_files(warehouse) if "late-" in each]) == 1
     (job,) = metastore.list_jobs()
-    assert (job.state, job.outcome) == (JobState.DONE, "attached the changelogs of snapshot 1 (1 rows)")
+    assert (job.state, job.outcome) == (JobState.DONE, "attached the changelogs of snapshot 1 (1 row)")
 
 
 def test_whoever_takes_over_deletes_what_the_dead_have_left(

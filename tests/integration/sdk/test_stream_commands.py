@@ -79,7 +79,7 @@ def test_changes_come_with_their_old_rows(command: Command) -> None:
 
 def test_changes_that_cannot_be(command: Command) -> None:
     code, _, err = command("changes", "shop.orders", "--after", "9")
-    assert (code, "newest snapshot is 4" in err) == (3, True)
+    assert (code, "newest snapshot is 4. Give that or an older one" in err) == (3, True)
     code, _, err = command("changes", "shop.orders", "--after", "3", "--until", "2")
     assert (code, "Swap them" in err) == (2, True)
     assert command("changes", "shop.order")[0] == 3
@@ -121,6 +121,12 @@ def test_tail_begins_where_a_mode_says_and_goes_on_as_a_consumer(command: Comman
     assert rows("--mode", "from-snapshot", "-O", "scan.snapshot-id=1") == first
     assert rows("-O", "scan.snapshot-id=1", "--consumer", "etl") == first
     assert rows("--consumer", "etl") == []
+    for nothing in (
+        ("--consumer", "etl"),
+        ("--mode", "from-snapshot", "-O", "scan.snapshot-id=99"),
+        ("-O", f"scan.timestamp-millis={2**45}"),
+    ):
+        assert command("tail", "shop.orders", *nothing)[:2] == (0, "shop.orders has no changes here.\n")
     assert rows("--mode", "from-snapshot", "-O", "scan.snapshot-id=4", "--raw") == [(4, "-D", 2)]
     command.catalog.table("shop.orders").upsert(orders((7, "x", None)))
     assert rows("--consumer", "etl") == [(5, "+I", 7)]
@@ -144,9 +150,10 @@ def test_tail_of_several_tables_names_the_table_of_each_row(command: Command) ->
     *_, order, blank, head, item = out.splitlines()
     assert order.split()[:5] == ["shop.orders", "5", "+I", "7", "x"]
     assert (blank, head.split(), item.split()) == ("", ["_table", "_snapshot_id", "n"], ["shop.items", "1", "70"])
-    assert command("tail", "shop.orders", "shop.items", "--consumer", "etl")[1] == ""
+    nothing = "shop.orders has no changes here.\nshop.items has no changes here.\n"
+    assert command("tail", "shop.orders", "shop.items", "--consumer", "etl")[1] == nothing
     for wrong, message in (
-        (["--after", "1"], "nor for several tables"),
+        (["--after", "1", "--until", "2"], "--after and --until cannot be given for several tables. Leave out"),
         (["-c", "id"], "--columns and --filter are of one table"),
     ):
         code, _, err = command("tail", "shop.orders", "shop.items", *wrong)
@@ -157,7 +164,7 @@ def test_tail_of_several_tables_names_the_table_of_each_row(command: Command) ->
     ("arguments", "message"),
     [
         (["--mode", "oldest"], "scan.mode"),
-        (["--mode", "latest", "--after", "1"], "--after and --until cannot be given"),
+        (["--mode", "latest", "--after", "1"], "--after cannot be given with --mode. Leave out --after, or --mode."),
         (["--mode", "from-snapshot"], "needs the option 'scan.snapshot-id'"),
         (["-O", "scan.snapshot-id"], "not of the form KEY=VALUE"),
     ],

@@ -387,7 +387,9 @@ def take(stream: Subscription, count: int) -> Iterator[Any]:
         ({"options": {"incremental-between": "1,2"}}, "It is an option of reads"),
         ({"options": {"scan.snapshot-id": "0"}}, r"'scan\.snapshot-id' = '0' is not possible"),
         ({"consumer_id": ""}, "consumer-id"),
-        ({"consumer_id": 7}, "consumer_id=7 is no text"),
+        ({"consumer_id": 7}, "consumer_id=7 is no text. Give one in quotes, for instance 'reports'."),
+        ({"scan_mode": 3}, "scan_mode=3 is no text. Give one of 'default', 'latest-full', 'latest', "),
+        ({"scan_mode": "newest"}, "Give one of 'default', 'latest-full', 'latest', "),
         (
             {"options": {"scan.remove-normalize": "true", "streaming-read-overwrite": "true"}},
             "do not tell what an overwrite took away",

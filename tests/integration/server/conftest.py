@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +11,7 @@ from lakelog.client.grpc_metastore import GrpcMetastore
 from lakelog.client.retry import Deadlines, RetryPolicy
 from metastore.server.logs import set_up_logs
 from tests.integration.server.running_server import RunningServer, ScriptedUseCases
+from tests.log_settings import kept_log_settings
 
 QUICK = RetryPolicy(first_backoff_s=0.01, max_backoff_s=0.05, total_s=1.5, commit_total_s=3, watch_total_s=5)
 SHORT = Deadlines(connect_s=1.0, call_s=2.0, plan_s=5.0)
@@ -19,12 +19,9 @@ SHORT = Deadlines(connect_s=1.0, call_s=2.0, plan_s=5.0)
 
 @pytest.fixture(scope="package", autouse=True)
 def logs() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    set_up_logs("info")
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
+    with kept_log_settings():
+        set_up_logs("info")
+        yield
 
 
 @pytest.fixture

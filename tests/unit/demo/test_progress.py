@@ -30,16 +30,16 @@ def test_a_file_gets_a_line_now_and_then_and_a_terminal_none(
     def list_pipelines() -> list[Pipeline]:
         if now_s < 15:
             return []
-        ended = now_s > 42
-        return [
-            cast(
-                Pipeline,
-                SimpleNamespace(
-                    name="flights", state="stopped" if ended else "running", position="7 of 366 files",
-                    total_rows=int(now_s), last_batch_id=10_000, last_error="",
-                ),
-            )
-        ]  # fmt: skip
+        ended, reads = now_s > 42, now_s > 25
+        found = SimpleNamespace(
+            name="flights",
+            state="stopped" if ended else "running",
+            position="7 of 366 files" if reads else "",
+            total_rows=int(now_s) if reads else 0,
+            last_batch_id=10_000,
+            last_error="",
+        )
+        return [cast(Pipeline, found)]
 
     out = io.StringIO()
     stack = SimpleNamespace(target="127.0.0.1:1", add_service=lambda *_, **__: None)
@@ -57,4 +57,8 @@ def test_a_file_gets_a_line_now_and_then_and_a_terminal_none(
     if is_terminal:
         assert told == []
     else:
-        assert told == ["Spark is starting", *(f"7 of 366 files, {s} rows" for s in (20, 30, 40))]
+        assert told == [
+            "Spark is starting",
+            "Spark is starting: no file is read yet",
+            *(f"7 of 366 files, {s} rows" for s in (30, 40)),
+        ]

@@ -22,6 +22,8 @@ from reader.streams.progress import StreamProgress
 from reader.streams.runner import RunTerms, Shared, StreamRunner
 from reader.streams.spec import Sink, SinkType, Source, Stream
 
+pytestmark = pytest.mark.usefixtures("kept_logs")
+
 
 @pytest.fixture
 def metastore() -> Iterator[InProcessMetastore]:

@@ -113,6 +113,7 @@ def told(batch_id: int, rows: int, snapshot_id: int, table_uuid: str) -> dict[st
     return {"batchId": batch_id, "numInputRows": rows, "sources": [{"endOffset": offset}]}
 
 
+@pytest.mark.usefixtures("kept_logs")
 def test_progress_is_counted_once_and_goes_on_over_restarts(metastore: InProcessMetastore) -> None:
     table_uuid = metastore.get_table(TableName("shop", "keyed")).table_uuid
     stream = make(Source("shop.keyed"), Sink(TABLE, "shop.copy"))

@@ -12,7 +12,7 @@ import pytest
 
 from lakelog.errors import PermissionDenied, ResourceExhausted
 from lakelog.format.schema import TableSchema, assign_field_ids
-from lakelog.storage import copy_cache
+from lakelog.storage import copy_cache, local_copy
 from lakelog.storage.copy_cache import CacheLimits, CopyCache, find_cache_folder
 from lakelog.storage.live_file import LiveFile
 from lakelog.storage.local_copy import LocalCopy
@@ -173,6 +173,42 @@ def test_half_written_copies_are_swept_and_damaged_ones_made_anew(tmp_path: Path
         ).tolist() == [5]
 
 
+def test_a_copy_whose_bytes_changed_is_made_anew(tmp_path: Path) -> None:
+    store = MemoryStore()
+    (file,) = write_files(store, 1)
+    cache = CopyCache(tmp_path, UNLIMITED)
+    cache.obtain(store, file, SCHEMA, FIELDS, ["k"])
+    (path,) = copies(tmp_path)
+    whole = path.read_bytes()
+    # The values of a column lie in the middle: nothing but the checksum tells that they are others.
+    path.write_bytes(whole[: len(whole) // 2] + bytes([whole[len(whole) // 2] ^ 1]) + whole[len(whole) // 2 + 1 :])
+    fresh = CopyCache(tmp_path, UNLIMITED)
+    assert fresh.find(file, SCHEMA, ["k"]) is None
+    fresh.obtain(store, file, SCHEMA, FIELDS, ["k"])
+    assert fresh.statistics.copies_made == 1
+    assert path.read_bytes() == whole
+
+
+def test_a_copy_is_checked_once_in_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    first, second = write_files(store, 2)
+    CopyCache(tmp_path, UNLIMITED).obtain(store, first, SCHEMA, FIELDS, ["k"])
+    checked: list[Path] = []
+    check = local_copy._check
+
+    def note(path: Path) -> None:
+        checked.append(path)
+        check(path)
+
+    monkeypatch.setattr(local_copy, "_check", note)
+    cache = CopyCache(tmp_path, CacheLimits(None, 1, 3_600_000))
+    for _ in range(3):
+        # Memory holds one of them, so each is opened again and again.
+        cache.obtain(store, first, SCHEMA, FIELDS, ["k"])
+        cache.obtain(store, second, SCHEMA, FIELDS, ["k"])
+    assert len(checked) == 1, "the second one it has made itself"
+
+
 def test_memory_holds_the_copies_used_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
     files = write_files(store, 3)
@@ -183,9 +219,9 @@ def test_memory_holds_the_copies_used_last(tmp_path: Path, monkeypatch: pytest.M
     opened: list[Path] = []
 
     class Noted(LocalCopy):
-        def __init__(self, path: Path) -> None:
+        def __init__(self, path: Path, *, check: bool = True) -> None:
             opened.append(path)
-            super().__init__(path)
+            super().__init__(path, check=check)
 
     monkeypatch.setattr(copy_cache, "LocalCopy", Noted)
     assert cache.find(files[1], SCHEMA, ["k"]) is not None

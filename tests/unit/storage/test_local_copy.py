@@ -135,6 +135,18 @@ def test_half_a_copy_is_noticed(tmp_path: Path) -> None:
         LocalCopy(path)
 
 
+def test_no_byte_of_a_copy_can_change_unnoticed(tmp_path: Path) -> None:
+    make_copy(tmp_path, pa.table({"k": list(range(100)), "v": [f"v{n}" for n in range(100)]}), ("k",))
+    path = tmp_path / "copy"
+    whole = path.read_bytes()
+    for at in (*range(0, len(whole), 7), len(whole) - 1):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
+        with pytest.raises(pa.ArrowInvalid):
+            LocalCopy(path)
+    path.write_bytes(whole)
+    assert LocalCopy(path).row_count == 100
+
+
 @pytest.mark.parametrize("kind", ["int", "text"])
 def test_what_the_filter_leaves_out_is_not_searched(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     values = sorted((f"{n}" for n in range(0, 3000, 3)), key=str) if kind == "text" else list(range(0, 3000, 3))
