@@ -37,6 +37,17 @@ def metastore() -> Iterator[InProcessMetastore]:
     service.create_table(TableName("shop", "copy"), SCHEMA, primary_key=["id"])
     service.create_table(TableName("shop", "append"), SCHEMA)
     service.create_table(TableName("shop", "log"), pa.schema([*SCHEMA, pa.field("op", pa.string())]))
+    key = SCHEMA.field("id")
+    pair = pa.schema([key, pa.field("v", pa.string(), nullable=False)])
+    service.create_table(TableName("shop", "pair"), pair, primary_key=["id", "v"])
+    service.create_table(TableName("shop", "by_v"), pair, primary_key=["v"])
+    first, by_value = {"merge-engine": "first-row"}, {"sequence.field": "v"}
+    service.create_table(TableName("shop", "first"), SCHEMA, primary_key=["id"], options=first)
+    service.create_table(TableName("shop", "first_copy"), SCHEMA, primary_key=["id"], options=first)
+    service.create_table(TableName("shop", "sequenced"), SCHEMA, primary_key=["id"], options=by_value)
+    service.create_table(TableName("shop", "sequenced_copy"), SCHEMA, primary_key=["id"], options=by_value)
+    log_by_v = pa.schema([*pair, pa.field("op", pa.string(), nullable=False)])
+    service.create_table(TableName("shop", "log_by_v"), log_by_v, primary_key=["v", "op"])
     yield service
     service.close()
 
@@ -55,6 +66,13 @@ TABLE = SinkType.TABLE
         (Source("shop.keyed"), Sink(TABLE, "shop.log", row_kind_column="op")),
         (Source("shop.append"), Sink(TABLE, "shop.keyed")),
         (Source("shop.keyed", ("id",), "id > 3", {"scan.mode": "latest"}), Sink(TABLE, "shop.copy")),
+        (Source("shop.keyed"), Sink(TABLE, "shop.pair")),
+        (Source("shop.keyed"), Sink(TABLE, "shop.log_by_v", row_kind_column="op")),
+        (Source("shop.append"), Sink(TABLE, "shop.by_v")),
+        (Source("shop.append"), Sink(TABLE, "shop.first")),
+        (Source("shop.append"), Sink(TABLE, "shop.sequenced")),
+        (Source("shop.first"), Sink(TABLE, "shop.first_copy")),
+        (Source("shop.sequenced"), Sink(TABLE, "shop.copy")),
         (Source("shop.keyed"), Sink(SinkType.CONSOLE)),
         (Source("shop.keyed"), Sink(SinkType.PYTHON, function="json:dumps")),
     ],
@@ -77,6 +95,28 @@ def test_what_fits(metastore: InProcessMetastore, source: Source, sink: Sink) ->
             r"shop\.append has no column op",
         ),
         (Source("shop.append", ("v",)), Sink(TABLE, "shop.copy"), InvalidArgument, "needs the column id"),
+        (
+            Source("shop.keyed"),
+            Sink(TABLE, "shop.by_v"),
+            InvalidArgument,
+            r"sink\.table: the primary key \(v\) of shop\.by_v lacks id of the primary key \(id\) of shop\.keyed",
+        ),
+        (Source("shop.pair"), Sink(TABLE, "shop.copy"), InvalidArgument, r"\(id\) of shop\.copy lacks v of"),
+        (Source("shop.first"), Sink(TABLE, "shop.by_v"), InvalidArgument, "lacks id of"),
+        (
+            Source("shop.keyed", ("id",)),
+            Sink(TABLE, "shop.pair"),
+            InvalidArgument,
+            r"source\.columns: v is left out, which is of the primary key \(id, v\) of shop\.pair",
+        ),
+        (
+            Source("shop.keyed"),
+            Sink(TABLE, "shop.sequenced"),
+            InvalidArgument,
+            r"shop\.sequenced has 'sequence\.field' = 'v', .* `row_kind_column: op`",
+        ),
+        (Source("shop.sequenced"), Sink(TABLE, "shop.sequenced_copy"), InvalidArgument, r"has 'sequence\.field'"),
+        (Source("shop.keyed"), Sink(TABLE, "shop.first"), InvalidArgument, "has 'merge-engine' = 'first-row'"),
         (Source("shop.keyed", ("w",)), Sink(SinkType.CONSOLE), InvalidArgument, "has no column 'w'"),
         (Source("shop.keyed", None, "w = 1"), Sink(SinkType.CONSOLE), InvalidArgument, "w"),
         (
