@@ -21,6 +21,7 @@ from metastore.store import Store
 from reader.streams.checking import check_stream
 from reader.streams.metrics import StreamMetrics
 from reader.streams.progress import StreamProgress
+from reader.streams.reading import read_stream
 from reader.streams.spec import Sink, SinkType, Source, Stream
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
@@ -146,6 +147,39 @@ def test_what_does_not(
 ) -> None:
     with pytest.raises(kind, match=message):
         check_stream(metastore, make(source, sink))
+
+
+def test_all_problems_come_with_the_places_of_their_keys(metastore: InProcessMetastore, tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text(
+        "name: s\n"
+        "source:\n"
+        "  table: shop.keyed\n"
+        "  columns: [v]\n"
+        "  filter: w = 1\n"
+        "  options:\n"
+        "    scan.mode: oldest\n"
+        "    scan.modes: latest\n"
+        "sink:\n"
+        "  type: table\n"
+        "  table: shop.pair\n"
+        "checkpoint: ./state\n"
+    )
+    with pytest.raises(InvalidArgument) as raised:
+        check_stream(metastore, read_stream(file))
+    lines = raised.value.message.splitlines()
+    assert [line.split(": ")[:2] for line in lines] == [
+        [f"{file}:4:12", "source.columns"],
+        [f"{file}:5:11", "source.filter"],
+        [f"{file}:7:16", "source.options.scan.mode"],
+        [f"{file}:8:17", "source.options.scan.modes"],
+    ]
+    file.write_text(file.read_text().replace("shop.pair", "shop.gone").replace("shop.keyed", "shop.none"))
+    with pytest.raises(NotFound) as missing:
+        check_stream(metastore, read_stream(file))
+    assert f"{file}:3:10: source.table: " in missing.value.message
+    assert f"{file}:7:16: source.options.scan.mode: " in missing.value.message
+    assert f"{file}:11:10: sink.table: " in missing.value.message
 
 
 def told(batch_id: int, rows: int, snapshot_id: int, table_uuid: str) -> dict[str, Any]:
