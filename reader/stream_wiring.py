@@ -26,15 +26,17 @@ from .streams.checking import check_stream
 from .streams.ending import Ending, to_ending
 from .streams.metrics import StreamMetrics
 from .streams.progress import StreamProgress
-from .streams.reading import read_streams
+from .streams.reading import read_each, read_streams
 from .streams.runner import RunTerms, Shared, StreamRunner
 from .streams.spec import Stream
 
 
 def check(config: RunConfig) -> Ending:
     """Says what is wrong with streams, each by itself."""
-    streams = read_streams(config.places)
-    worst = Ending.FINE
+    streams, problems = read_each(config.places)
+    for problem in problems:
+        print(problem, file=sys.stderr)  # noqa: T201
+    worst = Ending.INVALID if problems else Ending.FINE
     for stream in streams:
         if config.file_only:
             print(f"{stream.file}: stream '{stream.name}' is written as it should be.")  # noqa: T201

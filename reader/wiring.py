@@ -83,4 +83,6 @@ def _say_ready(config: ServeConfig, server: ReaderServer, http: HttpEndpoint | N
     if config.insecure_dev:
         who = "everyone on this machine may read everything" if config.access.open else "tokens are asked for"
         log.warning("INSECURE: plaintext for development, on loopback only", access=who)
-    say_ready("reader", Target(config.listen.host, server.port), config.tls, http)
+    # It serves all the same, once the metastore does; until then its health says that it does not.
+    but = "" if server.serving else "the metastore does not answer"
+    say_ready("reader", Target(config.listen.host, server.port), config.tls, http, but)

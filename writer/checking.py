@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from lakelog.errors import InvalidArgument
 from lakelog.format.table import TableInfo
 from lakelog.options.table_options import ROWKIND_FIELD
 from lakelog.options.values import TableOptions
+from lakelog.serving.misfits import Misfits
 
 from .pipeline.spec import EPOCH_FORMATS, Format, Mode, Pipeline
 from .records.fitting import Fitting, check_format
 
 
-def make_fitting(pipeline: Pipeline, info: TableInfo) -> Fitting:
-    """How the pipeline's rows become the table's. Pure.
-
-    Raises:
-        InvalidArgument: They cannot; all problems together, a line each, with the key of the pipeline's file.
-    """
+def make_fitting(pipeline: Pipeline, info: TableInfo, misfits: Misfits) -> Fitting:
+    """How the pipeline's rows become the table's; what does not fit is noted."""
     schema = info.schema
     fitting = Fitting(
         schema=schema,
@@ -44,12 +40,9 @@ def make_fitting(pipeline: Pipeline, info: TableInfo) -> Fitting:
         )
     problems += _column_problems(pipeline, info)
     problems += _header_problems(fitting, pipeline)
-    if problems:
-        raise InvalidArgument(
-            "\n".join(f"{pipeline.file}: {problem}" for problem in problems),
-            reason="PIPELINE_FILE",
-            metadata={"file": str(pipeline.file)},
-        )
+    for problem in problems:
+        key, _, what = problem.partition(": ")
+        misfits.add(key, what)
     return fitting
 
 

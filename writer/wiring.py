@@ -15,6 +15,7 @@ from lakelog.serving.http_endpoint import serve_metrics
 from lakelog.serving.lease import LeaseKeeper
 from lakelog.serving.leased_stream import Events
 from lakelog.serving.logs import Log
+from lakelog.serving.misfits import Misfits
 from lakelog.serving.spark_process import keeping_interrupts, let_workers_import
 from lakelog.spark.connection import make_connection, open_metastore
 
@@ -44,14 +45,20 @@ def check_pipeline(metastore: Metastore, pipeline: Pipeline) -> tuple[TableInfo,
     """Checks table and source; returns the table and how rows become its.
 
     Raises:
-        InvalidArgument: They do not fit, or the table does not exist; named.
+        InvalidArgument: They do not fit; all problems together, a line each, as `file:line:column: key: what`.
         NotFound: The table or the source's folder does not exist.
         Unavailable: The metastore does not answer.
     """
-    info = metastore.get_table(to_table_name(pipeline))
-    fitting = make_fitting(pipeline, info)
-    list_files(pipeline.source)
-    return info, fitting
+    misfits = Misfits(pipeline.places)
+    with misfits.of("source.path"):
+        list_files(pipeline.source)
+    found: tuple[TableInfo, Fitting] | None = None
+    with misfits.of("table"):
+        info = metastore.get_table(to_table_name(pipeline))
+        found = info, make_fitting(pipeline, info, misfits)
+    misfits.check()
+    assert found is not None, "what was in its way has been told"
+    return found
 
 
 def to_table_name(pipeline: Pipeline) -> TableName:

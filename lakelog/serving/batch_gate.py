@@ -20,10 +20,13 @@ class Gate:
         self._name = name
         self._lock = threading.Lock()
         self._closed = False
+        self.has_refused = False
+        """Whether a batch was not let in, which ends its query with an error in Spark's eyes."""
 
     def __enter__(self) -> None:
         self._lock.acquire()
         if self._closed:
+            self.has_refused = True
             self._lock.release()
             raise Stop(f"{self._name} is stopping")
 

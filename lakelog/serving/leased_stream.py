@@ -23,6 +23,8 @@ from lakelog.serving.batch_gate import Gate
 from lakelog.serving.ending import may_pass
 from lakelog.serving.lease import LeaseKeeper
 from lakelog.serving.logs import Log
+from lakelog.serving.stop_logs import hold_back_stops
+from lakelog.spark.engine_log import hush_engine
 from lakelog.spark.task_errors import find_lakelog_error
 
 if TYPE_CHECKING:
@@ -201,6 +203,7 @@ class LeasedStream(Generic[E]):
         """
         self._batch_error = None
         gate = Gate(self._name)
+        hold_back_stops()
 
         def write_batch(batch: DataFrame, batch_id: int) -> None:
             with gate:
@@ -217,13 +220,15 @@ class LeasedStream(Generic[E]):
                 self._events.wake.wait(LOOK_EVERY_S)
                 look(query)
         finally:
+            if self._events.stopping.is_set() and query.isActive:
+                hush_engine()
             if not self._events.lost.is_set():
                 gate.close()
                 self._wait_until_noted(query, is_noted)
             # Where the lease is lost, what is in hand can no longer be committed: no need to let it finish.
             query.stop()
             look(query)
-        self._raise_failure(query)
+        self._raise_failure(query, was_stopped=gate.has_refused)
 
     def _wait_until_noted(self, query: StreamingQuery, is_noted: Callable[[StreamingQuery], bool]) -> None:
         give_up_s = self._clock.monotonic_s() + _NOTED_WITHIN_S
@@ -232,10 +237,13 @@ class LeasedStream(Generic[E]):
                 return
             self._clock.sleep(LOOK_EVERY_S / 4)
 
-    def _raise_failure(self, query: StreamingQuery) -> None:
+    def _raise_failure(self, query: StreamingQuery, *, was_stopped: bool) -> None:
         if self._batch_error is not None:
             raise self._batch_error
         failure = query.exception()
+        if failure is not None and self._events.stopping.is_set() and not was_stopped:
+            # Spark itself was told to be silent. What it has not done is done by the next run.
+            self._log.warning(f"{self._name} was stopped while it failed", error=str(failure))
         if failure is None or self._events.is_ending:
             return
         known = find_lakelog_error(failure)

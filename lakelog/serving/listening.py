@@ -64,7 +64,7 @@ def listen(server: grpc.aio.Server, host: str, port: int, tls: ServerTls | None)
         raise _cannot_listen(host, port, "gRPC cannot use it") from error
 
 
-def say_ready(service: str, address: Target, tls: ServerTls | None, http: HttpEndpoint | None) -> None:
+def say_ready(service: str, address: Target, tls: ServerTls | None, http: HttpEndpoint | None, but: str = "") -> None:
     """Writes the line on the standard output for which whoever started the service waits.
 
     Args:
@@ -72,10 +72,12 @@ def say_ready(service: str, address: Target, tls: ServerTls | None, http: HttpEn
         address: Where it listens, with the port that it got.
         tls: As given to `listen`.
         http: Beside it; None: nothing.
+        but: What it lacks to be of use; empty: nothing.
     """
     metrics = "" if http is None else f", metrics on http://{address.host}:{http.port}/metrics"
     security = "plaintext, development only" if tls is None else "TLS"
-    sys.stdout.write(f"{service} ready on {address} ({security}){metrics}\n")
+    lack = f"; {but}" if but else ""
+    sys.stdout.write(f"{service} ready on {address} ({security}{lack}){metrics}\n")
     sys.stdout.flush()
 
 

@@ -38,6 +38,8 @@ class Problems:
 
     def __init__(self, file: Path) -> None:
         self.file: Final = file
+        self.marks: Final[dict[str, tuple[int, int]]] = {}
+        """Where the values of keys that were looked at stand: line and column by the key's full name, from 1."""
         self._found: list[tuple[int, int, str]] = []
 
     def add(self, node: yaml.Node | yaml.Mark, key: str, what: str) -> None:
@@ -78,6 +80,7 @@ class Section:
         self.exists: Final = node is not None
         if node is None:
             return
+        problems.marks[path] = _mark(node)
         if not isinstance(node, yaml.MappingNode):
             problems.add(node, path, f"it is {_kind(node)}, but must be a section of keys (`key: value`, indented).")
             return
@@ -88,6 +91,7 @@ class Section:
                 problems.add(key, self._full(name), f"the key is given twice, first in line {first}; leave one out.")
                 continue
             self._values[name] = (key, value)
+            problems.marks[self._full(name)] = _mark(value)
 
     @property
     def names(self) -> list[str]:
@@ -274,6 +278,10 @@ def load_section(file: Path, kind: str, needed: str) -> Section:
             return Section(problems, node, "", node)
     problems.check()
     raise AssertionError("a problem was noted")
+
+
+def _mark(node: yaml.Node) -> tuple[int, int]:
+    return node.start_mark.line + 1, node.start_mark.column + 1
 
 
 def _tag(node: yaml.Node) -> str:

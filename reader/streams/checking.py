@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lakelog.arguments import parse_table_name
 from lakelog.client.metastore import Metastore
 from lakelog.errors import InvalidArgument
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.table import TableInfo
-from lakelog.options.table_options import ROWKIND_FIELD
-from lakelog.options.values import TableOptions
+from lakelog.options.table_options import FIRST_ROW, MERGE_ENGINE, ROWKIND_FIELD, SEQUENCE_FIELD
+from lakelog.options.values import StreamOptions, TableOptions
+from lakelog.serving.misfits import Misfits
 from lakelog.spark.source_options import SourceOptions
 from lakelog.spark.stream.terms import StreamTerms
 
@@ -31,44 +34,143 @@ def check_stream(metastore: Metastore, stream: Stream) -> None:
     """Checks a stream against its tables; blocks on the metastore.
 
     Raises:
-        InvalidArgument: Options, columns, condition or sink do not fit; named.
-        NotFound: A table does not exist.
+        InvalidArgument: Options, columns, condition or sink do not fit; all problems together, a line each, as
+            `file:line:column: key: what`.
+        NotFound: A table does not exist; with the other problems, as above.
         Unavailable: The metastore does not answer.
     """
-    terms = StreamTerms.of(SourceOptions.of(to_options(stream)))
-    source = metastore.get_table(parse_table_name(stream.source.table))
-    names = terms.names(source)
-    terms.check(source)
+    misfits = Misfits(stream.places)
+    _check_options(stream, misfits)
+    source = target = None
+    with misfits.of("source.table"):
+        source = metastore.get_table(parse_table_name(stream.source.table))
+    names = None if source is None else _check_source(stream, source, misfits)
     if stream.sink.type is SinkType.TABLE:
-        _check_table(stream, source, names, metastore.get_table(parse_table_name(stream.sink.table)))
+        with misfits.of("sink.table"):
+            target = metastore.get_table(parse_table_name(stream.sink.table))
+        if source is not None and target is not None:
+            if source.table_uuid == target.table_uuid:
+                misfits.add("sink.table", "it is the source itself. Give another table.")
+            elif names is not None:
+                _check_table(stream, source, names, target, misfits)
     elif stream.sink.type is SinkType.PYTHON:
-        load_function(stream)
+        with misfits.of("sink.function"):
+            load_function(stream)
+    misfits.check()
 
 
-def _check_table(stream: Stream, source: TableInfo, names: tuple[str, ...], target: TableInfo) -> None:
-    if source.table_uuid == target.table_uuid:
-        raise InvalidArgument(f"{stream.file}: sink.table is the source itself. Give another table.")
+def _check_options(stream: Stream, misfits: Misfits) -> None:
+    given = stream.source.options
+    for key, value in given.items():
+        # Each by itself, so that one does not hide the others.
+        with misfits.of(f"source.options.{key}"):
+            StreamTerms.of(SourceOptions.of({"table": stream.source.table, key: value}))
+    with misfits.of("source.options"):
+        StreamTerms.of(SourceOptions.of({"table": stream.source.table, **given}))
+
+
+def _check_source(stream: Stream, source: TableInfo, misfits: Misfits) -> tuple[str, ...] | None:
+    """The columns of the stream; None: they do not fit."""
+    try:
+        terms = StreamTerms.of(SourceOptions.of(to_options(stream)))
+    except InvalidArgument:
+        # An option is wrong, which has been noted; what does not depend on options is checked all the same.
+        terms = StreamTerms.of(SourceOptions.of(to_options(replace(stream, source=replace(stream.source, options={})))))
+    if terms.filter is not None:
+        with misfits.of("source.filter"):
+            replace(terms, options=StreamOptions({})).check(source)
+    with misfits.of("source.options"):
+        replace(terms, filter=None).check(source)
+    with misfits.of("source.columns"):
+        return terms.names(source)
+    return None
+
+
+def _check_table(
+    stream: Stream, source: TableInfo, names: tuple[str, ...], target: TableInfo, misfits: Misfits
+) -> None:
     renamed = stream.sink.row_kind_column
     carries = ROW_KIND_COLUMN in names and renamed is None
     if carries and not target.schema.primary_key and TableOptions(target.options).get(ROWKIND_FIELD) is None:
-        raise InvalidArgument(
-            f"{stream.file}: sink.table: {target.name} has no primary key, so it cannot take updates and deletes of "
+        misfits.add(
+            "sink.table",
+            f"{target.name} has no primary key, so it cannot take updates and deletes of "
             f"{source.name}. Give it one, or `row_kind_column: op`, a column of it that then says what each row is.",
-            metadata={"field": "sink.table"},
         )
+    left_out: list[str] = []
+    if carries and target.schema.primary_key:
+        left_out = _check_key(source, names, target, misfits)
+        _check_order(source, target, misfits)
     given = [renamed if each == ROW_KIND_COLUMN and renamed is not None else each for each in names]
     known = set(target.schema.arrow.names) | ({ROW_KIND_COLUMN} if carries else set())
     unknown = [each for each in given if each not in known]
     if unknown:
-        raise InvalidArgument(
-            f"{stream.file}: sink.table: {target.name} has no column {', '.join(unknown)}. Leave it out by "
+        misfits.add(
+            "sink.table",
+            f"{target.name} has no column {', '.join(unknown)}. Leave it out by "
             "`source.columns`, or add it to the table.",
-            metadata={"field": "sink.table", "column": unknown[0]},
         )
-    missing = [each.name for each in target.schema.arrow if not each.nullable and each.name not in given]
+    missing = [
+        each.name
+        for each in target.schema.arrow
+        if not each.nullable and each.name not in given and each.name not in left_out
+    ]
     if missing:
-        raise InvalidArgument(
-            f"{stream.file}: sink.table: {target.name} needs the column {', '.join(missing)}, which the stream does "
+        misfits.add(
+            "sink.table",
+            f"{target.name} needs the column {', '.join(missing)}, which the stream does "
             "not have. Read it, or make the column nullable.",
-            metadata={"field": "sink.table", "column": missing[0]},
+        )
+
+
+def _check_key(source: TableInfo, names: tuple[str, ...], target: TableInfo, misfits: Misfits) -> list[str]:
+    """Each row of the source needs a row of its own in the sink: two that shared one would take it from each other.
+
+    Returns:
+        Columns of the sink's key that the source has and the stream has not, which has been noted.
+    """
+    needed, key = source.schema.primary_key, target.schema.primary_key
+    lacking = [name for name in needed if name not in key]
+    if lacking:
+        misfits.add(
+            "sink.table",
+            f"the primary key ({', '.join(key)}) of {target.name} lacks "
+            f"{', '.join(lacking)} of the primary key ({', '.join(needed)}) of {source.name}, so that rows of several "
+            "keys would be one row there, which the delete of any of them removes. Take a table whose primary key has "
+            "all these columns, or one with `row_kind_column: op`, a column of it that then says what each row is.",
+        )
+    left_out = [name for name in key if name in source.schema.arrow.names and name not in names]
+    if left_out:
+        misfits.add(
+            "source.columns",
+            f"{', '.join(left_out)} is left out, which is of the primary key "
+            f"({', '.join(key)}) of {target.name}. Add it.",
+        )
+    return left_out
+
+
+def _check_order(source: TableInfo, target: TableInfo, misfits: Misfits) -> None:
+    """The source's changes are in their order; a sink that puts its rows in another loses some of them.
+
+    SUBTLE: the same `sequence.field` on both sides is no better. A delete beats rows of lower sequence for some time
+    after its commit, which in the sink is later, and what was replaced by overwriting has any sequence: the source
+    takes rows then that the sink refuses.
+    """
+    options = TableOptions(target.options)
+    sequence = options.get(SEQUENCE_FIELD)
+    if sequence:
+        misfits.add(
+            "sink.table",
+            f"{target.name} has 'sequence.field' = '{','.join(sequence)}', by which updates "
+            f"and deletes of {source.name} would lose against rows that they replace. Take a table without it (the "
+            "changes come in the order that the source decided), or one with `row_kind_column: op`, a column of it "
+            "that then says what each row is.",
+        )
+    keeps_first = options.get(MERGE_ENGINE) == FIRST_ROW
+    if keeps_first and TableOptions(source.options).get(MERGE_ENGINE) != FIRST_ROW:
+        misfits.add(
+            "sink.table",
+            f"{target.name} has 'merge-engine' = '{FIRST_ROW}', so it cannot take updates "
+            f"and deletes of {source.name}. Take a table that keeps the last row, or one with `row_kind_column: op`, a "
+            "column of it that then says what each row is.",
         )

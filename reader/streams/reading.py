@@ -15,6 +15,7 @@ from .spec import DEFAULT_INTERVAL_S, DEFAULT_SHOWN_ROWS, Sink, SinkType, Source
 
 _COLUMN: Final = re.compile(r"[^\x00-\x1f]{1,255}")
 _FUNCTION: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+_OWN_KEYS: Final = ("table", "columns", "filter")
 _ENDINGS: Final = (".yaml", ".yml")
 
 
@@ -25,6 +26,21 @@ def read_streams(places: Sequence[Path]) -> list[Stream]:
         NotFound: A place does not exist, or a folder has no such files.
         InvalidArgument: Problems of all files together, or two streams have one name or one checkpoint.
     """
+    streams, problems = read_each(places)
+    if problems:
+        raise InvalidArgument("\n".join(problems), reason=FILE_MISFIT)
+    return streams
+
+
+def read_each(places: Sequence[Path]) -> tuple[list[Stream], list[str]]:
+    """Reads the streams of files and folders that can be read, and says what is wrong with the others.
+
+    Returns:
+        The streams, and messages.
+
+    Raises:
+        NotFound: A place does not exist, or a folder has no such files.
+    """
     streams: list[Stream] = []
     problems: list[str] = []
     for file in _find_files(places):
@@ -32,19 +48,15 @@ def read_streams(places: Sequence[Path]) -> list[Stream]:
             streams.append(read_stream(file))
         except InvalidArgument as error:
             problems.append(error.message)
-    if not problems:
-        for what in ("name", "checkpoint"):
-            by_value: dict[object, Stream] = {}
-            for stream in streams:
-                other = by_value.setdefault(getattr(stream, what), stream)
-                if other is not stream:
-                    problems.append(
-                        f"{stream.file}: {what}: '{getattr(stream, what)}' is that of {other.file}, too; give each "
-                        "stream its own."
-                    )
-    if problems:
-        raise InvalidArgument("\n".join(problems), reason=FILE_MISFIT)
-    return streams
+    for key in ("name", "checkpoint"):
+        by_value: dict[object, Stream] = {}
+        for stream in streams:
+            value = getattr(stream, key)
+            other = by_value.setdefault(value, stream)
+            if other is not stream:
+                what = f"'{value}' is that of {other.file}, too; give each stream its own."
+                problems.append(stream.places.tell(key, what))
+    return streams, problems
 
 
 def read_stream(file: Path) -> Stream:
@@ -71,7 +83,7 @@ def read_stream(file: Path) -> Stream:
             "sink", f"its table is the source's, {source.table}: every batch would be read again; give another."
         )
     top.problems.check()
-    return Stream(file, name, target, source, sink, interval_s, to_path(file, checkpoint))
+    return Stream(file, name, target, source, sink, interval_s, to_path(file, checkpoint), top.problems.marks)
 
 
 def _find_files(places: Sequence[Path]) -> list[Path]:
@@ -93,6 +105,9 @@ def _read_source(section: Section) -> Source:
     table = read_table(section, "shop.orders") if section.is_readable else ""
     columns = section.texts("columns", ()) if "columns" in section.names else None
     source = Source(table, columns, section.optional_text("filter"), section.text_map("options"))
+    for name in source.options:
+        if name.lower() in _OWN_KEYS:
+            section.problem("options", f"'{name}' is no option here; give it as the key source.{name.lower()}.")
     section.finish()
     return source
 

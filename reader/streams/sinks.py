@@ -75,14 +75,13 @@ def load_function(stream: Stream) -> Callable[[DataFrame, int], Any]:
         function = getattr(importlib.import_module(module_name), name)
     except Exception as error:
         raise InvalidArgument(
-            f"{stream.file}: sink.function: {stream.sink.function} cannot be imported: {error}. Put the module beside "
-            "the stream's file or on PYTHONPATH.",
+            f"{stream.sink.function} cannot be imported: {error}. Put the module beside the stream's file or on "
+            "PYTHONPATH.",
             metadata={"field": "sink.function"},
         ) from error
     if not callable(function):
         raise InvalidArgument(
-            f"{stream.file}: sink.function: {stream.sink.function} is no function. Name one that takes a DataFrame and "
-            "the number of the batch.",
+            f"{stream.sink.function} is no function. Name one that takes a DataFrame and the number of the batch.",
             metadata={"field": "sink.function"},
         )
     found: Callable[[DataFrame, int], Any] = function

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from lakelog.serving.misfits import Places
+
 DEFAULT_INTERVAL_S: Final = 0.0
 """A stream is told of new snapshots and does not ask for them, so that there is nothing to wait for."""
 
@@ -81,6 +83,7 @@ class Stream:
         sink: Where it goes.
         interval_s: Between batches; 0: as soon as there is something. None: what is there now is read, then it ends.
         checkpoint: A folder, absolute, for how far the stream has read.
+        marks: Where the file's keys stand: line and column by a key's full name.
     """
 
     file: Path
@@ -90,6 +93,12 @@ class Stream:
     sink: Sink
     interval_s: float | None
     checkpoint: Path
+    marks: Mapping[str, tuple[int, int]] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def places(self) -> Places:
+        """For telling what is wrong with a key."""
+        return Places(self.file, self.marks)
 
     @property
     def writer(self) -> str:

@@ -112,6 +112,7 @@ class ReaderServer:
         """Where it listens, from `start` on."""
         self.serving = False
         """Whether the metastore answers and it is not ending; also read by other threads."""
+        self._told: bool | None = None
 
     async def start(self) -> None:
         """Listens and serves.
@@ -173,12 +174,13 @@ class ReaderServer:
         return lag
 
     async def _tell(self, serving: bool, reason: str) -> None:
-        if serving != self.serving:
+        # The first look is told, too: a replica that starts while nobody answers would else be silent about it.
+        if serving != self._told:
             if serving:
                 self._log.info("serving")
             else:
                 self._log.error("not serving: the metastore does not answer", reason=reason)
-        self.serving = serving
+        self.serving = self._told = serving
         state = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
         for service in ("", SERVICE):
             await self._health.set(service, state)

@@ -79,6 +79,7 @@ def read_pipeline(file: Path) -> Pipeline:
         bad_records,
         letters,
         properties,
+        top.problems.marks,
     )
 
 

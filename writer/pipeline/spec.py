@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from lakelog.serving.misfits import Places
+
 DEFAULT_FILES_PER_BATCH: Final = 100
 DEFAULT_INTERVAL_S: Final = 5.0
 DEFAULT_MAX_RECORD_BYTES: Final = 64 << 20
@@ -152,6 +154,7 @@ class Pipeline:
         bad_records: What becomes of records that do not fit.
         dead_letters: The folder for them, absolute; given if and only if `bad_records` says so.
         properties: To be remembered with every snapshot.
+        marks: Where the file's keys stand: line and column by a key's full name.
     """
 
     file: Path
@@ -166,6 +169,12 @@ class Pipeline:
     bad_records: BadRecords
     dead_letters: Path | None
     properties: Mapping[str, str] = field(default_factory=dict)
+    marks: Mapping[str, tuple[int, int]] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def places(self) -> Places:
+        """For telling what is wrong with a key."""
+        return Places(self.file, self.marks)
 
     @property
     def writer(self) -> str:

@@ -95,6 +95,35 @@ def test_each_row_once_over_a_frozen_instance_a_kill_and_takeovers(
     assert find_state(catalog, "log").lag == 0
 
 
+def test_a_stop_while_batches_come_is_no_error_in_the_log(
+    catalog: Catalog, start_reader: Start, tmp_path: Path
+) -> None:
+    catalog.create_database("sinks", if_not_exists=True)
+    source = catalog.create_table("sinks.busy", SCHEMA, primary_key=["id"])
+    streams = tmp_path / "streams"
+    for name in ("one", "two"):
+        write_stream(streams, name, source.name, f"{{type: parquet, path: ../out-{name}, row_kind_column: op}}")
+        # A batch holds one snapshot, so that the next one is always due.
+        file = streams / f"{name}.yaml"
+        file.write_text(file.read_text().replace("maxRowsPerTrigger: 40", "maxRowsPerTrigger: 1"))
+    source.upsert(pa.table({"id": [0], "v": ["first"]}, SCHEMA))
+    reader = start_reader("run", streams)
+    for name in ("one", "two"):
+        reader.wait_for(f'"stream": "{name}", "batch_id": 0')
+    for number in range(80):
+        source.upsert(pa.table({"id": [number], "v": ["x"]}, SCHEMA))
+    for name in ("one", "two"):
+        reader.wait_for(f'"stream": "{name}", "batch_id": 2')
+    before = reader.text().count("\n")
+    assert reader.stop() == 0, reader.text()[-5000:]
+    assert find_state(catalog, "one").lag != 0, "the stop came when no batch was due"
+    lines = [json.loads(line) for line in reader.text().splitlines()[before:]]
+    assert {line["level"] for line in lines} == {"info"}
+    assert {line["event"] for line in lines} <= {"batch done", "stream stopped"}
+    assert [line["event"] for line in lines].count("stream stopped") == 2
+    assert "ERROR" not in reader.text()
+
+
 def test_once_reads_what_is_there_into_each_sink(catalog: Catalog, start_reader: Start, tmp_path: Path) -> None:
     catalog.create_database("sinks", if_not_exists=True)
     source = catalog.create_table("sinks.few", SCHEMA)

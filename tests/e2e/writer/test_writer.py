@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import random
 import re
 import signal
@@ -99,6 +100,24 @@ def test_killed_at_random_moments(world: World) -> None:
     writer.send(signal.SIGTERM)
     assert writer.wait() == 0, writer.text()
     assert world.has_all_rows_once(), f"seed {seed}"
+
+
+def test_a_stop_while_batches_come_is_no_error_in_the_log(world: World) -> None:
+    world.write_pipeline(trigger="{interval: 50 ms}")
+    # More files than are read before the signal, two a batch: another batch is always due.
+    world.add_files(400)
+    writer = world.start()
+    world.until(lambda: world.has_more_snapshots(2))
+    before = writer.text().count("\n")
+    writer.send(signal.SIGTERM)
+    assert writer.wait() == 0, writer.text()
+    assert len(world.ids()) < world.next_row, "the stop came when no batch was due"
+    behind = writer.text().splitlines()[before:]
+    # Batches take longer than the interval, of which Spark warns whenever one is done.
+    lines = [json.loads(line) for line in behind if " WARN ProcessingTimeExecutor: " not in line]
+    assert {line["level"] for line in lines} == {"info"}
+    assert lines[-1]["event"] == "stopped"
+    assert "ERROR" not in writer.text()
 
 
 def test_a_frozen_instance_is_replaced_and_does_no_harm(world: World) -> None:
@@ -208,8 +227,6 @@ def test_check_says_what_is_wrong(world: World) -> None:
 
 
 def _read_metrics(log: str) -> str:
-    import json
-
     lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
     port = next(line["port"] for line in lines if line["event"] == "metrics")
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:

@@ -65,11 +65,11 @@ def database(catalog: Catalog) -> str:
     return name
 
 
-def launch_replica(stack: EmbeddedStack, log: Path, arguments: Sequence[str], listen: str) -> Replica:
+def launch_replica(metastore: str, log: Path, arguments: Sequence[str], listen: str) -> Replica:
     """Starts `python -m reader serve` and waits until it serves."""
     insecure = () if "--tls-cert" in arguments else ("--insecure-dev",)
     command = [sys.executable, "-m", "reader", "serve", "--listen", listen, "--metrics-port", "0", *insecure]
-    environment = {**os.environ, "LAKELOG_TARGET": stack.target, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    environment = {**os.environ, "LAKELOG_TARGET": metastore, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
     with log.open("wb") as output:
         process = subprocess.Popen([*command, *arguments], cwd=ROOT, env=environment, stdout=output, stderr=output)
     end_s = time.monotonic() + 60
@@ -86,7 +86,7 @@ def start_replica(stack: EmbeddedStack, tmp_path: Path) -> Iterator[Callable[...
     started: list[Replica] = []
 
     def start(*arguments: str, listen: str = "127.0.0.1:0") -> Replica:
-        replica = launch_replica(stack, tmp_path / f"reader-{len(started)}.log", arguments, listen)
+        replica = launch_replica(stack.target, tmp_path / f"reader-{len(started)}.log", arguments, listen)
         started.append(replica)
         assert "--tls-cert" in arguments or is_serving(replica.target)
         return replica
@@ -99,7 +99,7 @@ def start_replica(stack: EmbeddedStack, tmp_path: Path) -> Iterator[Callable[...
 @pytest.fixture(scope="session")
 def shared_replica(stack: EmbeddedStack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replica]:
     """One that no test ends."""
-    replica = launch_replica(stack, tmp_path_factory.mktemp("shared") / "reader.log", (), "127.0.0.1:0")
+    replica = launch_replica(stack.target, tmp_path_factory.mktemp("shared") / "reader.log", (), "127.0.0.1:0")
     yield replica
     end_replica(replica)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,11 +18,12 @@ import pytest
 
 import lakelog
 from lakelog.catalog import Catalog
+from lakelog.embedded.services import is_serving
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.errors import Fenced, InvalidArgument, ResourceExhausted, Unavailable
 from lakelog.testing import embedded_stack
 
-from .conftest import ROOT
+from .conftest import ROOT, end_replica, launch_replica
 from .rows import ITEMS, SUBSCRIPTIONS, WAIT_S, Start, is_silent, items, make_append, make_keyed, take
 
 
@@ -281,3 +283,18 @@ def test_closing_ends_the_search_for_a_replica(catalog: Catalog, database: str, 
     stream.close()
     assert time.monotonic() - began_s < 5.0
     assert stream.read() is None
+
+
+def test_a_replica_without_a_metastore_says_so(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        nobody = f"127.0.0.1:{free.getsockname()[1]}"
+    replica = launch_replica(nobody, tmp_path / "reader.log", (), "127.0.0.1:0")
+    try:
+        assert not is_serving(replica.target)
+        said = replica.log.read_text()
+        assert "development only; the metastore does not answer)" in said
+        assert '"event": "not serving: the metastore does not answer", "level": "error"' in said
+        assert nobody in said
+        assert replica.stop() == 0
+    finally:
+        end_replica(replica)

@@ -21,6 +21,7 @@ from metastore.store import Store
 from reader.streams.checking import check_stream
 from reader.streams.metrics import StreamMetrics
 from reader.streams.progress import StreamProgress
+from reader.streams.reading import read_stream
 from reader.streams.spec import Sink, SinkType, Source, Stream
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
@@ -37,6 +38,17 @@ def metastore() -> Iterator[InProcessMetastore]:
     service.create_table(TableName("shop", "copy"), SCHEMA, primary_key=["id"])
     service.create_table(TableName("shop", "append"), SCHEMA)
     service.create_table(TableName("shop", "log"), pa.schema([*SCHEMA, pa.field("op", pa.string())]))
+    key = SCHEMA.field("id")
+    pair = pa.schema([key, pa.field("v", pa.string(), nullable=False)])
+    service.create_table(TableName("shop", "pair"), pair, primary_key=["id", "v"])
+    service.create_table(TableName("shop", "by_v"), pair, primary_key=["v"])
+    first, by_value = {"merge-engine": "first-row"}, {"sequence.field": "v"}
+    service.create_table(TableName("shop", "first"), SCHEMA, primary_key=["id"], options=first)
+    service.create_table(TableName("shop", "first_copy"), SCHEMA, primary_key=["id"], options=first)
+    service.create_table(TableName("shop", "sequenced"), SCHEMA, primary_key=["id"], options=by_value)
+    service.create_table(TableName("shop", "sequenced_copy"), SCHEMA, primary_key=["id"], options=by_value)
+    log_by_v = pa.schema([*pair, pa.field("op", pa.string(), nullable=False)])
+    service.create_table(TableName("shop", "log_by_v"), log_by_v, primary_key=["v", "op"])
     yield service
     service.close()
 
@@ -55,6 +67,13 @@ TABLE = SinkType.TABLE
         (Source("shop.keyed"), Sink(TABLE, "shop.log", row_kind_column="op")),
         (Source("shop.append"), Sink(TABLE, "shop.keyed")),
         (Source("shop.keyed", ("id",), "id > 3", {"scan.mode": "latest"}), Sink(TABLE, "shop.copy")),
+        (Source("shop.keyed"), Sink(TABLE, "shop.pair")),
+        (Source("shop.keyed"), Sink(TABLE, "shop.log_by_v", row_kind_column="op")),
+        (Source("shop.append"), Sink(TABLE, "shop.by_v")),
+        (Source("shop.append"), Sink(TABLE, "shop.first")),
+        (Source("shop.append"), Sink(TABLE, "shop.sequenced")),
+        (Source("shop.first"), Sink(TABLE, "shop.first_copy")),
+        (Source("shop.sequenced"), Sink(TABLE, "shop.copy")),
         (Source("shop.keyed"), Sink(SinkType.CONSOLE)),
         (Source("shop.keyed"), Sink(SinkType.PYTHON, function="json:dumps")),
     ],
@@ -77,6 +96,28 @@ def test_what_fits(metastore: InProcessMetastore, source: Source, sink: Sink) ->
             r"shop\.append has no column op",
         ),
         (Source("shop.append", ("v",)), Sink(TABLE, "shop.copy"), InvalidArgument, "needs the column id"),
+        (
+            Source("shop.keyed"),
+            Sink(TABLE, "shop.by_v"),
+            InvalidArgument,
+            r"sink\.table: the primary key \(v\) of shop\.by_v lacks id of the primary key \(id\) of shop\.keyed",
+        ),
+        (Source("shop.pair"), Sink(TABLE, "shop.copy"), InvalidArgument, r"\(id\) of shop\.copy lacks v of"),
+        (Source("shop.first"), Sink(TABLE, "shop.by_v"), InvalidArgument, "lacks id of"),
+        (
+            Source("shop.keyed", ("id",)),
+            Sink(TABLE, "shop.pair"),
+            InvalidArgument,
+            r"source\.columns: v is left out, which is of the primary key \(id, v\) of shop\.pair",
+        ),
+        (
+            Source("shop.keyed"),
+            Sink(TABLE, "shop.sequenced"),
+            InvalidArgument,
+            r"shop\.sequenced has 'sequence\.field' = 'v', .* `row_kind_column: op`",
+        ),
+        (Source("shop.sequenced"), Sink(TABLE, "shop.sequenced_copy"), InvalidArgument, r"has 'sequence\.field'"),
+        (Source("shop.keyed"), Sink(TABLE, "shop.first"), InvalidArgument, "has 'merge-engine' = 'first-row'"),
         (Source("shop.keyed", ("w",)), Sink(SinkType.CONSOLE), InvalidArgument, "has no column 'w'"),
         (Source("shop.keyed", None, "w = 1"), Sink(SinkType.CONSOLE), InvalidArgument, "w"),
         (
@@ -106,6 +147,39 @@ def test_what_does_not(
 ) -> None:
     with pytest.raises(kind, match=message):
         check_stream(metastore, make(source, sink))
+
+
+def test_all_problems_come_with_the_places_of_their_keys(metastore: InProcessMetastore, tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text(
+        "name: s\n"
+        "source:\n"
+        "  table: shop.keyed\n"
+        "  columns: [v]\n"
+        "  filter: w = 1\n"
+        "  options:\n"
+        "    scan.mode: oldest\n"
+        "    scan.modes: latest\n"
+        "sink:\n"
+        "  type: table\n"
+        "  table: shop.pair\n"
+        "checkpoint: ./state\n"
+    )
+    with pytest.raises(InvalidArgument) as raised:
+        check_stream(metastore, read_stream(file))
+    lines = raised.value.message.splitlines()
+    assert [line.split(": ")[:2] for line in lines] == [
+        [f"{file}:4:12", "source.columns"],
+        [f"{file}:5:11", "source.filter"],
+        [f"{file}:7:16", "source.options.scan.mode"],
+        [f"{file}:8:17", "source.options.scan.modes"],
+    ]
+    file.write_text(file.read_text().replace("shop.pair", "shop.gone").replace("shop.keyed", "shop.none"))
+    with pytest.raises(NotFound) as missing:
+        check_stream(metastore, read_stream(file))
+    assert f"{file}:3:10: source.table: " in missing.value.message
+    assert f"{file}:7:16: source.options.scan.mode: " in missing.value.message
+    assert f"{file}:11:10: sink.table: " in missing.value.message
 
 
 def told(batch_id: int, rows: int, snapshot_id: int, table_uuid: str) -> dict[str, Any]:

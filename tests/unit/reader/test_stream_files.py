@@ -16,6 +16,7 @@ from lakelog.errors import (
     Unavailable,
 )
 from lakelog.serving.ending import CHECKPOINT_MISFIT
+from reader.__main__ import main
 from reader.streams.ending import FUNCTION_FAILED, Ending, to_ending
 from reader.streams.reading import read_stream, read_streams
 from reader.streams.spec import SinkType
@@ -59,6 +60,11 @@ def test_all_keys(tmp_path: Path) -> None:
     [
         ("name: orders-copy", "name: 7", r"s\.yaml:1:\d+: name: '7' is a number, but must be a text"),
         ("name: orders-copy", "nam: x", "there is no such key"),
+        (
+            "maxRowsPerTrigger: 1000",
+            "Table: shop.other",
+            r"source\.options: 'Table' is no option here; .* source\.table",
+        ),
         ("shop.orders", "orders", r"source\.table: 'orders' is not a table's full name"),
         ("type: parquet", "type: parket", r"sink\.type: 'parket' is not possible \(did you mean parquet"),
         ("path: ./out", "pat: ./out", r"sink\.path: it is missing"),
@@ -92,7 +98,7 @@ def test_files_and_folders_together(tmp_path: Path) -> None:
     write(tmp_path, "not a stream", "readme.txt")
     assert [stream.name for stream in read_streams([tmp_path, tmp_path / "s.yaml"])] == ["orders-copy", "other"]
     write(tmp_path, WHOLE, "u.yaml")
-    with pytest.raises(InvalidArgument, match=r"u\.yaml: name: 'orders-copy' is that of .*s\.yaml, too"):
+    with pytest.raises(InvalidArgument, match=r"u\.yaml:\d+:\d+: name: 'orders-copy' is that of .*s\.yaml, too"):
         read_streams([tmp_path])
     write(tmp_path, "name: x\n", "u.yaml")
     write(tmp_path, "[", "v.yaml")
@@ -103,6 +109,15 @@ def test_files_and_folders_together(tmp_path: Path) -> None:
         read_streams([tmp_path / "empty"])
     with pytest.raises(InvalidArgument, match=r"The stream file .* cannot be read"):
         read_streams([tmp_path / "nowhere.yaml"])
+
+
+def test_a_file_that_cannot_be_read_hides_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, "[", "a.yaml")
+    good = write(tmp_path, WHOLE)
+    assert main(["check", "--file-only", str(tmp_path)]) == Ending.INVALID
+    said = capsys.readouterr()
+    assert said.out == f"{good}: stream 'orders-copy' is written as it should be.\n"
+    assert said.err.startswith(f"{tmp_path / 'a.yaml'}:1:")
 
 
 def test_each_end_has_an_exit_code() -> None:

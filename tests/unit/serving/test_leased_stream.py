@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from lakelog.errors import Fenced, InvalidArgument, LakelogError, Unavailable
 from lakelog.serving import leased_stream
 from lakelog.serving.batch_gate import Stop
 from lakelog.serving.leased_stream import Events, LeasedStream, WriteBatch
+from lakelog.serving.stop_logs import hold_back_stops
 
 
 class Ending(enum.IntEnum):
@@ -219,3 +221,25 @@ def test_a_run_behind_a_lost_lease_looks_at_its_query_now_and_then() -> None:
     assert stream.run(lambda _: query) is Ending.FINE
     ender.join()
     assert stream.looks <= 2 + (time.monotonic() - began_s) / leased_stream.LOOK_EVERY_S
+
+
+def test_the_log_leaves_out_batches_that_a_stop_refuses_and_no_others(caplog: pytest.LogCaptureFixture) -> None:
+    bridge = logging.getLogger("py4j.clientserver")
+    hold_back_stops()
+    for error in (Stop("stream 'copy' is stopping"), ValueError("a function failed")):
+        try:
+            raise error
+        except Exception:
+            bridge.exception("There was an exception while executing the Python Proxy on the Python Side.")
+    assert [record.exc_info[1] for record in caplog.records if record.exc_info] == [error]
+
+
+def test_a_failure_beside_a_stop_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    stream = Stream()
+
+    def start(_write: WriteBatch) -> Query:
+        stream.events.stopping.set()
+        return Query(RuntimeError("no room left"), runs=True)
+
+    assert stream.run(start) is Ending.FINE
+    assert "was stopped while it failed" in capsys.readouterr().out
