@@ -73,8 +73,8 @@ def _follow(world: World, consumer: str, mode: str) -> None:
         for progress in changes:
             if progress.batch is not None:
                 pending.append(progress.batch)
-                if not world.habits.keep_position_when_done and progress.done:
-                    _keep(world, stream, progress.done)
+            if not world.habits.keep_position_when_done and progress.done:
+                _keep(world, stream, progress.done)
             world.scheduler.pause("handles rows")
             if world.scheduler.random.random() < 0.2:
                 world.scheduler.sleep(world.scheduler.random.uniform(0.5, 8))
