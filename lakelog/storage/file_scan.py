@@ -41,6 +41,9 @@ _FOOTERS_AHEAD: Final = 8
 _PORTION_ROWS: Final = 131_072
 """Rows that a thread reads at once, in several row groups, unless they are wide: each time it opens the file."""
 
+_LITTLE_BYTES: Final = 256 << 10
+"""A single file of this size is read where it is asked for, as the one that a stream's next commit brought."""
+
 SNAPSHOT_ID_COLUMN: Final = "_snapshot_id"
 
 Positions = npt.NDArray[np.int64]
@@ -119,9 +122,12 @@ class FileScan:
         Raises:
             DataCorrupted: A file is damaged or missing; named.
         """
+        data_files = data_files or DataFiles(self.store)
+        if self.policy is None and len(self.files) == 1 and self.files[0].size_bytes <= _LITTLE_BYTES:
+            yield from self._read_little(data_files, self.files[0])
+            return
         with ThreadPoolExecutor(self.threads, thread_name_prefix="lakelog-read") as pool:
             try:
-                data_files = data_files or DataFiles(self.store)
                 to_read = self._files_to_read(pool, data_files)
                 opened = look_ahead(pool, partial(self._open, data_files), to_read, _FOOTERS_AHEAD)
                 portions = ((file, groups) for file in opened for groups in file.portions)
@@ -129,6 +135,14 @@ class FileScan:
                     yield from batches
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
+
+    def _read_little(self, data_files: DataFiles, file: LiveFile) -> Iterator[pa.RecordBatch]:
+        """Reads a file that takes less time than starting threads for it and opening it again does."""
+        with data_files.open(file) as reader:
+            opened = self._look_into(reader, file, None)
+            for groups in opened.portions:
+                for group in groups:
+                    yield from self._read_group(reader, opened, group)
 
     def count_rows(self) -> int:
         """Counts the rows that `read_batches` gives; reads no more than merging and filter need."""
@@ -166,11 +180,14 @@ class FileScan:
         if left_out is not None and len(left_out) == file.row_count:
             return _OpenedFile(file, left_out, [], None)
         with data_files.open(file) as reader:
-            groups = pick_row_groups(reader, self.schema.arrow, self.columns.predicate)
-            if self.counts is not None:
-                left = reader.metadata.num_row_groups - len(groups)
-                self.counts.add(ReadMetrics(files_opened=1, row_groups_left_out=left))
-            return _OpenedFile(file, left_out, _portion(groups, reader), reader.metadata)
+            return self._look_into(reader, file, left_out)
+
+    def _look_into(self, reader: DataFileReader, file: LiveFile, left_out: Positions | None) -> _OpenedFile:
+        groups = pick_row_groups(reader, self.schema.arrow, self.columns.predicate)
+        if self.counts is not None:
+            left = reader.metadata.num_row_groups - len(groups)
+            self.counts.add(ReadMetrics(files_opened=1, row_groups_left_out=left))
+        return _OpenedFile(file, left_out, _portion(groups, reader), reader.metadata)
 
     def _read_portion(self, item: tuple[_OpenedFile, list[int]]) -> list[pa.RecordBatch]:
         opened, groups = item
