@@ -45,6 +45,7 @@ class Sink:
         states: All that it ever was, by snapshot.
         handled: Snapshots that were handled once their position was kept.
         fenced: How many readers were told that another has taken over.
+        begun_anew: How many readers found that the consumer had expired.
     """
 
     rows: dict[int, str] = field(default_factory=dict)
@@ -52,6 +53,7 @@ class Sink:
     states: dict[int, dict[int, str]] = field(default_factory=dict)
     handled: list[int] = field(default_factory=list)
     fenced: int = 0
+    begun_anew: int = 0
 
 
 @dataclass
@@ -70,6 +72,8 @@ class World:
     sinks: dict[str, Sink] = field(default_factory=dict)
     acknowledged: set[tuple[str, int]] = field(default_factory=set)
     successors: int = 0
+    late_readers: float = 0.0
+    """How likely the successor of a reader comes only when its consumer has expired."""
 
     def catalog(self) -> Catalog:
         """The SDK as an actor uses it."""

@@ -22,6 +22,7 @@ def simulate(
     *,
     readers: Mapping[str, str] | None = None,
     cache_folder: str | None = None,
+    late_readers: float = 0.0,
     **rates: float,
 ) -> World:
     """One history; raises what an actor or an auditor found.
@@ -32,6 +33,7 @@ def simulate(
         habits: What actors do.
         readers: Scan modes, by consumer.
         cache_folder: Where readers keep copies; it must be new.
+        late_readers: How likely the successor of a reader comes only when its consumer has expired; 0: none expires.
         rates: How often what goes wrong.
     """
     faults = Faults(
@@ -49,9 +51,12 @@ def simulate(
     clock = VirtualClock(scheduler)
     service = MetastoreService(MemoryCatalogStore(clock), "memory://warehouse", clock=clock, ids=CountedIds())
     world = World(seed, scheduler, service, loop, faults, SimulatedStores(scheduler, faults), 6, habits or Habits())
-    world.cache_folder = cache_folder
+    world.cache_folder, world.late_readers = cache_folder, late_readers
     world.finish(service.create_database("sim"))
-    world.finish(service.create_table(TableName("sim", "t"), actors.SCHEMA, primary_key=["k"], options={"bucket": "2"}))
+    options = {"bucket": "2"}
+    if late_readers:
+        options["consumer.expiration-time"] = f"{subscribers.CONSUMER_LIFETIME_S:g} s"
+    world.finish(service.create_table(TableName("sim", "t"), actors.SCHEMA, primary_key=["k"], options=options))
     for writer in ("a", "b", "c"):
         scheduler.start(writer, partial(actors.write, world, writer))
     for consumer, mode in (readers or {}).items():

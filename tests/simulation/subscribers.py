@@ -22,6 +22,9 @@ from lakelog.stream_batch import Position, StreamBatch
 from lakelog.stream_request import StreamRequest
 from tests.simulation.actors import TABLE, Sink, World
 
+CONSUMER_LIFETIME_S = 10.0
+"""How long a consumer keeps its position without a reader, where consumers expire."""
+
 
 class ForwardCalls:
     """The calls of a reader that takes whatever epoch its consumer has for its own."""
@@ -43,6 +46,8 @@ class ForwardCalls:
 
 def read(world: World, consumer: str, mode: str) -> None:
     """Reads until nobody commits any more, or until another reader has taken over."""
+    if world.scheduler.random.random() < world.late_readers:
+        world.scheduler.sleep(world.scheduler.random.uniform(1, 3) * CONSUMER_LIFETIME_S)
     while True:
         try:
             _follow(world, consumer, mode)
@@ -65,6 +70,9 @@ def _follow(world: World, consumer: str, mode: str) -> None:
     options |= {"scan.snapshot-id": "1"} if mode == "from-snapshot" else {}
     stream = open_stream(catalog, [table], StreamRequest(options), holder=consumer)
     sink = world.sinks[consumer]
+    if not stream.positions and sink.handled:
+        sink.begun_anew += 1
+        sink.handled.clear()
     # Without a position it begins anew, whatever was handled.
     rows, at = (dict(sink.rows), sink.at) if stream.positions else ({}, 0)
     kept = stream.positions[TABLE].snapshot_id if stream.positions else -1

@@ -32,6 +32,15 @@ def test_faults_take_effect(loop: asyncio.AbstractEventLoop, tmp_path: Path) -> 
     assert fenced >= 3
 
 
+def test_readers_whose_consumer_has_expired_begin_anew(loop: asyncio.AbstractEventLoop, tmp_path: Path) -> None:
+    begun_anew = 0
+    for seed in range(200, 212):
+        folder = str(tmp_path / str(seed))
+        world = simulate(seed, loop, readers=READERS, cache_folder=folder, late_readers=0.5, kill_rate=0.03)
+        begun_anew += sum(sink.begun_anew for sink in world.sinks.values())
+    assert begun_anew >= 3
+
+
 def test_a_seed_gives_the_same_history(loop: asyncio.AbstractEventLoop, tmp_path: Path) -> None:
     first, second = (simulate(7, loop, readers=READERS, cache_folder=str(tmp_path / name)) for name in ("1", "2"))
     assert first.scheduler.trace == second.scheduler.trace
