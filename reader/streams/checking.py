@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from lakelog.arguments import parse_table_name
@@ -60,13 +62,25 @@ def check_stream(metastore: Metastore, stream: Stream) -> None:
 
 
 def _check_options(stream: Stream, misfits: Misfits) -> None:
-    given = stream.source.options
-    for key, value in given.items():
-        # Each by itself, so that one does not hide the others.
-        with misfits.of(f"source.options.{key}"):
-            StreamTerms.of(SourceOptions.of({"table": stream.source.table, key: value}))
-    with misfits.of("source.options"):
-        StreamTerms.of(SourceOptions.of({"table": stream.source.table, **given}))
+    table, given = {"table": stream.source.table}, stream.source.options
+    try:
+        StreamTerms.of(SourceOptions.of({**table, **given}))
+    except InvalidArgument as error:
+        for key, value in given.items():
+            # Each by itself, so that one does not hide the others; what it needs beside it is no matter here.
+            with misfits.of(f"source.options.{key}"), _without_missing():
+                StreamTerms.of(SourceOptions.of({**table, key: value}))
+        misfits.add_error("source.options", error)
+
+
+@contextmanager
+def _without_missing() -> Iterator[None]:
+    """Lets an option pass that lacks another one."""
+    try:
+        yield
+    except InvalidArgument as error:
+        if error.reason != "MISSING_OPTION":
+            raise
 
 
 def _check_source(stream: Stream, source: TableInfo, misfits: Misfits) -> tuple[str, ...] | None:

@@ -182,6 +182,36 @@ def test_all_problems_come_with_the_places_of_their_keys(metastore: InProcessMet
     assert f"{file}:11:10: sink.table: " in missing.value.message
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"scan.mode": "from-snapshot", "scan.snapshot-id": "1"},
+        {"scan.snapshot-id": "1", "scan.mode": "from-snapshot-full"},
+        {"scan.mode": "from-timestamp", "scan.timestamp-millis": "1"},
+        {"scan.mode": "from-file-creation-time", "scan.file-creation-time-millis": "1"},
+        {"scan.snapshot-id": "1", "maxRowsPerTrigger": "10", "streaming-read-overwrite": "true"},
+    ],
+)
+def test_options_that_need_each_other_fit(metastore: InProcessMetastore, options: dict[str, str]) -> None:
+    check_stream(metastore, make(Source("shop.keyed", None, None, options), Sink(TABLE, "shop.copy")))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"scan.mode": "from-snapshot"}, r"source\.options: Option 'scan\.mode' = 'from-snapshot' needs the option"),
+        ({"scan.snapshot-id": "1", "scan.timestamp-millis": "1"}, "source.options: .* both say where to begin"),
+        ({"scan.mode": "latest", "scan.snapshot-id": "1"}, "source.options: .* that mode takes none"),
+    ],
+)
+def test_options_that_contradict_each_other(
+    metastore: InProcessMetastore, options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=message) as raised:
+        check_stream(metastore, make(Source("shop.keyed", None, None, options), Sink(TABLE, "shop.copy")))
+    assert raised.value.message.count("\n") == 0, "told once"
+
+
 def told(batch_id: int, rows: int, snapshot_id: int, table_uuid: str) -> dict[str, Any]:
     offset = json.dumps({"table": table_uuid, "snapshot": snapshot_id, "uuid": ""})
     return {"batchId": batch_id, "numInputRows": rows, "sources": [{"endOffset": offset}]}
