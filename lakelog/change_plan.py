@@ -52,12 +52,17 @@ def find_overwrites(snapshots: Sequence[Snapshot]) -> list[int]:
 
 def describe_skipped(table: TableName, snapshot_ids: Sequence[int]) -> str:
     """What to tell whoever follows a table of snapshots that replaced rows and show nothing. Pure."""
+    return (
+        f"{table}: {name_snapshots(snapshot_ids)} overwrote rows; what was replaced, and by what, is not shown. "
+        f"'{STREAMING_READ_OVERWRITE.key}' = 'true' shows it."
+    )
+
+
+def name_snapshots(snapshot_ids: Sequence[int]) -> str:
+    """Some snapshots for a message: by number, as far as they are few. Pure."""
     named = ", ".join(map(str, snapshot_ids[:_NAMED_SNAPSHOTS]))
     more = f" and {len(snapshot_ids) - _NAMED_SNAPSHOTS} more" if len(snapshot_ids) > _NAMED_SNAPSHOTS else ""
-    return (
-        f"{table}: snapshot{'s'[: len(snapshot_ids) - 1]} {named}{more} overwrote rows; what was replaced, and by "
-        f"what, is not shown. '{STREAMING_READ_OVERWRITE.key}' = 'true' shows it."
-    )
+    return f"snapshot{'s'[: len(snapshot_ids) - 1]} {named}{more}"
 
 
 def split_by_changelog(snapshots: Sequence[Snapshot]) -> Iterator[tuple[bool, list[Snapshot]]]:

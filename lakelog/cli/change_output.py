@@ -7,6 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from lakelog.change_plan import name_snapshots
 from lakelog.cli.invocation import Invocation
 from lakelog.cli.row_output import MAX_PRINTED_ROWS, note_hidden, print_json
 from lakelog.cli.row_table import ROW_KIND_STYLES, RowTable
@@ -20,8 +21,10 @@ TABLE_COLUMN: Final = "_table"
 def tell_skipped(invocation: Invocation, snapshot_ids: Sequence[int]) -> None:
     """Says which snapshots are not shown."""
     if snapshot_ids:
-        which = f"Snapshot {snapshot_ids[0]}" if len(snapshot_ids) == 1 else plural(len(snapshot_ids), "snapshot")
-        invocation.printer.note(f"{which} overwrote rows; what was replaced, and by what, is not shown.")
+        which = name_snapshots(snapshot_ids)
+        invocation.printer.note(
+            f"{which[0].upper()}{which[1:]} overwrote rows; what was replaced, and by what, is not shown."
+        )
 
 
 class ChangePrinter:
