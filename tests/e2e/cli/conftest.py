@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,15 +13,11 @@ from typing import Any
 
 import pytest
 
+from lakelog.embedded.ports import free_port
+
 COMMAND = [sys.executable, "-m", "lakelog.cli.main"]
 READY_WITHIN_S = 60.0
 STOPPED_WITHIN_S = 40.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def wait_until(condition: Callable[[], Any], within_s: float, what: str) -> Any:

@@ -16,6 +16,7 @@ import lakelog
 from lakelog.catalog import Catalog
 from lakelog.client.grpc_metastore import GrpcMetastore
 from lakelog.client.retry import Deadlines, RetryPolicy
+from lakelog.embedded.ports import free_port
 from lakelog.errors import (
     AlreadyExists,
     CommitConflict,
@@ -322,8 +323,7 @@ def connect_quickly(target: str) -> Catalog:
 
 
 def test_nobody_there_and_somebody_else_there_are_named(mute_port: int) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        nobody = f"127.0.0.1:{closed.getsockname()[1]}"
+    nobody = f"127.0.0.1:{free_port()}"
     with connect_quickly(nobody) as catalog:
         refused(catalog.databases, nobody, kind=Unavailable)
     with connect_quickly(f"127.0.0.1:{mute_port}") as catalog:

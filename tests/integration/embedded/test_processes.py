@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 import lakelog.embedded
-from lakelog.embedded.ports import free_ports
+from lakelog.embedded.ports import free_port, free_ports
 from lakelog.embedded.processes import ManagedProcess
 from lakelog.embedded.supervisor import Supervisor
 from lakelog.errors import Unavailable
@@ -190,3 +193,26 @@ def test_free_ports_are_different() -> None:
     ports = free_ports(50)
     assert len(set(ports)) == 50
     assert all(1024 <= port <= 65535 for port in ports)
+
+
+def test_free_ports_are_given_to_no_outgoing_connection() -> None:
+    lowest_given = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    assert all(port < lowest_given for port in free_ports(50))
+
+
+def test_ports_that_are_listened_on_or_bound_are_not_free() -> None:
+    with contextlib.ExitStack() as held:
+        taken = free_ports(2)
+        held.enter_context(socket.create_server(("127.0.0.1", taken[0])))
+        bound = held.enter_context(socket.socket())
+        bound.bind(("127.0.0.1", taken[1]))
+        assert first_free(taken) is None
+
+
+def first_free(ports: list[int]) -> int | None:
+    """Which of these `free_ports` would give."""
+    with mock.patch("lakelog.embedded.ports._candidates", return_value=ports):
+        try:
+            return free_port()
+        except Unavailable:
+            return None

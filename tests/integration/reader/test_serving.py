@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ import pytest
 
 import lakelog
 from lakelog.catalog import Catalog
+from lakelog.embedded.ports import free_port
 from lakelog.embedded.services import is_serving
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.errors import Fenced, InvalidArgument, ResourceExhausted, Unavailable
@@ -286,8 +286,7 @@ def test_closing_ends_the_search_for_a_replica(catalog: Catalog, database: str, 
 
 
 def test_a_replica_without_a_metastore_says_so(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        nobody = f"127.0.0.1:{free.getsockname()[1]}"
+    nobody = f"127.0.0.1:{free_port()}"
     replica = launch_replica(nobody, tmp_path / "reader.log", (), "127.0.0.1:0")
     try:
         assert not is_serving(replica.target)

@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from lakelog.client.metastore import SnapshotPage, WatchEvent, WatchPosition
 from lakelog.clock import RandomIds
+from lakelog.embedded.ports import free_port
 from lakelog.errors import AlreadyExists, NotFound, Unavailable
 from lakelog.format.commit import ChangeResult, CommitRequest, CommitResult, StagedAttempt, WriterProgress
 from lakelog.format.files import FILE_SCHEMA
@@ -253,7 +254,7 @@ class RunningServer:
         self.database_error: Exception | None = None
         self._settings = ServerSettings(
             host="127.0.0.1",
-            port=settings.pop("port", 0),
+            port=settings.pop("port", None) or free_port(),
             tls=settings.pop("tls", None),
             access=access or Access(open=True),
             limits=limits or CallLimits(),

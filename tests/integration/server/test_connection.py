@@ -19,6 +19,7 @@ import pytest
 from lakelog.client.grpc_metastore import GrpcMetastore
 from lakelog.client.metastore import WatchPosition
 from lakelog.client.retry import NOT_CONNECTED, Deadlines, RetryPolicy
+from lakelog.embedded.ports import free_port
 from lakelog.errors import Effect, InvalidArgument, LakelogError, OutcomeUnknown, Unavailable
 from lakelog.format.commit import Change, CommitRequest
 from lakelog.format.snapshot import SnapshotKind
@@ -28,12 +29,6 @@ from tests.integration.server.running_server import RunningServer, ScriptedUseCa
 
 Start = Callable[..., RunningServer]
 Connect = Callable[..., GrpcMetastore]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def test_where_nothing_listens_the_error_says_what_to_do(connect: Connect) -> None:
