@@ -50,6 +50,10 @@ _FIRST_ANSWER_S: Final = 30.0
 _FIRST_CONNECT_S: Final = 5.0
 """How long it is tried to reach any server the first time."""
 
+_KEPT_WITHIN_S: Final = 10.0
+"""How long a server may take to say that it kept a position; behind that another one is asked. It takes milliseconds,
+but a server that hangs, or whose metastore is away, says nothing at all."""
+
 _MAX_MESSAGE_BYTES: Final = 64 << 20
 
 _CHANNEL_OPTIONS: Final = (
@@ -57,6 +61,8 @@ _CHANNEL_OPTIONS: Final = (
     # A server that vanished without closing is noticed after 20 + 10 seconds.
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
+    # One that is connected to, but does not say a word, is given up after so long, and another one is tried.
+    ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.primary_user_agent", "lakelog-python"),
 )
@@ -188,11 +194,11 @@ class RemoteFollower:
         if not any(point.epoch for point in self._points.values()):
             return
         message = reader_pb2.SubscribeRequest(keep=reader_pb2.KeepPositions(positions=to_proto_positions(positions)))
-        give_up_s = self._clock.monotonic_s() + self._policy.total_s
+        give_up_s = self._clock.monotonic_s() + self._policy.watch_total_s
         while not self._closed.is_set():
             call = self._call
             assert call is not None, "it was opened"
-            failure = call.ask(message, give_up_s - self._clock.monotonic_s())
+            failure = call.ask(message, min(give_up_s - self._clock.monotonic_s(), _KEPT_WITHIN_S))
             if failure is None:
                 return
             if not isinstance(failure, Unavailable) or self._clock.monotonic_s() >= give_up_s:
@@ -233,6 +239,8 @@ class RemoteFollower:
         with self._lock:
             if self._call is broken:
                 broken.close()
+                # Not the same again: one that hangs would take its time once more.
+                self._next += 1
                 self._connect(self._clock.monotonic_s() + self._policy.watch_total_s)
 
     def _connect(self, give_up_s: float) -> reader_pb2.SubscribeOpened | None:

@@ -272,6 +272,32 @@ def test_the_embedded_stack_runs_one(tmp_path: Path) -> None:
         EmbeddedStack(tmp_path, services=["reader"])
 
 
+def test_a_replica_that_hangs_is_left(catalog: Catalog, database: str, start_replica: Start) -> None:
+    table = make_append(catalog, database)
+    replicas = [start_replica(), start_replica()]
+    with table.subscribe("latest", consumer_id="c", reader=",".join(each.target for each in replicas)) as stream:
+        table.append(items(1))
+        assert len(take(stream, 1)) == 1
+        hanging = next(each for each in replicas if each.measure(SUBSCRIPTIONS))
+        hanging.process.send_signal(signal.SIGSTOP)
+        try:
+            table.append(items(2))
+            began_s = time.monotonic()
+            # The position of the first row is kept before the second is handed out, and only the other replica answers.
+            assert take(stream, 1) == [(table.name, 2, 2, "x2")]
+            assert time.monotonic() - began_s < 40.0
+            table.append(items(3))
+            assert take(stream, 1) == [(table.name, 3, 3, "x3")]
+            stream.commit()
+        finally:
+            hanging.process.send_signal(signal.SIGCONT)
+        # What the one that hung still had to say is of no use any more.
+        table.append(items(4))
+        assert take(stream, 1) == [(table.name, 4, 4, "x4")]
+        stream.commit()
+    assert table.consumers.list().column("snapshot_id").to_pylist() == [4]
+
+
 def test_closing_ends_the_search_for_a_replica(catalog: Catalog, database: str, start_replica: Start) -> None:
     table = make_append(catalog, database)
     replica = start_replica()
