@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from lakelog.change_plan import check_raw
-from lakelog.errors import Fenced, InvalidArgument
+from lakelog.errors import Fenced, InvalidArgument, NotFound
 from lakelog.follow import TablesFollower
 from lakelog.format.consumer import Consumer, ConsumerPosition
 from lakelog.format.filter import parse_filter
@@ -29,7 +29,7 @@ from lakelog.storage.read_counts import ReadCounts
 from lakelog.stream_batch import Position
 from lakelog.stream_request import ResumePoint, StreamRequest
 from lakelog.stream_start import StreamStart, find_starts, resume
-from lakelog.stream_table import StreamTable, StreamView
+from lakelog.stream_table import StreamTable, StreamView, to_dropped
 from lakelog.subscription import Follower
 
 if TYPE_CHECKING:
@@ -198,7 +198,15 @@ class _Keeper:
             for name, at in positions.items()
         ]
         consumer_id = next(iter(self._consumers.values())).consumer_id
-        self._catalog.metastore.advance_consumer(consumer_id, moved)
+        try:
+            self._catalog.metastore.advance_consumer(consumer_id, moved)
+        except NotFound as error:
+            # The metastore no longer knows more of it than its uuid.
+            names = {each.table_uuid: name for name, each in self._consumers.items()}
+            name = names.get(error.metadata.get("table_uuid", ""))
+            if name is None or error.reason != "TABLE_NOT_FOUND":
+                raise
+            raise to_dropped(name) from None
 
 
 def _check_positions(consumers: Sequence[Consumer], names: Sequence[str]) -> None:

@@ -127,11 +127,7 @@ class StreamTable:
 
     def to_dropped(self) -> NotFound:
         """What is said when the table is no longer there."""
-        return NotFound(
-            f"Table {self.name} was dropped, so no change will come any more.",
-            reason="TABLE_NOT_FOUND",
-            metadata={"table": self.name},
-        )
+        return to_dropped(self.name)
 
     def _columns(self) -> list[str]:
         names = self._table.schema.arrow.names if self._view.columns is None else list(self._view.columns)
@@ -148,3 +144,12 @@ class StreamTable:
             batch = pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields))
         kinds = pa.repeat(pa.scalar(RowKind.INSERT.text), batch.num_rows)
         return batch.append_column(pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False), kinds)
+
+
+def to_dropped(name: str) -> NotFound:
+    """What is said where a table that is read is no longer there. Pure."""
+    return NotFound(
+        f"Table {name} was dropped, so no change will come any more.",
+        reason="TABLE_NOT_FOUND",
+        metadata={"table": name},
+    )

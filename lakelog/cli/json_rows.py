@@ -99,7 +99,9 @@ def _float_texts(column: pa.Array) -> pa.Array:
         (pc.equal(column, -math.inf), "-Infinity"),
     ):
         texts = pc.if_else(mask, pa.scalar(f'"{name}"', pa.large_string()), texts)
-    return texts
+    # Arrow's `-0` is read as a whole number, which has no sign.
+    minus_zero = pc.equal(texts, pa.scalar("-0", pa.large_string()))
+    return pc.if_else(minus_zero, pa.scalar("-0.0", pa.large_string()), texts)
 
 
 def _quoted(texts: pa.Array) -> pa.Array:

@@ -207,9 +207,10 @@ def test_a_reader_that_waits_uses_its_consumer(catalog: Catalog) -> None:
                 stream.read(0.2)
 
 
-def test_a_dropped_table_ends_it(catalog: Catalog) -> None:
+@pytest.mark.parametrize("consumer_id", [None, "c"])
+def test_a_dropped_table_ends_it(catalog: Catalog, consumer_id: str | None) -> None:
     table = make_history(catalog)
-    with table.subscribe() as stream:
+    with table.subscribe(consumer_id=consumer_id) as stream:
         rows(stream, 1)
         catalog.drop_table(table.name)
         with pytest.raises(NotFound, match=r"Table shop\..* was dropped, so no change will come any more"):

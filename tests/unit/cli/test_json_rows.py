@@ -70,3 +70,9 @@ def test_texts_that_need_escapes_stay_one_line() -> None:
 
 def test_a_batch_without_rows_or_columns() -> None:
     assert to_json_lines(pa.record_batch({"a": pa.array([], pa.int64())})) == ""
+
+
+def test_a_negative_zero_keeps_its_sign() -> None:
+    for data_type in (pa.float32(), pa.float64()):
+        found = rows_of(pa.table({"x": pa.array([-0.0, 0.0, -1.0, None], data_type)}))
+        assert [str(row["x"]) for row in found] == ["-0.0", "0", "-1", "None"]
