@@ -12,7 +12,7 @@ from lakelog.change_plan import check_range, check_raw
 from lakelog.complete_changes import DEFAULT_TIMEOUT_S, check_timeout
 from lakelog.errors import NotFound
 from lakelog.format.rowkind import ROW_KIND_COLUMN
-from lakelog.reading import to_names
+from lakelog.reading import check_columns
 from lakelog.spark.installation import installation_of
 from lakelog.spark.source_options import SourceOptions
 from lakelog.spark.stream.batch import RAW_MARK, RangeTerms
@@ -40,7 +40,8 @@ def changes(
         name: `database.table`.
         after: Excluded; 0: from the first snapshot that is kept.
         until: Included; None: the newest one now.
-        columns: Names of the table's columns to return; None: all. `_row_kind` and `_snapshot_id` follow them.
+        columns: Names of the table's columns to return; None: all. `_row_kind` and `_snapshot_id` follow them, or stand
+            where they are named.
         filter: An SQL condition as lakelog means it, in UTC; it tests each row of a change alone.
         raw: Rows as they were written instead: the last row a key of each commit, deletes with whatever values they
             carried.
@@ -67,10 +68,15 @@ def changes(
             metadata={"snapshot_id": str(after), "latest": str(last)},
         )
     own = (ROW_KIND_COLUMN, SNAPSHOT_ID_COLUMN)
-    names = table.schema.arrow.names if columns is None else to_names(columns)
+    names = check_columns(columns, table.schema, name, own)
+    returned = (*names, *(each for each in own if each not in names))
+    read = [each for each in names if each not in own]
+    if names and not read:
+        # Something must be read for rows to be there; it is not returned.
+        read = table.schema.arrow.names[:1]
     options = {
         "table": name,
-        "columns": json.dumps(names),
+        "columns": json.dumps(read),
         "incremental-between": f"{after},{last}",
         "metadata-columns": ",".join(own),
     }
@@ -84,4 +90,4 @@ def changes(
     assert terms is not None, "it is a read of changes"
     terms.plan(metastore, timeout_s)
     rows = spark.read.format("lakelog").options(**options).load()
-    return rows.select(*["`" + each.replace("`", "``") + "`" for each in (*names, *own)])
+    return rows.select(*["`" + each.replace("`", "``") + "`" for each in returned])

@@ -23,6 +23,7 @@ from tests.integration.spark.driven_stream import read_driven
 from tests.property.tables.history import History, sorted_rows
 from tests.property.tables.keyed_changes import alter_producer
 
+OWN = ("_row_kind", "_snapshot_id")
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("a b", pa.string())])
 
 
@@ -47,12 +48,15 @@ def test_changes(spark: SparkSession, keyed: Table, make_table: MakeTable) -> No
     cases: list[tuple[Table, tuple[int, ...], dict[str, Any]]] = [
         (keyed, (), {}),
         (keyed, (1, 3), {"columns": ["a b"], "filter": "k > 2"}),
+        (keyed, (), {"columns": ["_row_kind", "a b", "_snapshot_id"]}),
+        (keyed, (), {"columns": ["_snapshot_id", "_row_kind"]}),
         (keyed, (1,), {"raw": True}),
         (keyed, (4, 4), {}),
         (appended, (1,), {}),
     ]
     for table, between, more in cases:
-        own = {"columns": [*more["columns"], "_row_kind", "_snapshot_id"]} if "columns" in more else {}
+        named = more.get("columns")
+        own = {} if named is None else {"columns": [*named, *(each for each in OWN if each not in named)]}
         wanted = table.changes(*between, **more | own)
         found = lakelog.spark.changes(spark, table.name, *between, **more)
         assert found.columns == wanted.schema.names
