@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from lakelog.client.retry import RetryPolicy
@@ -10,7 +10,13 @@ from lakelog.clock import Clock
 from lakelog.errors import CommitConflict
 from lakelog.format.commit import CommitResult
 from lakelog.format.snapshot import ChangelogState
-from lakelog.options.table_options import CHANGELOG_PRODUCER, LOOKUP_WAIT, WRITE_ONLY
+from lakelog.options.table_options import (
+    CHANGELOG_PRODUCER,
+    LOOKUP_WAIT,
+    ROW_DEDUPLICATE,
+    ROW_DEDUPLICATE_IGNORE_FIELDS,
+    WRITE_ONLY,
+)
 from lakelog.options.values import TableOptions
 
 _MAX_LOOKUPS: Final = 20
@@ -49,6 +55,30 @@ def to_changelog_state(producer: str) -> ChangelogState:
     if producer == LATER:
         return ChangelogState.OPEN
     return ChangelogState.NONE if producer == "none" else ChangelogState.ATTACHED
+
+
+_RULES: Final = (ROW_DEDUPLICATE.key, ROW_DEDUPLICATE_IGNORE_FIELDS.key)
+"""Options that rule what a changelog tells, and may be altered while it is open."""
+
+
+def to_open_rules(producer: str, options: Mapping[str, str]) -> dict[str, str]:
+    """What a commit with an open changelog remembers among its properties: the options that rule it. Pure.
+
+    Args:
+        producer: Who makes its changelog.
+        options: The table's, as the commit knows them.
+    """
+    return {key: options[key] for key in _RULES if key in options} if producer == LATER else {}
+
+
+def find_open_rules(properties: Mapping[str, str]) -> dict[str, str]:
+    """The options that rule an open changelog, by its snapshot's properties; what is missing is not set. Pure."""
+    return {key: properties[key] for key in _RULES if key in properties}
+
+
+def with_open_rules(options: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
+    """A table's options as they were when a snapshot was committed whose changelog is open. Pure."""
+    return {key: value for key, value in options.items() if key not in _RULES} | find_open_rules(properties)
 
 
 def commit_lookups(

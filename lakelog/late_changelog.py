@@ -16,6 +16,7 @@ from typing import Final
 
 from lakelog.change_plan import pick_shown_files
 from lakelog.client.metastore import Metastore
+from lakelog.commit_changelog import find_open_rules, with_open_rules
 from lakelog.format.attachment import SnapshotChangelog
 from lakelog.format.files import DataFile
 from lakelog.format.plan import AtSnapshot, InRange, PlanRequest
@@ -65,7 +66,7 @@ def pick_together(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
     """Those open snapshots that can be told together, beginning with the lowest. Pure.
 
     Between two of them may only lie what changes no row; whatever else lies between would be missing from the old rows
-    of the later one.
+    of the later one. The same options rule them all.
 
     Args:
         snapshots: Rising, without gaps, from the lowest open one on.
@@ -79,6 +80,8 @@ def pick_together(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
         if each.changelog is not ChangelogState.OPEN or len(picked) == MAX_TOGETHER:
             break
         if picked and rows > _TOGETHER_ROWS:
+            break
+        if picked and find_open_rules(each.properties) != find_open_rules(picked[0].properties):
             break
         picked.append(each)
     return picked
@@ -130,7 +133,7 @@ def make_late_changelogs(
     if first > 1 and shown:
         state = metastore.plan(to_plan_request(info.table_uuid, AtSnapshot(first - 1), shown))
         before = group_by_bucket(to_live_files(state.files))
-    options = TableOptions(info.options)
+    options = TableOptions(with_open_rules(info.options, picked[0].properties))
     maker = BucketChangelogs(store, info.schema, options, attempt_id, caches.find_copies(info.table_uuid, options))
     found: dict[int, list[DataFile]] = {each.snapshot_id: [] for each in picked}
     try:

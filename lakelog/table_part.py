@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakelog.commit_changelog import find_producer, to_changelog_state
+from lakelog.commit_changelog import find_producer, to_changelog_state, to_open_rules
 from lakelog.commit_note import CommitNote
 from lakelog.format.commit import Change, Removal, RemovePartitions
 from lakelog.format.files import DataFile
@@ -119,7 +119,7 @@ class TablePart:
             base_snapshot_id=None if self.lookup is None else self.lookup.base_snapshot_id,
             unchanged_buckets=() if self.lookup is None else self.lookup.buckets,
             watermark_ms=note.watermark_ms,
-            properties=note.properties,
+            properties={**note.properties, **to_open_rules(self.producer, self.info.options)},
             allow_empty=note.allow_empty,
             changelog=to_changelog_state(self.producer),
             changelog_files=self.changelog_files,

@@ -22,7 +22,7 @@ from typing import Final
 from lakelog.client.metastore import Metastore
 from lakelog.client.retry import RetryPolicy, call_repeatedly
 from lakelog.clock import RandomIds, SystemClock
-from lakelog.commit_changelog import commit_lookups, find_producer, to_changelog_state
+from lakelog.commit_changelog import commit_lookups, find_producer, to_changelog_state, to_open_rules
 from lakelog.commit_note import check_identity, name_dropped_table
 from lakelog.errors import CommitConflict, Effect, LakelogError
 from lakelog.format.commit import (
@@ -238,7 +238,7 @@ def _make_request(
         base_snapshot_id=None if lookup is None else lookup.base_snapshot_id,
         unchanged_buckets=() if lookup is None else lookup.buckets,
         watermark_ms=terms.watermark_ms,
-        properties=terms.properties,
+        properties={**terms.properties, **to_open_rules(producer, info.options)},
         allow_empty=terms.allow_empty,
         changelog=to_changelog_state(producer),
         changelog_files=inputs if lookup is None else lookup.files,

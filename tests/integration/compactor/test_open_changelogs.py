@@ -81,6 +81,32 @@ def test_both_options_may_be_altered_and_what_is_open_is_attached_all_the_same(
     ]
 
 
+def test_the_settings_for_equal_rows_count_as_they_were_at_the_commit(
+    metastore: InProcessMetastore, catalog: Catalog
+) -> None:
+    late, at_once = make(catalog, "lookup", "shop.late", lookup_wait="false"), make(catalog, "lookup")
+    deduplicate = "changelog-producer.row-deduplicate"
+    settings: list[tuple[dict[str, str], list[str]]] = [
+        ({}, []),
+        ({deduplicate: "true"}, []),
+        ({f"{deduplicate}-ignore-fields": "v"}, []),
+        ({}, [f"{deduplicate}-ignore-fields"]),
+        ({}, [deduplicate]),
+    ]
+    for number, (given, taken) in enumerate(settings):
+        for table in (late, at_once):
+            table.alter(set=given, unset=taken)
+            table.write(rows("+I 1|1|1", f"+I 1|2|{number}"))
+            table.write(rows("+I 1|1|1", f"+I 1|2|{number + 10}"), properties={"from": "test"})
+    attach_all(metastore)
+    assert told(late, 0) == told(at_once, 0)
+    # The setting that came last would have told otherwise.
+    assert told(late, 4, 6) == [] != told(late, 8)
+    assert [each.properties.get(deduplicate) for each in metastore.list_snapshots(late.uuid).snapshots] == [
+        *(None, None, "true", "true", "true", "true", "true", "true", None, None)
+    ]
+
+
 def test_many_snapshots_are_told_together(metastore: InProcessMetastore, catalog: Catalog) -> None:
     table = make(catalog, "lookup", lookup_wait="false", bucket="2")
     for number in range(30):

@@ -15,10 +15,10 @@ SCHEMA = pa.schema(
 )
 
 
-def make(catalog: Catalog, producer: str, **options: str) -> Table:
+def make(catalog: Catalog, producer: str, /, name: str = "shop.t", **options: str) -> Table:
     more = {key.replace("_", "-").replace("--", "."): value for key, value in options.items()}
     return catalog.create_table(
-        "shop.t",
+        name,
         SCHEMA,
         primary_key=["pt", "k"],
         partition_by=["pt"],
