@@ -14,6 +14,7 @@ Invariants:
 
 from __future__ import annotations
 
+import logging
 import queue
 import random
 import threading
@@ -23,6 +24,7 @@ from typing import Final
 
 import grpc
 
+from lakelog.change_plan import describe_skipped
 from lakelog.client.reader_target import ReaderTarget
 from lakelog.client.retry import RetryPolicy
 from lakelog.client.status import CallKind, from_rpc_error
@@ -33,16 +35,19 @@ from lakelog.format.table import TableInfo
 from lakelog.open_stream import OpenStream
 from lakelog.rpc.messages import build
 from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
-from lakelog.storage.read_counts import ReadMetrics
+from lakelog.storage.read_counts import ReadCounts, ReadMetrics
 from lakelog.stream_batch import Position, Progress
 from lakelog.stream_request import ResumePoint, StreamRequest
 from lakelog.stream_wire import (
     RowsDecoder,
     from_proto_positions,
     from_proto_resume_point,
+    from_proto_skipped,
     to_proto_positions,
     to_proto_resume_point,
 )
+
+_log = logging.getLogger(__name__)
 
 _FIRST_ANSWER_S: Final = 30.0
 """Until a server has opened a stream, which takes several questions to the metastore."""
@@ -135,6 +140,7 @@ class RemoteFollower:
         self._draw = draw
         self._uuids = {table.name: table.table_uuid for table in start.tables}
         self._points: dict[str, ResumePoint] = {}
+        self._counts = ReadCounts()
         self._next = int(draw() * len(reader.targets))
         self._call: _Call | None = None
         # One that is being opened, which may take as long as the metastore does.
@@ -154,8 +160,8 @@ class RemoteFollower:
 
     @property
     def metrics(self) -> ReadMetrics:
-        """Nothing: the reader service reads, and has metrics of its own."""
-        return ReadMetrics()
+        """The snapshots that were passed over; the reader service reads, and has metrics of its own."""
+        return self._counts.metrics
 
     def follow(self) -> Iterator[Progress]:
         """Hands out what the service sends; blocks; ends when closed."""
@@ -223,7 +229,11 @@ class RemoteFollower:
             self._points[point.table_uuid] = ResumePoint(
                 point.table_uuid, at.snapshot_id, at.snapshot_uuid, epoch=point.epoch
             )
-        return Progress(batch, done or None)
+        skipped = from_proto_skipped(sent.skipped)
+        for table, snapshot_ids in skipped.items():
+            _log.warning("%s", describe_skipped(table, snapshot_ids))
+            self._counts.add(ReadMetrics(snapshots_skipped=len(snapshot_ids)))
+        return Progress(batch, done or None, skipped)
 
     def _come_back(self, broken: _Call, failure: LakelogError) -> None:
         """Goes on at another replica, unless another thread has done so; raises what cannot pass."""

@@ -142,7 +142,10 @@ class Subscription:
 
     @property
     def metrics(self) -> ReadMetrics:
-        """What was read so far, and what could be left out; nothing where a reader service reads: it has its own."""
+        """What was read so far, and what could be left out.
+
+        Where a reader service reads, it has metrics of its own, and only `snapshots_skipped` is counted here.
+        """
         return self._follower.metrics
 
     def read(self, timeout: float | None = None) -> StreamBatch | None:
