@@ -26,7 +26,7 @@ import grpc
 
 from lakelog.change_plan import describe_skipped
 from lakelog.client.reader_target import ReaderTarget
-from lakelog.client.retry import RetryPolicy
+from lakelog.client.retry import CLOSED, RetryPolicy
 from lakelog.client.status import CallKind, from_rpc_error
 from lakelog.client.target import Target
 from lakelog.clock import Clock, SystemClock
@@ -155,7 +155,7 @@ class RemoteFollower:
         with self._lock:
             opened = self._connect(give_up_s)
         if opened is None:
-            raise Unavailable("The subscription was closed before it was open.", reason="CLOSED")
+            raise Unavailable("The subscription was closed before it was open.", reason=CLOSED)
         return opened
 
     @property
@@ -189,7 +189,7 @@ class RemoteFollower:
 
         Raises:
             Fenced: Another reader has taken over.
-            Unavailable: No replica could be reached in time.
+            Unavailable: No replica could be reached in time, or it was closed.
         """
         if not any(point.epoch for point in self._points.values()):
             return
@@ -204,6 +204,11 @@ class RemoteFollower:
             if not isinstance(failure, Unavailable) or self._clock.monotonic_s() >= give_up_s:
                 raise failure
             self._come_back(call, failure)
+        raise Unavailable(
+            "The subscription was closed before the service said that its position is kept. What lies behind the last "
+            "one kept comes again.",
+            reason=CLOSED,
+        )
 
     def close(self) -> None:
         """Ends `follow`, from any thread; idempotent."""
@@ -314,7 +319,7 @@ class _Call:
         except queue.Empty:
             return Unavailable(f"The reader service at {self._target} did not open the stream in time.")
         if first is None:
-            return Unavailable("The subscription was closed.", reason="CLOSED")
+            return Unavailable("The subscription was closed.", reason=CLOSED)
         if isinstance(first, LakelogError):
             return first
         if first.WhichOneof("response") != "opened":
@@ -364,7 +369,7 @@ class _Call:
             )
         except ValueError as error:
             # The channel was closed under the iteration.
-            self._fail(Unavailable(f"The stream from {self._target} is closed: {error}.", reason="CLOSED"))
+            self._fail(Unavailable(f"The stream from {self._target} is closed: {error}.", reason=CLOSED))
 
     def _fail(self, failure: LakelogError) -> None:
         # What broke it first: that it was closed because of that tells nobody why.
