@@ -34,10 +34,12 @@ Tables are for people: times in UTC, sizes in KiB and MiB, what does not fit on 
 named. Colours appear on a terminal only, and never where `NO_COLOR` is set. Data goes to the standard output, notes and
 errors to the standard error.
 
-`--output json` is for programs: one JSON document with exact numbers, or, for `scan` and `tail`, an object a line while
-the rows are read. Keys are stable; new ones may come. Times are ISO 8601 in UTC, decimals are strings, binary values
-base64, NaN and infinities strings. An error is then one JSON object on the standard error, with the keys `kind`,
-`reason`, `message`, `metadata` and `exit_code`.
+`--output json` is for programs: one JSON document with exact numbers, or, for `scan`, `changes` and `tail`, an object
+a line while the rows are read. Keys are stable; new ones may come. Times are ISO 8601 in UTC, decimals are strings,
+binary values base64, NaN and infinities strings. An error is then one JSON object on the standard error, with the keys
+`kind`, `reason`, `message`, `metadata` and `exit_code`. A warning is a line there, too, in front of the error if there
+is one: an object whose `kind` is `Warning` and whose other key is `message`. So `changes` and `tail` tell which
+snapshots they cannot show.
 
 The options of `lakelog` itself, such as `--target` and `--output`, may stand in front of the command or behind it.
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.table import TableName
+
+MAX_NUMBER: Final = 2**63 - 1
+"""The largest whole number that the metastore keeps."""
 
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -32,21 +36,88 @@ def to_epoch_ms(value: Any, name: str) -> int:
                 metadata={"field": name},
             )
         return (value - _EPOCH) // dt.timedelta(milliseconds=1)
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int) and not isinstance(value, bool) and -MAX_NUMBER <= value <= MAX_NUMBER:
         return value
     raise InvalidArgument(
         f"{name}={value!r:.80} is no point in time: give a datetime with a time zone, or whole milliseconds since the "
-        "epoch.",
+        f"epoch{_at_most(value)}.",
         metadata={"field": name},
     )
 
 
 def check_snapshot_id(value: object, name: str) -> None:
     """Raises InvalidArgument for what is no snapshot's id, nor 0 for the time before the first."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_NUMBER:
         raise InvalidArgument(
-            f"{name}={value!r:.80} is no snapshot id: give a whole number, 0 or more.", metadata={"field": name}
+            f"{name}={value!r:.80} is no snapshot id: give a whole number, 0 or more{_at_most(value)}.",
+            metadata={"field": name},
         )
+
+
+def check_snapshot(value: object, name: str) -> None:
+    """Raises InvalidArgument for what is no snapshot's id."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_NUMBER:
+        raise InvalidArgument(
+            f"{name}={value!r:.80} is no snapshot: these are numbered from 1{_at_most(value)}; see snapshots().",
+            metadata={"field": name},
+        )
+
+
+def check_flag(value: object, name: str) -> None:
+    """Raises InvalidArgument for what is neither True nor False: a text such as 'no' would count as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidArgument(
+            f"{name}={value!r:.80} is neither True nor False. Give one of them.", metadata={"field": name}
+        )
+
+
+def check_text(value: object, name: str, example: str) -> None:
+    """Raises InvalidArgument for what is no text.
+
+    Args:
+        value: As the user gave it.
+        name: The argument, for the message.
+        example: What may be given, for the message.
+    """
+    if not isinstance(value, str):
+        raise InvalidArgument(
+            f"{name}={value!r:.80} is no text: give one in quotes, for instance {example!r}.", metadata={"field": name}
+        )
+
+
+def to_list(values: Any, name: str, what: str) -> list[Any]:
+    """Returns several values as a user gave them; InvalidArgument for a single one.
+
+    Args:
+        values: Anything that is iterated over, but no text.
+        name: The argument, for the message.
+        what: What they are, for the message, for instance `column names`.
+    """
+    if isinstance(values, str):
+        raise InvalidArgument(
+            f"{name}={values!r:.80} is one text: give a list of {what}, here perhaps [{values!r:.80}].",
+            metadata={"field": name},
+        )
+    if isinstance(values, bytes | Mapping) or not isinstance(values, Iterable):
+        raise _no_list(values, name, what)
+    return list(values)
+
+
+def to_texts(values: Any, name: str, what: str) -> tuple[str, ...]:
+    """Returns several texts; InvalidArgument for a single one and for other values. Arguments as of `to_list`."""
+    texts = to_list(values, name, what)
+    if not all(isinstance(each, str) for each in texts):
+        raise _no_list(texts, name, what)
+    return tuple(texts)
+
+
+def _no_list(values: object, name: str, what: str) -> InvalidArgument:
+    return InvalidArgument(f"{name}={values!r:.80} is no list of {what}: give one, of texts.", metadata={"field": name})
+
+
+def _at_most(value: object) -> str:
+    """Where it is too large, how large it may be."""
+    return f" and at most {MAX_NUMBER}" if isinstance(value, int) and value > MAX_NUMBER else ""
 
 
 def parse_table_name(name: str) -> TableName:

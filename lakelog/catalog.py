@@ -8,13 +8,20 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from lakelog.arguments import parse_table_name, to_option_texts, to_schema
+from lakelog.arguments import (
+    check_flag,
+    check_text,
+    parse_table_name,
+    to_list,
+    to_option_texts,
+    to_schema,
+    to_texts,
+)
 from lakelog.attempts_ahead import AttemptsAhead
 from lakelog.client.metastore import Metastore
 from lakelog.client.reader_target import ReaderTarget
 from lakelog.clock import Clock, SystemClock
 from lakelog.commit_note import CommitIdentity, make_note
-from lakelog.errors import InvalidArgument
 from lakelog.format.table import TableInfo
 from lakelog.storage.caches import Caches
 from lakelog.storage.store import ObjectStore
@@ -94,6 +101,9 @@ class Catalog:
             AlreadyExists: There is one of this name.
             InvalidArgument: The name is not `[A-Za-z_][A-Za-z0-9_]{0,127}`.
         """
+        check_text(name, "name", "shop")
+        check_flag(if_not_exists, "if_not_exists")
+        check_text(comment, "comment", "what it is for")
         return self.metastore.create_database(name, if_not_exists=if_not_exists, comment=comment)
 
     def databases(self) -> list[str]:
@@ -110,6 +120,9 @@ class Catalog:
             NotFound: There is none.
             InvalidArgument: It has tables and `cascade` was not given.
         """
+        check_text(name, "name", "shop")
+        check_flag(if_exists, "if_exists")
+        check_flag(cascade, "cascade")
         return self.metastore.drop_database(name, if_exists=if_exists, cascade=cascade)
 
     # Tables
@@ -142,17 +155,13 @@ class Catalog:
             NotFound: There is no such database.
             InvalidArgument: Schema, keys or options are not possible; says which and what to do.
         """
-        for field, names in (("primary_key", primary_key), ("partition_by", partition_by)):
-            if isinstance(names, str):
-                raise InvalidArgument(
-                    f"{field}='{names}' is one text: give a list of column names, here perhaps ['{names}'].",
-                    metadata={"field": field},
-                )
+        check_flag(if_not_exists, "if_not_exists")
+        check_text(comment, "comment", "what it is for")
         info, _ = self.metastore.create_table(
             parse_table_name(name),
             to_schema(schema),
-            primary_key=tuple(primary_key),
-            partition_by=tuple(partition_by),
+            primary_key=to_texts(primary_key, "primary_key", "column names"),
+            partition_by=to_texts(partition_by, "partition_by", "column names"),
             options=to_option_texts({} if options is None else options),
             if_not_exists=if_not_exists,
             comment=comment,
@@ -169,6 +178,7 @@ class Catalog:
 
     def tables(self, database: str) -> list[str]:
         """Names of a database's tables, sorted."""
+        check_text(database, "database", "shop")
         return self.metastore.list_tables(database)
 
     def drop_table(self, name: str, *, if_exists: bool = False) -> bool:
@@ -180,6 +190,7 @@ class Catalog:
         Raises:
             NotFound: There is none.
         """
+        check_flag(if_exists, "if_exists")
         return self.metastore.drop_table(parse_table_name(name), if_exists=if_exists)
 
     # Transactions
@@ -255,11 +266,7 @@ class Catalog:
             NotFound: There is no such table.
             SnapshotExpired: The consumer's next change of a table is no longer kept.
         """
-        if isinstance(tables, str):
-            raise InvalidArgument(
-                f"tables='{tables}' is one text: give a list of names, here ['{tables}'].", metadata={"field": "tables"}
-            )
-        names = [parse_table_name(name) for name in tables]
+        names = [parse_table_name(name) for name in to_list(tables, "tables", "table names")]
         check_together(names, {"columns": columns, "filter": filter})
         return subscribe(
             self,
@@ -290,6 +297,7 @@ class Catalog:
         Raises:
             InvalidArgument: The name is not possible.
         """
+        check_text(writer, "writer", "nightly")
         epoch = self.metastore.register_writer(writer)
         self._writer_epochs[writer] = epoch
         return epoch
@@ -308,6 +316,7 @@ class Catalog:
         Raises:
             NotFound: There is no such table.
         """
+        check_text(writer, "writer", "nightly")
         info = self.metastore.get_table(parse_table_name(table))
         return self.metastore.get_writer_progress(writer, info.table_uuid).last_identifier
 

@@ -50,7 +50,7 @@ def find_overwrites(snapshots: Sequence[Snapshot]) -> list[int]:
     return [each.snapshot_id for each in snapshots if each.kind is SnapshotKind.OVERWRITE]
 
 
-def describe_skipped(table: TableName, snapshot_ids: Sequence[int]) -> str:
+def describe_skipped(table: TableName | str, snapshot_ids: Sequence[int]) -> str:
     """What to tell whoever follows a table of snapshots that replaced rows and show nothing. Pure."""
     return (
         f"{table}: {name_snapshots(snapshot_ids)} overwrote rows; what was replaced, and by what, is not shown. "

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lakelog.arguments import to_epoch_ms
+from lakelog.arguments import MAX_NUMBER, check_flag, to_epoch_ms
 from lakelog.errors import InvalidArgument, LakelogError, NotFound
 
 
@@ -48,6 +48,10 @@ def check_identity(writer: str | None, identifier: int | None, previous_identifi
             raise InvalidArgument(
                 f"{name}={value!r:.80} is no number: give a whole number of 0 or more.", metadata={"field": name}
             )
+        if value is not None and value > MAX_NUMBER:
+            raise InvalidArgument(
+                f"{name}={value!r:.80} is too large: give at most {MAX_NUMBER}.", metadata={"field": name}
+            )
     if previous_identifier is not None and writer is None:
         raise InvalidArgument(
             "previous_identifier= says something only together with writer= and identifier=.",
@@ -76,8 +80,10 @@ def make_note(
     """Returns what a commit says besides its rows.
 
     Raises:
-        InvalidArgument: The watermark is no point in time, or the properties are not texts by texts.
+        InvalidArgument: The watermark is no point in time, the properties are not texts by texts, or `allow_empty` is
+            neither True nor False.
     """
+    check_flag(allow_empty, "allow_empty")
     watermark_ms = None if watermark is None else to_epoch_ms(watermark, "watermark")
     if properties is not None and not isinstance(properties, Mapping):
         raise InvalidArgument(

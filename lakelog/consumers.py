@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakelog.arguments import check_snapshot_id
+from lakelog.arguments import check_snapshot_id, check_text
 from lakelog.client.metastore import Metastore
 
 _SCHEMA = pa.schema(
@@ -61,8 +61,9 @@ class Consumers:
 
         Raises:
             NotFound: There is no such consumer; names those there are.
-            InvalidArgument: The table has no such snapshot.
+            InvalidArgument: The table has no such snapshot, or an argument is not possible; named.
         """
+        check_text(consumer_id, "consumer_id", "reports")
         check_snapshot_id(snapshot_id, "snapshot_id")
         self._ask(lambda: self._metastore.reset_consumer(self._table_uuid, consumer_id, snapshot_id))
 
@@ -71,5 +72,7 @@ class Consumers:
 
         Raises:
             NotFound: There is none; names those there are.
+            InvalidArgument: It is no consumer's id.
         """
+        check_text(consumer_id, "consumer_id", "reports")
         self._ask(lambda: self._metastore.delete_consumer(self._table_uuid, consumer_id))

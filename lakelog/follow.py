@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 
@@ -57,6 +57,9 @@ class TablesFollower:
         self._to_skip: dict[str, int] = {}
         # What was handed out, some of it perhaps of a commit that is not whole yet.
         self._shown: dict[str, Position] = {}
+        # Snapshots that were passed over since the position was told last, by table: what is told with it comes once,
+        # also to a reader whose connection breaks in between.
+        self._skipped: dict[str, list[int]] = {}
         self._closed = threading.Event()
         self._watch: Watch | None = None
 
@@ -184,19 +187,30 @@ class TablesFollower:
                             yield Progress(held, None)
                         elif done:
                             # So that a position always stands right before what a reader has a part of.
-                            yield Progress(None, done)
+                            yield self._to_done(None, done)
                             done = {}
                         held = batch
                     self._shown[uuid] = Position(snapshot.snapshot_id, snapshot.snapshot_uuid)
                 reached = {self._tables[uuid].name: self._shown[uuid] for uuid in commit.snapshots}
                 self._to_skip.clear()
                 done |= reached
+                self._note_skipped(commit)
                 if held is not None:
-                    yield Progress(held, done)
+                    yield self._to_done(held, done)
                     done = {}
         # Of commits that show nothing only the last is told, since a position is kept by a call.
         if done:
-            yield Progress(None, done)
+            yield self._to_done(None, done)
+
+    def _note_skipped(self, commit: Commit) -> None:
+        for uuid, snapshot in commit.snapshots.items():
+            table = self._tables[uuid]
+            if table.is_skipped(snapshot) and not _is_before(snapshot, self._starts[uuid]):
+                self._skipped.setdefault(table.name, []).append(snapshot.snapshot_id)
+
+    def _to_done(self, batch: StreamBatch | None, done: Mapping[str, Position]) -> Progress:
+        skipped, self._skipped = self._skipped, {}
+        return Progress(batch, done, skipped)
 
     def _without_received(self, uuid: str, batches: Iterator[StreamBatch]) -> Iterator[StreamBatch]:
         """Leaves out the rows that the reader has already: they come in the same order each time."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakelog.arguments import to_epoch_ms
+from lakelog.arguments import check_snapshot, to_epoch_ms
 from lakelog.client.metastore import Metastore
 from lakelog.errors import InvalidArgument
 from lakelog.format.filter import Filter, parse_filter
@@ -50,11 +50,7 @@ def settle_state(
         )
     wanted = snapshot_id if snapshot_id is not None else by_option[0]
     if wanted is not None:
-        if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1:
-            raise InvalidArgument(
-                f"snapshot_id={wanted!r:.80} is no snapshot: these are numbered from 1; see snapshots().",
-                metadata={"field": "snapshot_id"},
-            )
+        check_snapshot(wanted, "snapshot_id")
         return AtSnapshot(wanted)
     moment = timestamp if timestamp is not None else by_option[1]
     return None if moment is None else AtTime(to_epoch_ms(moment, "timestamp"))

@@ -14,6 +14,7 @@ Invariants:
 
 from __future__ import annotations
 
+import logging
 import queue
 import random
 import threading
@@ -23,8 +24,9 @@ from typing import Final
 
 import grpc
 
+from lakelog.change_plan import describe_skipped
 from lakelog.client.reader_target import ReaderTarget
-from lakelog.client.retry import RetryPolicy
+from lakelog.client.retry import CLOSED, RetryPolicy
 from lakelog.client.status import CallKind, from_rpc_error
 from lakelog.client.target import Target
 from lakelog.clock import Clock, SystemClock
@@ -33,16 +35,19 @@ from lakelog.format.table import TableInfo
 from lakelog.open_stream import OpenStream
 from lakelog.rpc.messages import build
 from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
-from lakelog.storage.read_counts import ReadMetrics
+from lakelog.storage.read_counts import ReadCounts, ReadMetrics
 from lakelog.stream_batch import Position, Progress
 from lakelog.stream_request import ResumePoint, StreamRequest
 from lakelog.stream_wire import (
     RowsDecoder,
     from_proto_positions,
     from_proto_resume_point,
+    from_proto_skipped,
     to_proto_positions,
     to_proto_resume_point,
 )
+
+_log = logging.getLogger(__name__)
 
 _FIRST_ANSWER_S: Final = 30.0
 """Until a server has opened a stream, which takes several questions to the metastore."""
@@ -141,6 +146,7 @@ class RemoteFollower:
         self._draw = draw
         self._uuids = {table.name: table.table_uuid for table in start.tables}
         self._points: dict[str, ResumePoint] = {}
+        self._counts = ReadCounts()
         self._next = int(draw() * len(reader.targets))
         self._call: _Call | None = None
         # One that is being opened, which may take as long as the metastore does.
@@ -155,13 +161,13 @@ class RemoteFollower:
         with self._lock:
             opened = self._connect(give_up_s)
         if opened is None:
-            raise Unavailable("The subscription was closed before it was open.", reason="CLOSED")
+            raise Unavailable("The subscription was closed before it was open.", reason=CLOSED)
         return opened
 
     @property
     def metrics(self) -> ReadMetrics:
-        """Nothing: the reader service reads, and has metrics of its own."""
-        return ReadMetrics()
+        """The snapshots that were passed over; the reader service reads, and has metrics of its own."""
+        return self._counts.metrics
 
     def follow(self) -> Iterator[Progress]:
         """Hands out what the service sends; blocks; ends when closed."""
@@ -189,7 +195,7 @@ class RemoteFollower:
 
         Raises:
             Fenced: Another reader has taken over.
-            Unavailable: No replica could be reached in time.
+            Unavailable: No replica could be reached in time, or it was closed.
         """
         if not any(point.epoch for point in self._points.values()):
             return
@@ -204,6 +210,11 @@ class RemoteFollower:
             if not isinstance(failure, Unavailable) or self._clock.monotonic_s() >= give_up_s:
                 raise failure
             self._come_back(call, failure)
+        raise Unavailable(
+            "The subscription was closed before the service said that its position is kept. What lies behind the last "
+            "one kept comes again.",
+            reason=CLOSED,
+        )
 
     def close(self) -> None:
         """Ends `follow`, from any thread; idempotent."""
@@ -229,7 +240,11 @@ class RemoteFollower:
             self._points[point.table_uuid] = ResumePoint(
                 point.table_uuid, at.snapshot_id, at.snapshot_uuid, epoch=point.epoch
             )
-        return Progress(batch, done or None)
+        skipped = from_proto_skipped(sent.skipped)
+        for table, snapshot_ids in skipped.items():
+            _log.warning("%s", describe_skipped(table, snapshot_ids))
+            self._counts.add(ReadMetrics(snapshots_skipped=len(snapshot_ids)))
+        return Progress(batch, done or None, skipped)
 
     def _come_back(self, broken: _Call, failure: LakelogError) -> None:
         """Goes on at another replica, unless another thread has done so; raises what cannot pass."""
@@ -312,7 +327,7 @@ class _Call:
         except queue.Empty:
             return Unavailable(f"The reader service at {self._target} did not open the stream in time.")
         if first is None:
-            return Unavailable("The subscription was closed.", reason="CLOSED")
+            return Unavailable("The subscription was closed.", reason=CLOSED)
         if isinstance(first, LakelogError):
             return first
         if first.WhichOneof("response") != "opened":
@@ -362,7 +377,7 @@ class _Call:
             )
         except ValueError as error:
             # The channel was closed under the iteration.
-            self._fail(Unavailable(f"The stream from {self._target} is closed: {error}.", reason="CLOSED"))
+            self._fail(Unavailable(f"The stream from {self._target} is closed: {error}.", reason=CLOSED))
 
     def _fail(self, failure: LakelogError) -> None:
         # What broke it first: that it was closed because of that tells nobody why.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -44,7 +44,9 @@ class Progress:
         batch: Rows; None: only the position moves.
         done: Where the reader is when it is done with all of it, by table (`database.table`), of those in which it gets
             ahead; None: still inside of a commit.
+        skipped: Which of the snapshots that `done` moves behind overwrote rows and show nothing, by table; rising.
     """
 
     batch: StreamBatch | None
     done: Mapping[str, Position] | None
+    skipped: Mapping[str, Sequence[int]] = field(default_factory=dict)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from lakelog.change_plan import describe_skipped, has_changelog_producer
 from lakelog.errors import NotFound
 from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind
+from lakelog.format.snapshot import Snapshot, SnapshotKind
 from lakelog.format.table import TableInfo
 from lakelog.scan_planning import plan_changes, plan_scan
 from lakelog.storage.batches import join_small_batches
@@ -124,6 +125,10 @@ class StreamTable:
         for batch in scan.to_batches():
             snapshot_id: int = batch.column(SNAPSHOT_ID_COLUMN)[0].as_py()
             yield StreamBatch(batch.drop_columns([SNAPSHOT_ID_COLUMN]), snapshot_id, self.name)
+
+    def is_skipped(self, snapshot: Snapshot) -> bool:
+        """Whether a snapshot overwrote rows, and nothing of that is shown."""
+        return snapshot.kind is SnapshotKind.OVERWRITE and not self._view.overwrites
 
     def to_dropped(self) -> NotFound:
         """What is said when the table is no longer there."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -49,6 +49,16 @@ def to_proto_positions(positions: Mapping[str, Position]) -> list[reader_pb2.Str
 def from_proto_positions(messages: Iterable[reader_pb2.StreamPosition]) -> dict[str, Position]:
     """Translates positions back."""
     return {each.table: Position(each.snapshot_id, each.snapshot_uuid) for each in messages}
+
+
+def to_proto_skipped(skipped: Mapping[str, Sequence[int]]) -> list[reader_pb2.SkippedSnapshots]:
+    """Translates snapshots that show nothing, by table (`database.table`)."""
+    return [build(reader_pb2.SkippedSnapshots, table=table, snapshot_ids=ids) for table, ids in skipped.items()]
+
+
+def from_proto_skipped(messages: Iterable[reader_pb2.SkippedSnapshots]) -> dict[str, tuple[int, ...]]:
+    """Translates snapshots that show nothing back."""
+    return {each.table: tuple(each.snapshot_ids) for each in messages}
 
 
 class RowsEncoder:

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lakelog.arguments import check_flag
 from lakelog.client.reader_target import ReaderTarget
 from lakelog.format.table import TableInfo
 from lakelog.open_stream import OpenStream, open_stream
@@ -42,6 +43,7 @@ def subscribe(
         options: Of the subscription.
         reader: Who reads for us; None: we do.
     """
+    check_flag(auto_commit, "auto_commit")
     request = to_request(
         scan_mode=scan_mode, consumer_id=consumer_id, columns=columns, filters=filters, options=options
     )

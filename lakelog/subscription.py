@@ -16,7 +16,8 @@ from contextlib import closing
 from types import TracebackType
 from typing import Final, Protocol
 
-from lakelog.errors import Fenced, InvalidArgument, LakelogError
+from lakelog.client.retry import CLOSED
+from lakelog.errors import Fenced, InvalidArgument, LakelogError, Unavailable
 from lakelog.storage.read_counts import ReadMetrics
 from lakelog.stream_batch import Position, Progress, StreamBatch
 
@@ -94,6 +95,9 @@ class Subscription:
             ).start()
         self._ended = False
         self._whole = False
+        # That it was closed was told to whoever reads: reading on would be told nothing for ever.
+        self._over = False
+        self._reader: int | None = None
 
     def __repr__(self) -> str:
         ids = [each.snapshot_id for each in self._positions.values()]
@@ -107,6 +111,8 @@ class Subscription:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+        # Another thread that reads is still to be told of the end, as by `close`.
+        self._over = self._over or self._reader in (None, threading.get_ident())
 
     def __del__(self) -> None:
         # Of one that was forgotten the thread shall not go on for ever.
@@ -117,7 +123,7 @@ class Subscription:
         return self
 
     def __next__(self) -> StreamBatch:
-        batch = self.read()
+        batch = None if self._over else self.read()
         if batch is None:
             raise StopIteration
         return batch
@@ -142,7 +148,10 @@ class Subscription:
 
     @property
     def metrics(self) -> ReadMetrics:
-        """What was read so far, and what could be left out; nothing where a reader service reads: it has its own."""
+        """What was read so far, and what could be left out.
+
+        Where a reader service reads, it has metrics of its own, and only `snapshots_skipped` is counted here.
+        """
         return self._follower.metrics
 
     def read(self, timeout: float | None = None) -> StreamBatch | None:
@@ -155,6 +164,7 @@ class Subscription:
             None when there was none in time, or when the subscription has ended (`ended` tells which).
 
         Raises:
+            InvalidArgument: It is closed, which the read before has told by None; or its `with` block was left.
             Fenced: Another reader has taken over the consumer, or it was reset or deleted.
             SnapshotExpired: The next change is no longer kept, and the options do not say what to do then.
             HistoryDiverged: The table's history is no longer the one that was read.
@@ -167,9 +177,17 @@ class Subscription:
             )
         if timeout is not None and timeout > threading.TIMEOUT_MAX:
             timeout = None
+        if self._over:
+            raise self._closed_error("no batch comes any more. Subscribe again")
+        self._reader = threading.get_ident()
+        batch = self._read(timeout)
+        self._over = batch is None and self._closed.is_set()
+        return batch
+
+    def _read(self, timeout: float | None) -> StreamBatch | None:
         self._keeping.check()
         if self._auto_commit:
-            self.commit()
+            self._move_by_itself()
         if self._ended or self._closed.is_set():
             return None
         if self._thread is None:
@@ -197,7 +215,7 @@ class Subscription:
                 self._whole = found.done is not None
                 return found.batch
             if self._auto_commit:
-                self.commit()
+                self._move_by_itself()
             if left_s == 0.0:
                 return None
 
@@ -211,19 +229,42 @@ class Subscription:
         """Whether nothing will come any more."""
         return self._ended or self._closed.is_set()
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed, so that the position can no longer be moved by `commit`."""
+        return self._closed.is_set()
+
     def commit(self) -> None:
         """Moves the position behind the batches handed out so far, as far as they are whole commits.
 
         Raises:
             Fenced: As `read`.
+            InvalidArgument: It is closed; the position stays where it is.
+            Unavailable: It could not be kept, or it was closed meanwhile; a later call tries again where it can.
         """
         self._keeping.check()
+        if self._closed.is_set():
+            raise self._closed_error("its position stays where it is. Commit before you close it, or subscribe again")
+        self._move()
+
+    def _move_by_itself(self) -> None:
+        try:
+            self._move()
+        except Unavailable as error:
+            # Who reads learns that it is closed by the end, and nothing was promised: the batch comes again.
+            if error.reason != CLOSED or not self._closed.is_set():
+                raise
+
+    def _move(self) -> None:
         reached = {name: at for name, at in self._reached.items() if at != self._positions.get(name)}
         if reached:
             self._keeping.move(reached)
             self._positions |= reached
         # Not before: where it could not be kept, it is still to be.
         self._reached = {}
+
+    def _closed_error(self, so: str) -> InvalidArgument:
+        return InvalidArgument(f"The subscription to {self._name} is closed, so {so}.", reason=CLOSED)
 
     def close(self) -> None:
         """Ends the subscription; the position stays where it is. Idempotent."""

@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakelog.arguments import to_option_texts
+from lakelog.arguments import check_flag, to_option_texts, to_texts
 from lakelog.change_plan import check_range, check_raw, name_change_columns
 from lakelog.complete_changes import DEFAULT_TIMEOUT_S, check_timeout, plan_when_complete
 from lakelog.consumers import Consumers
-from lakelog.errors import InvalidArgument, NotFound
+from lakelog.errors import NotFound
 from lakelog.format.plan import PlanRequest
 from lakelog.listings import list_snapshots, to_files_table, to_snapshots_table
 from lakelog.options.table_options import STREAMING_READ_OVERWRITE
@@ -59,11 +59,10 @@ class Table(TableWrites):
         Raises:
             InvalidArgument: An unknown option, a wrong value, or one that may not change, with the reason.
         """
-        if isinstance(unset, str):
-            raise InvalidArgument(f"unset='{unset}' is one text: give a list of keys, here ['{unset}'].")
+        keys = to_texts(unset, "unset", "keys")
         wanted = to_option_texts({} if set is None else set)
         alter = self._catalog.metastore.alter_table
-        self._info = self._ask(lambda: alter(self.uuid, set_options=wanted, unset_options=tuple(unset)))
+        self._info = self._ask(lambda: alter(self.uuid, set_options=wanted, unset_options=keys))
         self._catalog.attempts_ahead.forget(self.uuid)
         return self
 
@@ -148,6 +147,7 @@ class Table(TableWrites):
         check_limit(limit)
         check_range(after, until)
         timeout_s = check_timeout(timeout)
+        check_flag(raw, "raw")
         if raw:
             check_raw(self._info, "raw=True")
         last = until

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import pyarrow as pa
@@ -22,9 +24,30 @@ def tell_skipped(invocation: Invocation, snapshot_ids: Sequence[int]) -> None:
     """Says which snapshots are not shown."""
     if snapshot_ids:
         which = name_snapshots(snapshot_ids)
-        invocation.printer.note(
+        invocation.printer.warn(
             f"{which[0].upper()}{which[1:]} overwrote rows; what was replaced, and by what, is not shown."
         )
+
+
+@contextmanager
+def tell_logged(invocation: Invocation) -> Iterator[None]:
+    """Says what the SDK logs as a warning while the context lasts: of subscriptions, which snapshots are not shown."""
+    handler = _WarningHandler(invocation)
+    logger = logging.getLogger("lakelog")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+class _WarningHandler(logging.Handler):
+    def __init__(self, invocation: Invocation) -> None:
+        super().__init__(logging.WARNING)
+        self._invocation = invocation
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._invocation.printer.warn(record.getMessage())
 
 
 class ChangePrinter:

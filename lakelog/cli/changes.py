@@ -46,7 +46,8 @@ def changes(
 ) -> None:
     """Show what some snapshots changed.
 
-    Rows look as those of `lakelog tail`, which shows what comes: each has its kind and the snapshot that changed it.
+    Rows look as those of `lakelog tail`, which shows what comes: each has its kind and the snapshot that changed it. A
+    warning says which snapshots overwrote rows and show none.
     """
     table = invocation.catalog.table(name)
     scan = table.changes(after, until, columns=split_names(columns), filter=condition, raw=raw, timeout=timeout)

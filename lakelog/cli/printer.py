@@ -79,7 +79,8 @@ class Printer:
         self._console = _Console(file=self._out, highlight=False, markup=False, emoji=False, width=width)
         plain = self._console.color_system is None or self._console.no_color
         self._color_system = None if plain else ColorSystem.STANDARD
-        self._notes = _Console(file=err or sys.stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+        self._err = err or sys.stderr
+        self._notes = _Console(file=self._err, highlight=False, markup=False, emoji=False, soft_wrap=True)
         self.width = width or (self._console.width if self._console.is_terminal or "COLUMNS" in os.environ else None)
 
     @property
@@ -157,3 +158,14 @@ class Printer:
         """Tells a person something beside the data, on the standard error; nothing where programs read the output."""
         if not self.is_json:
             self._notes.print(sentence, style=style)
+
+    def warn(self, sentence: str) -> None:
+        """Tells people as a note does, and programs as a JSON object on a line of the standard error.
+
+        For what changes the meaning of the data that is printed, so that nobody may miss it.
+        """
+        if self.is_json:
+            self._err.write(json.dumps({"kind": "Warning", "message": sentence}, ensure_ascii=False) + "\n")
+            self._err.flush()
+        else:
+            self.note(sentence)

@@ -20,7 +20,7 @@ from lakelog.cli.arguments import (
     takes_limit,
     takes_raw,
 )
-from lakelog.cli.change_output import TABLE_COLUMN, ChangePrinter, tell_skipped
+from lakelog.cli.change_output import TABLE_COLUMN, ChangePrinter, tell_logged, tell_skipped
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.client.metastore import WatchPosition
 from lakelog.complete_changes import DEFAULT_TIMEOUT_S, check_reached
@@ -88,8 +88,8 @@ def tail(
 
     Each row has its kind and the snapshot that brought it. In a table with a primary key that is +I for a new row, -D
     for one that went, -U and +U for the old and the new form of one that changed. Snapshots that overwrote rows show
-    none, unless the table's option streaming-read-overwrite is set; a line says which. With --output json each row is
-    an object on a line of its own.
+    none, unless the table's option streaming-read-overwrite is set; a warning says which. With --output json each row
+    is an object on a line of its own.
 
     Several tables begin with the rows there are, unless --mode says otherwise, and what was committed to them together
     is shown together; each row then names its table.
@@ -119,14 +119,17 @@ def tail(
         if raw:
             options.setdefault("scan.remove-normalize", "true")
         wanted = split_names(columns)
-        with invocation.catalog.subscribe(
-            names,
-            mode,
-            consumer,
-            columns=None if wanted is None else {str(info.name): wanted},
-            filter=None if condition is None else {str(info.name): condition},
-            options=options,
-        ) as stream:
+        with (
+            tell_logged(invocation),
+            invocation.catalog.subscribe(
+                names,
+                mode,
+                consumer,
+                columns=None if wanted is None else {str(info.name): wanted},
+                filter=None if condition is None else {str(info.name): condition},
+                options=options,
+            ) as stream,
+        ):
             last = {str(each.name): each.latest_snapshot_id for each in (info, *others)}
 
             def check_waiting() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from lakelog.arguments import check_text
 from lakelog.errors import InvalidArgument
 from lakelog.ingest import to_batches
 from lakelog.options.call_options import DYNAMIC_PARTITION_OVERWRITE
@@ -75,6 +76,8 @@ class SqlSession:
     """
 
     def __init__(self, catalog: Catalog, database: str | None = None, *, is_kept: bool = True) -> None:
+        if database is not None:
+            check_text(database, "database", "shop")
         self.catalog: Final = catalog
         self.database = database
         self._is_kept = is_kept
@@ -87,6 +90,7 @@ class SqlSession:
             NotFound: A database, table or snapshot does not exist.
             LakelogError: Whatever the SDK's call of the same meaning raises.
         """
+        check_text(sql, "statement", "SELECT * FROM shop.orders")
         return self.run(parse_statement(sql))
 
     def run(self, statement: Statement) -> SqlResult:

@@ -20,7 +20,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
@@ -120,7 +120,7 @@ class CopyCache:
         self._lock = threading.Lock()
         self._open: OrderedDict[str, LocalCopy] = OrderedDict()
         # Files by name that this process has made or checked: one that is opened again need not be read again.
-        self._trusted: dict[str, int] = {}
+        self._trusted: dict[str, _Identity] = {}
         self._noted_ms: dict[str, int] = {}
         self._direct_bytes: dict[str, int] = {}
         self.statistics: Final = CacheStatistics()
@@ -246,7 +246,7 @@ class CopyCache:
     def _write(self, read: ReadRows, fields: Sequence[pa.Field], key: Sequence[str], name: str) -> LocalCopy:
         path = self._folder / name
         write_copy(read, fields, key, path)
-        self._trusted[name] = path.stat().st_ino
+        self._trusted[name] = _identify(path)
         copy = LocalCopy(path, check=False)
         self.statistics.copies_made += 1
         self.statistics.bytes_made += copy.size_bytes
@@ -254,24 +254,40 @@ class CopyCache:
         return copy
 
     def _find_open(self, name: str, file: LiveFile) -> LocalCopy | None:
+        path = self._folder / name
         with self._lock:
             copy = self._open.get(name)
-            if copy is not None:
+            if copy is not None and not self._was_resized(name, path):
                 self._open.move_to_end(name)
                 return copy
-        path = self._folder / name
+        if copy is not None:
+            self._forget(name)
         try:
-            inode = path.stat().st_ino
-            copy = LocalCopy(path, check=self._trusted.get(name) != inode)
+            identity = _identify(path)
+            copy = LocalCopy(path, check=self._trusted.get(name) != identity)
         except (OSError, pa.ArrowInvalid):
             # Not there, or changed by a failing disk or whoever may write to the folder: it is made anew.
             self._trusted.pop(name, None)
             return None
-        self._trusted[name] = inode
+        self._trusted[name] = identity
         if copy.row_count != file.row_count:
             return None
         self._keep(name, copy)
         return copy
+
+    def _was_resized(self, name: str, path: Path) -> bool:
+        """Whether the file of an open copy became another's size in place, which nobody of ours does.
+
+        SUBTLE: reading a page that is gone from a mapped file ends the process (SIGBUS), so it is asked before each
+        use; what happens to the file during one is not noticed. A file that was deleted or replaced is another matter:
+        the mapping keeps its own.
+        """
+        known = self._trusted.get(name)
+        try:
+            found = _identify(path)
+        except OSError:
+            return False
+        return known is not None and found.inode == known.inode and found.size_bytes != known.size_bytes
 
     def _keep(self, name: str, copy: LocalCopy) -> None:
         with self._lock:
@@ -303,6 +319,18 @@ class CopyCache:
         with open(self._folder / f".lock-{int(name[:8], 16) % _LOCKS}", "wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+
+class _Identity(NamedTuple):
+    """Which file it is, and whether it was cut or grew; its times change with each use."""
+
+    inode: int
+    size_bytes: int
+
+
+def _identify(path: Path) -> _Identity:
+    found = os.stat(path)
+    return _Identity(found.st_ino, found.st_size)
 
 
 def _name(file: LiveFile, schema: TableSchema) -> str:

@@ -10,7 +10,8 @@ without synchronising: whoever keeps copies makes sure that none outlives a cras
 
 Behind the Arrow file stands a checksum of it, since wrong rows found here would be committed into changelogs. Checking
 it reads all of the copy, in some 2 % of the time that making it took, and notices whatever changed until then: by a
-failing disk, by another program. What changes in a copy that is open is not noticed.
+failing disk, by another program. Bytes that change in a copy that is open are not noticed; that it was cut is, whenever
+the cache hands it out.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from lakelog.open_stream import OpenStream
 from lakelog.rpc.v1 import reader_pb2
 from lakelog.stream_batch import Position, Progress
 from lakelog.stream_request import ResumePoint
-from lakelog.stream_wire import RowsEncoder, to_proto_positions, to_proto_resume_point
+from lakelog.stream_wire import RowsEncoder, to_proto_positions, to_proto_resume_point, to_proto_skipped
 
 from .metrics import SubscriptionMetrics
 from .room import Room
@@ -146,7 +146,7 @@ class Pump:
         self._put(end)
 
     def _send(self, progress: Progress) -> bool:
-        done = to_proto_positions(progress.done or {})
+        done, skipped = to_proto_positions(progress.done or {}), to_proto_skipped(progress.skipped)
         for rows, is_last in self._with_last(progress):
             size_bytes = 0 if rows is None else len(rows.batch)
             sequence = self._room.enter(size_bytes)
@@ -155,7 +155,9 @@ class Pump:
             if rows is not None:
                 self._metrics.batches.inc()
                 self._metrics.sent_bytes.inc(size_bytes)
-            message = reader_pb2.StreamProgress(sequence=sequence, rows=rows, done=done if is_last else ())
+            message = reader_pb2.StreamProgress(
+                sequence=sequence, rows=rows, done=done if is_last else (), skipped=skipped if is_last else ()
+            )
             self._put(reader_pb2.SubscribeResponse(progress=message))
         if progress.batch is not None:
             self._metrics.rows.inc(progress.batch.data.num_rows)

@@ -387,6 +387,7 @@ class StreamProgress(_message.Message):
     SEQUENCE_FIELD_NUMBER: _builtins.int
     ROWS_FIELD_NUMBER: _builtins.int
     DONE_FIELD_NUMBER: _builtins.int
+    SKIPPED_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """From 1, without gaps."""
     @_builtins.property
@@ -397,20 +398,55 @@ class StreamProgress(_message.Message):
     def done(self) -> _containers.RepeatedCompositeFieldContainer[Global___StreamPosition]:
         """Where the client is when it is done with this and all before it; none: still inside of a commit."""
 
+    @_builtins.property
+    def skipped(self) -> _containers.RepeatedCompositeFieldContainer[Global___SkippedSnapshots]:
+        """Which of the snapshots that `done` moves behind overwrote rows and show nothing, for lack of the option that shows it, by
+        table; none: none did, or the server does not tell. Over a break, too, each is told once.
+        """
+
     def __init__(
         self,
         *,
         sequence: _builtins.int = ...,
         rows: Global___StreamRows | None = ...,
         done: _abc.Iterable[Global___StreamPosition] | None = ...,
+        skipped: _abc.Iterable[Global___SkippedSnapshots] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["rows", b"rows"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["done", b"done", "rows", b"rows", "sequence", b"sequence"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["done", b"done", "rows", b"rows", "sequence", b"sequence", "skipped", b"skipped"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StreamProgress: _TypeAlias = StreamProgress  # noqa: Y015
+
+@_typing.final
+class SkippedSnapshots(_message.Message):
+    """Snapshots of a table of which nothing is shown."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_FIELD_NUMBER: _builtins.int
+    SNAPSHOT_IDS_FIELD_NUMBER: _builtins.int
+    table: _builtins.str
+    """`database.table`."""
+    @_builtins.property
+    def snapshot_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Rising, at least one."""
+
+    def __init__(
+        self,
+        *,
+        table: _builtins.str = ...,
+        snapshot_ids: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["snapshot_ids", b"snapshot_ids", "table", b"table"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SkippedSnapshots: _TypeAlias = SkippedSnapshots  # noqa: Y015
 
 @_typing.final
 class StreamRows(_message.Message):

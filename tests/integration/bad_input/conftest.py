@@ -8,7 +8,10 @@ import pytest
 
 import lakelog
 from lakelog.catalog import Catalog
+from lakelog.table import Table
 from lakelog.testing import EmbeddedStack, embedded_stack
+
+from .refusing import KEYED
 
 
 @pytest.fixture(scope="session")
@@ -28,3 +31,8 @@ def catalog(bad_input_stack: EmbeddedStack) -> Iterator[Catalog]:
         catalog.drop_database("shop", if_exists=True, cascade=True)
         catalog.create_database("shop")
         yield catalog
+
+
+@pytest.fixture
+def orders(catalog: Catalog) -> Table:
+    return catalog.create_table("shop.orders", KEYED, primary_key=["id"])

@@ -31,30 +31,15 @@ from lakelog.table import Table
 from lakelog.testing import EmbeddedStack
 from lakelog.testing.proxy import TcpProxy
 
-KEYED = pa.schema(
-    [pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string()), pa.field("n", pa.int32())]
-)
+from .refusing import KEYED, refused
+
 PARTED = pa.schema([("id", pa.int64()), ("dt", pa.string()), ("v", pa.string())])
 MEGABYTES_10 = 10 << 20
 
 
 @pytest.fixture
-def orders(catalog: Catalog) -> Table:
-    return catalog.create_table("shop.orders", KEYED, primary_key=["id"])
-
-
-@pytest.fixture
 def log(catalog: Catalog) -> Table:
     return catalog.create_table("shop.log", pa.schema([("v", pa.string())]))
-
-
-def refused(call: Any, *words: str, kind: type[LakelogError] = InvalidArgument) -> None:
-    with pytest.raises(kind) as caught:
-        call()
-    assert type(caught.value) is kind, f"{type(caught.value).__name__}: {caught.value}"
-    missing = [word for word in words if word not in str(caught.value)]
-    assert not missing, f"{missing} not in: {str(caught.value)[:1000]}"
-    assert len(str(caught.value)) < 20_000, "a message is for people"
 
 
 BAD_NAMES = ["", "a b", "a-b", "1a", "a" * 129, "ż", "a/b", "../x", "a\x00", "a'b", "a\n", "a" * 100_000]

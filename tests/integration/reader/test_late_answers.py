@@ -105,3 +105,13 @@ def test_who_waits_for_rows_of_a_server_that_is_silent_goes_on_at_another(
     following.join(WAIT_S)
     assert not following.is_alive()
     assert service.kept == [(1, 1), (2, 1)]
+
+
+def test_a_position_is_not_said_to_be_kept_when_the_stream_is_closed(service: SlowReader, stream: OpenStream) -> None:
+    service.may_answer.set()
+    stream.keep(at(1))
+    stream.follower.close()
+    with pytest.raises(Unavailable, match="closed before the service said that its position is kept") as caught:
+        stream.keep(at(2))
+    assert caught.value.reason == "CLOSED"
+    assert service.kept == [(1, 1)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from lakelog.embedded.ports import free_port
 from lakelog.embedded.services import is_serving
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.errors import Fenced, InvalidArgument, ResourceExhausted, Unavailable
+from lakelog.storage.read_counts import ReadMetrics
 from lakelog.testing import embedded_stack
 
 from .conftest import ROOT, end_replica, launch_replica
@@ -144,6 +146,40 @@ def test_a_replica_that_ends_sends_its_clients_elsewhere(catalog: Catalog, datab
     other.wait_for(SUBSCRIPTIONS, 0)
     with pytest.raises(Unavailable):
         table.subscribe(reader=serving.target)
+
+
+def test_overwrites_that_are_not_shown_are_told_once_over_all_replicas(
+    catalog: Catalog, database: str, start_replica: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    keyed, append = make_keyed(catalog, database), make_append(catalog, database)
+    replicas = [start_replica(), start_replica()]
+    names = [keyed.name, append.name]
+    with catalog.subscribe(names, "latest", reader=",".join(each.target for each in replicas)) as stream:
+        for number in range(3):
+            keyed.overwrite(items(number))
+        append.overwrite(items(1))
+        keyed.upsert(items(7))
+        assert take(stream, 1) == [(keyed.name, 4, 7, "x7", "+I")]
+        assert is_silent(stream)
+        assert stream.metrics == ReadMetrics(snapshots_skipped=4)
+        next(each for each in replicas if each.measure(SUBSCRIPTIONS)).kill()
+        append.overwrite(items(2))
+        append.append(items(3))
+        assert take(stream, 1) == [(append.name, 3, 3, "x3")]
+        assert stream.metrics.snapshots_skipped == 5
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    skipped = [(each.split(":")[0], int(n)) for each in told for n in re.findall(r"\d+", each.split(":")[1])]
+    assert sorted(skipped) == sorted(
+        [(keyed.name, 1), (keyed.name, 2), (keyed.name, 3), (append.name, 1), (append.name, 2)]
+    )
+    assert all("overwrote rows" in each and "'streaming-read-overwrite' = 'true' shows it" in each for each in told)
+    caplog.clear()
+    options = {"scan.timestamp-millis": 0, "streaming-read-overwrite": "true"}
+    target = next(each for each in replicas if each.process.poll() is None).target
+    with keyed.subscribe(options=options, reader=target) as stream:
+        take(stream, 6)
+        assert stream.metrics.snapshots_skipped == 0
+    assert not caplog.records
 
 
 def test_one_reader_a_consumer_over_all_replicas(catalog: Catalog, database: str, start_replica: Start) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -77,6 +78,24 @@ def test_changes_come_with_their_old_rows(command: Command) -> None:
     assert "has no changes here" in command("changes", "shop.orders", "--after", "4")[1]
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("changes", "shop.orders"),
+        ("tail", "shop.orders", "--after", "0"),
+        ("tail", "shop.orders", "--mode", "from-snapshot", "-O", "scan.snapshot-id=1"),
+    ],
+    ids=["changes", "tail", "tail as a subscription"],
+)
+def test_programs_are_told_of_overwrites_beside_the_rows(command: Command, arguments: Sequence[str]) -> None:
+    code, out, err = command(*arguments, "-o", "json")
+    assert code == 0
+    assert [json.loads(line)["_snapshot_id"] for line in out.splitlines()] == [1, 1, 2, 2, 4]
+    (warning,) = (json.loads(line) for line in err.splitlines())
+    assert warning["kind"] == "Warning"
+    assert "napshot 3 overwrote rows; what was replaced, and by what, is not shown." in warning["message"]
+
+
 def test_changes_that_cannot_be(command: Command) -> None:
     code, _, err = command("changes", "shop.orders", "--after", "9")
     assert (code, "newest snapshot is 4. Give that or an older one" in err) == (3, True)
@@ -146,7 +165,9 @@ def test_tail_of_several_tables_names_the_table_of_each_row(command: Command) ->
     assert [(row["_table"], row["_snapshot_id"]) for row in rows[-2:]] == [("shop.orders", 5), ("shop.items", 1)]
     assert rows[-1] == {"_table": "shop.items", "_snapshot_id": 1, "n": 70}
     code, out, err = command("tail", "shop.orders", "shop.items", *arguments, "--consumer", "etl")
-    assert (code, err) == (0, "")
+    assert code == 0
+    assert "shop.orders: snapshot 3 overwrote rows" in err
+    assert "not shown" not in out
     *_, order, blank, head, item = out.splitlines()
     assert order.split()[:5] == ["shop.orders", "5", "+I", "7", "x"]
     assert (blank, head.split(), item.split()) == ("", ["_table", "_snapshot_id", "n"], ["shop.items", "1", "70"])

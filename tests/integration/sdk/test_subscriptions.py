@@ -27,8 +27,10 @@ def test_by_default_the_rows_there_are_then_each_change(catalog: Catalog) -> Non
         assert stream.position == 3
         assert is_silent(stream)
         assert stream.position == 4
-    assert stream.read() is None
     assert stream.ended
+    assert list(stream) == []
+    with pytest.raises(InvalidArgument, match=r"The subscription to shop\.orders is closed, so no batch comes"):
+        stream.read()
 
 
 def test_latest_shows_what_comes_next(catalog: Catalog) -> None:

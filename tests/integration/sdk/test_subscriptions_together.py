@@ -270,7 +270,11 @@ def expire(url: str, table_uuid: str, *, until: int) -> None:
     ("tables", "arguments", "message"),
     [
         ([], {}, r"tables is empty\. Name at least one"),
-        ("shop.orders", {}, r"tables='shop\.orders' is one text: give a list of names, here \['shop\.orders'\]"),
+        (
+            "shop.orders",
+            {},
+            r"tables='shop\.orders' is one text: give a list of table names, here perhaps \['shop\.orders'\]",
+        ),
         (["shop.orders", "shop.items", "shop.orders"], {}, r"tables names shop\.orders twice"),
         (["orders"], {}, "orders"),
         (

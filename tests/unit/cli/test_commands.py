@@ -224,6 +224,10 @@ def test_tail_tells_of_snapshots_that_it_cannot_show(lake: Lake) -> None:
     assert "Snapshot 2 overwrote rows" in lake.run("tail", "shop.orders", "--after", "0", "--until", "2").err
     assert "Snapshots 2, 3 overwrote rows" in lake.run("tail", "shop.orders", "--after", "0").err
     assert "overwrote" not in lake.run("tail", "shop.orders", "--after", "0", "--until", "1").err
+    shown = lake.run("tail", "shop.orders", "--after", "0", "--until", "2", "-o", "json")
+    told = [json.loads(line) for line in shown.err.splitlines()]
+    assert [(each["kind"], each["message"][:26]) for each in told] == [("Warning", "Snapshot 2 overwrote rows;")]
+    assert "overwrote" not in shown.out
 
 
 def test_tail_follows_over_a_metastore_that_goes_and_returns(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from lakelog.client.retry import CLOSED
 from lakelog.errors import Fenced, InvalidArgument, Unavailable
 from lakelog.storage.read_counts import ReadMetrics
-from lakelog.stream_batch import Position, Progress
+from lakelog.stream_batch import Position, Progress, StreamBatch
 from lakelog.subscription import Subscription
+
+WAIT_S = 20.0
 
 
 class SilentFollower:
@@ -101,3 +107,100 @@ def test_a_wait_may_have_no_end() -> None:
     threading.Timer(0.2, stream.close).start()
     assert stream.read(float("inf")) is None
     assert stream.ended
+
+
+class SteadyFollower:
+    """Batches without an end, each of a snapshot of its own."""
+
+    metrics = ReadMetrics()
+
+    def follow(self) -> Iterator[Progress]:
+        for number in itertools.count(1):
+            batch = StreamBatch(pa.record_batch({"n": [number]}), number, "t")
+            yield Progress(batch, {"t": Position(number)})
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class Kept:
+    """Where positions are kept."""
+
+    positions: list[int] = field(default_factory=list)
+
+    def keep(self, positions: Mapping[str, Position]) -> None:
+        self.positions.append(positions["t"].snapshot_id)
+
+
+def test_a_closed_one_commits_nothing_and_says_so() -> None:
+    kept = Kept()
+    with Subscription("t", SteadyFollower(), {}, kept.keep, auto_commit=False) as stream:
+        stream.read(WAIT_S)
+        stream.commit()
+        stream.read(WAIT_S)
+        assert not stream.closed
+        stream.close()
+        for _ in range(2):
+            with pytest.raises(InvalidArgument, match=r"to t is closed, so its position stays where it is\. Commit"):
+                stream.commit()
+        assert stream.closed
+    assert (kept.positions, stream.position) == ([1], 1)
+
+
+def test_reading_on_when_it_is_closed_is_told_once_by_an_end() -> None:
+    stream = Subscription("t", SteadyFollower(), {}, Kept().keep, auto_commit=True)
+    stream.read(WAIT_S)
+    stream.close()
+    assert stream.read(WAIT_S) is None
+    assert stream.ended
+    for _ in range(2):
+        with pytest.raises(InvalidArgument, match=r"to t is closed, so no batch comes any more\. Subscribe again\."):
+            stream.read(WAIT_S)
+        assert list(stream) == []
+
+
+def test_leaving_the_block_is_an_end_that_was_told() -> None:
+    kept = Kept()
+    with Subscription("t", SteadyFollower(), {}, kept.keep, auto_commit=True) as stream:
+        for batch in stream:
+            if batch.snapshot_id == 3:
+                break
+    assert kept.positions == [1, 2]
+    with pytest.raises(InvalidArgument, match="is closed"):
+        stream.read()
+    assert list(stream) == []
+    assert kept.positions == [1, 2], "nobody has asked for what is behind the third one"
+
+
+def test_a_thread_that_reads_is_told_when_another_leaves_the_block() -> None:
+    told: list[StreamBatch | None] = []
+    left = threading.Event()
+
+    def read() -> None:
+        told.append(stream.read(WAIT_S))
+        begun.set()
+        left.wait(WAIT_S)
+        told.append(stream.read(WAIT_S))
+
+    begun = threading.Event()
+    with Subscription("t", SteadyFollower(), {}, Kept().keep, auto_commit=True) as stream:
+        reading = threading.Thread(target=read)
+        reading.start()
+        assert begun.wait(WAIT_S)
+    left.set()
+    reading.join(WAIT_S)
+    assert [each and each.snapshot_id for each in told] == [1, None]
+
+
+def test_a_position_that_a_closed_source_cannot_keep_stays() -> None:
+    def keep(positions: Mapping[str, Position]) -> None:
+        if stream.closed:
+            raise Unavailable("The subscription was closed before", reason=CLOSED)
+
+    stream = Subscription("t", SteadyFollower(), {}, keep, auto_commit=True)
+    for _ in range(2):
+        stream.read(WAIT_S)
+    stream.close()
+    assert stream.read(WAIT_S) is None
+    assert stream.position == 1

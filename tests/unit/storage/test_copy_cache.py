@@ -189,6 +189,36 @@ def test_a_copy_whose_bytes_changed_is_made_anew(tmp_path: Path) -> None:
     assert path.read_bytes() == whole
 
 
+@pytest.mark.parametrize("by", [-1_000_000, -4096, 4096], ids=["emptied", "cut", "grown"])
+def test_an_open_copy_whose_file_was_resized_is_made_anew_and_not_touched(tmp_path: Path, by: int) -> None:
+    """Reading what was cut would end the process."""
+    store = MemoryStore()
+    files = write_files(store, 2, 5000)
+    cache = CopyCache(tmp_path, UNLIMITED)
+    (made, other) = (cache.obtain(store, file, SCHEMA, FIELDS, ["k"]) for file in files)
+    (path,) = (each for each in copies(tmp_path) if cache._open.get(each.name) is made)
+    os.truncate(path, max(made.size_bytes + by, 0))
+    assert cache.find(files[0], SCHEMA, ["k"]) is None
+    anew = cache.obtain(store, files[0], SCHEMA, FIELDS, ["k"])
+    assert anew is not made
+    assert anew.find(SoughtKeys(pa.table({"k": [4999]})), np.array([0])).tolist() == [4999]
+    assert cache.find(files[1], SCHEMA, ["k"]) is other
+    assert cache.statistics.copies_made == 3
+
+
+def test_an_open_copy_whose_file_was_deleted_or_replaced_goes_on_to_work(tmp_path: Path) -> None:
+    store = MemoryStore()
+    (file,) = write_files(store, 1)
+    first, second = CopyCache(tmp_path, UNLIMITED), CopyCache(tmp_path, UNLIMITED)
+    made = first.obtain(store, file, SCHEMA, FIELDS[:2], ["k"])
+    copies(tmp_path)[0].unlink()
+    assert first.find(file, SCHEMA, ["k"]) is made
+    second.obtain(store, file, SCHEMA, FIELDS, ["k"])
+    assert copies(tmp_path)[0].stat().st_size != made.size_bytes
+    assert first.find(file, SCHEMA, ["k"]) is made
+    assert made.find(SoughtKeys(pa.table({"k": [7]})), np.array([0])).tolist() == [7]
+
+
 def test_a_copy_is_checked_once_in_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
     first, second = write_files(store, 2)
