@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Final, Protocol
 
 from lakelog.client.retry import CLOSED
-from lakelog.errors import Fenced, InvalidArgument, LakelogError, Unavailable
+from lakelog.errors import Fenced, InvalidArgument, LakelogError, NotFound, Unavailable
 from lakelog.storage.read_counts import ReadMetrics
 from lakelog.stream_batch import Position, Progress, StreamBatch
 
@@ -94,6 +94,7 @@ class Subscription:
                 daemon=True,
             ).start()
         self._ended = False
+        self._failure: BaseException | None = None
         self._whole = False
         # That it was closed was told to whoever reads: reading on would be told nothing for ever.
         self._over = False
@@ -161,7 +162,8 @@ class Subscription:
             timeout: Seconds to wait for it; None: for ever.
 
         Returns:
-            None when there was none in time, or when the subscription has ended (`ended` tells which).
+            None when there was none in time, or when the subscription has ended (`ended` tells which). What ended it
+            otherwise is raised again each time.
 
         Raises:
             InvalidArgument: It is closed, which the read before has told by None; or its `with` block was left.
@@ -186,6 +188,9 @@ class Subscription:
 
     def _read(self, timeout: float | None) -> StreamBatch | None:
         self._keeping.check()
+        if self._failure is not None and not self._closed.is_set():
+            # Told again: whoever only looks whether something came would wait for ever.
+            raise self._failure
         if self._auto_commit:
             self._move_by_itself()
         if self._ended or self._closed.is_set():
@@ -208,6 +213,7 @@ class Subscription:
                 return None
             if isinstance(found, BaseException):
                 self._ended = True
+                self._failure = found
                 raise found
             self._keeping.check()
             self._reached |= found.done or {}
@@ -227,7 +233,7 @@ class Subscription:
     @property
     def ended(self) -> bool:
         """Whether nothing will come any more."""
-        return self._ended or self._closed.is_set()
+        return self._ended or self._closed.is_set() or self._keeping.is_over
 
     @property
     def closed(self) -> bool:
@@ -287,20 +293,25 @@ class _Keeping:
         self._keep = keep
         self._positions = dict(positions)
         self._lock = threading.Lock()
-        self._fenced: Fenced | None = None
+        self._failure: LakelogError | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no position can be kept any more."""
+        return self._failure is not None
 
     def check(self) -> None:
-        """Raises Fenced where the reader is fenced."""
-        if self._fenced is not None:
-            raise self._fenced
+        """Raises what ended the keeping: another has taken over, or the table is gone."""
+        if self._failure is not None:
+            raise self._failure
 
     def move(self, positions: Mapping[str, Position]) -> None:
         """Keeps new positions of some tables, all or none."""
         with self._lock:
             try:
                 self._keep(positions)
-            except Fenced as error:
-                self._fenced = error
+            except (Fenced, NotFound) as error:
+                self._failure = error
                 raise
             self._positions |= positions
 
@@ -308,13 +319,13 @@ class _Keeping:
         self, every_s: float, closed: threading.Event, waiting: queue.Queue[Progress | BaseException | None]
     ) -> None:
         """Keeps the positions anew, until closed or fenced, which is told to whoever waits for the next batch."""
-        while not closed.wait(every_s) and self._fenced is None:
+        while not closed.wait(every_s) and self._failure is None:
             with self._lock, contextlib.suppress(LakelogError):
                 if self._positions:
                     try:
                         self._keep(self._positions)
-                    except Fenced as error:
-                        self._fenced = error
+                    except (Fenced, NotFound) as error:
+                        self._failure = error
                         # Where it is full nobody waits: the next call finds out.
                         with contextlib.suppress(queue.Full):
                             waiting.put_nowait(error)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakelog.arguments import parse_table_name
+from lakelog.arguments import check_flag, parse_table_name
 from lakelog.change_plan import check_range, check_raw
 from lakelog.complete_changes import DEFAULT_TIMEOUT_S, check_timeout
 from lakelog.errors import NotFound
@@ -54,6 +54,7 @@ def changes(
         Unavailable: A snapshot still waited for a compactor when the time was over; named.
     """
     check_range(after, until)
+    check_flag(raw, "raw")
     timeout_s = check_timeout(timeout)
     metastore = installation_of(spark).metastore
     table = metastore.get_table(parse_table_name(name))
