@@ -34,6 +34,9 @@ class Consumers:
     async def open_consumer(self, consumer_id: str, table_uuids: Sequence[str], holder: str) -> list[Consumer]:
         """Begins to read as a consumer, in the order of the tables; makes it where there is none or it expired."""
         _check_consumer(consumer_id)
+        if not consumer_id.isprintable():
+            # Errors and lists that name it have one line.
+            raise invalid("consumer_id", consumer_id, "Leave out line breaks and other characters that do not print.")
         check_table_uuids("table_uuids", table_uuids, MAX_TABLES)
         check_text("holder", holder, 0, 256)
 

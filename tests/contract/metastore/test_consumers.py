@@ -159,6 +159,7 @@ def test_a_dropped_table_has_no_consumers(metastore: Metastore) -> None:
         ("", 1, "", r"consumer_id is ''\. Give 1 to 256 characters"),
         ("x" * 257, 1, "", "Give 1 to 256 characters"),
         ("a\x00b", 1, "", r"Leave out the character U\+0000"),
+        ("a\nb", 1, "", "Leave out line breaks"),
         ("etl", 0, "", r"table_uuids is '0 tables'\. Name 1 to 1000"),
         ("etl", 2, "", "Name each table once"),
         ("etl", 1, "h" * 257, "holder"),
