@@ -202,6 +202,30 @@ def test_deletes_go_above_an_older_run_that_cannot_hold_their_key() -> None:
         """)
 
 
+@pytest.mark.parametrize("older", ["...cc.", "cc....", "cccccc", ".cc...", "..cc.."])
+def test_an_older_file_that_touches_a_section_may_hold_its_keys(older: str) -> None:
+    before = f"""
+        L0  .aaA..
+        L0  .BbB..
+        L2  {older}
+        """
+    plan = plan_pick(to_files(parse(before)), Pick(2, 1, False, Rule.RUN_COUNT, ""), SETTINGS)
+    assert isinstance(plan, BucketPlan)
+    assert [rewrite.drops_deletes for rewrite in plan.rewrites] == [False]
+
+
+@pytest.mark.parametrize("older", ["....cc", "c.....", "c...dd"])
+def test_an_older_file_beside_a_section_does_not(older: str) -> None:
+    before = f"""
+        L0  .aaA..
+        L0  .BbB..
+        L2  {older}
+        """
+    plan = plan_pick(to_files(parse(before)), Pick(2, 1, False, Rule.RUN_COUNT, ""), SETTINGS)
+    assert isinstance(plan, BucketPlan)
+    assert [rewrite.drops_deletes for rewrite in plan.rewrites] == [True]
+
+
 def test_a_gap_between_sections_holds_no_key_of_theirs() -> None:
     # f may hold keys between those of b and c, but none of them.
     before = """

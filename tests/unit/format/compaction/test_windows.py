@@ -139,6 +139,13 @@ def test_a_bucket_as_a_whole(text: str, planned: tuple[int, int] | None) -> None
         assert found.file_ids == tuple(range(planned[0], planned[1] + 1))
 
 
+def test_from_which_size_on_a_first_file_is_large() -> None:
+    for size, first in ((FULL.small_file_bytes, 2), (FULL.small_file_bytes - 1, 1)):
+        found = plan_whole_bucket(to_table(shelved([size, 5, 5, 5])), FULL)
+        assert isinstance(found, AppendPlan)
+        assert found.file_ids == tuple(range(first, 5))
+
+
 def test_why_a_bucket_is_left_as_it_is() -> None:
     def why(sizes: list[int]) -> str:
         found = plan_whole_bucket(to_table(shelved(sizes)), FULL)
