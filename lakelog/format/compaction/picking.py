@@ -7,7 +7,8 @@ they are about as large as all newer ones together.
 Invariants:
 
 1. A pick is the newest runs up to some run, so that what is written stands between what is newer and what is older.
-2. Nothing is written to level 0. So a pick has all files of level 0 that are known, and those leave it oldest first.
+2. Nothing is written to level 0. So a pick has all files of levels 0 and 1 that are known, and level 0 is left oldest
+   first.
 3. A pick of all runs goes to the highest level.
 4. A pick of several runs leaves one in their place, so picking again and again ends.
 
@@ -116,7 +117,7 @@ def pick_level_0(runs: Sequence[SortedRun], settings: CompactionSettings) -> Pic
     count = sum(run.level == 0 for run in runs)
     if count == 0:
         return NoPlan("No file of the bucket is at level 0.")
-    taken = _extend_by_ratio(runs, settings, count)
+    taken = _extend_by_ratio(runs, settings, count, is_wanted=True)
     return _to_pick(runs, settings, taken, Rule.LEVEL_0, f"{count} files of level 0 are compacted, as was asked for.")
 
 
@@ -176,7 +177,7 @@ def _pick_by_run_count(runs: Sequence[SortedRun], settings: CompactionSettings) 
     trigger = settings.compaction_trigger
     if len(runs) <= trigger:
         return Finding(Rule.RUN_COUNT, f"there {_are(runs)}, not more than {trigger}")
-    count = _extend_by_ratio(runs, settings, len(runs) - trigger + 1)
+    count = _extend_by_ratio(runs, settings, len(runs) - trigger + 1, is_wanted=True)
     why = f"There {_are(runs)}, more than {trigger}."
     return _to_pick(runs, settings, count, Rule.RUN_COUNT, why)
 
@@ -233,25 +234,29 @@ def _are(runs: Sequence[SortedRun]) -> str:
     return "is 1 sorted run" if len(runs) == 1 else f"are {len(runs)} sorted runs"
 
 
-def _extend_by_ratio(runs: Sequence[SortedRun], settings: CompactionSettings, count: int) -> int:
-    """How many runs are picked: the first `count`, and on while the next one is not too large for them."""
+def _extend_by_ratio(
+    runs: Sequence[SortedRun], settings: CompactionSettings, count: int, *, is_wanted: bool = False
+) -> int:
+    """How many runs are picked: the first `count`, and on while the next one is not too large for them.
+
+    Once something is picked (two runs, or one that is wanted as it is), levels 0 and 1 go along whatever their sizes,
+    since nothing is written to level 0; and the runs behind them are compared with that, too. Else what is left of
+    level 1 would be written again and again, growing, but never leave it: with 6 levels and a trigger of 8 every byte
+    was written 165 times in 3,000 commits, and is 11 times so.
+    """
     taken = sum(run.size_bytes for run in runs[:count])
     for run in runs[count:]:
-        if taken * (100 + settings.size_ratio_percent) < run.size_bytes * 100:
+        is_large = taken * (100 + settings.size_ratio_percent) < run.size_bytes * 100
+        if is_large and not (is_wanted and run.level <= 1):
             break
         taken += run.size_bytes
         count += 1
+        is_wanted = True
     return count
 
 
 def _to_pick(runs: Sequence[SortedRun], settings: CompactionSettings, count: int, rule: Rule, why: str) -> Pick:
-    """A pick of at least the first `count` runs: its level is the one above the next older run's, but never 0."""
-    level = runs[count].level - 1 if count < len(runs) else 0
-    if level <= 0:
-        # Everything of level 0, and the first run behind it, whose level is free once that run is taken.
-        while count < len(runs) and level <= 0:
-            level = runs[count].level
-            count += 1
+    """A pick of the first `count` runs, among them all of levels 0 and 1: it goes above the next older run."""
     if count == len(runs):
         return Pick(count, find_highest_level(runs, settings), True, rule, why)
-    return Pick(count, level, False, rule, why)
+    return Pick(count, runs[count].level - 1, False, rule, why)

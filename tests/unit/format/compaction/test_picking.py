@@ -58,16 +58,51 @@ def test_level_0_is_never_split_even_if_its_oldest_file_is_huge() -> None:
     assert picked("0:1 0:1 0:1 0:1024 0:1048576", CompactionSettings(100)) == (5, 5, Rule.SIZE_RATIO)
 
 
-@pytest.mark.parametrize(("count", "level"), [(2, 1), (3, 2), (4, 3), (5, 5)])
+@pytest.mark.parametrize(("count", "level"), [(2, 2), (3, 2), (4, 3), (5, 5)])
 def test_the_output_is_one_level_above_the_next_older_run(count: int, level: int) -> None:
-    # The next run is too large for the ratio.
-    sizes = [1] * count + [10**6] * (5 - count)
+    # The runs behind the first `count` are too large for the ratio.
+    sizes = [1] * count + [1000**power for power in range(1, 6 - count)]
     text = " ".join(f"{level}:{size}" for level, size in zip((0, 0, 1, 3, 4), sizes, strict=True))
     settings = replace(TIGHT, compaction_trigger=5, level_count=6, max_size_amplification_percent=10**9)
     found = picked(text, settings)
     assert found is not None
-    # Level 1 has to go along where nothing else is free above it.
+    # Level 1 has to go along.
     assert found[:2] == (max(count, 3), level)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # 0 and 1 together are as large as 2, level 0 alone is not.
+        ("0:1 0:1 0:1 1:97 2:101 3:1000", (5, 2)),
+        ("0:1 0:1 0:1 1:97 2:102 3:1000", (4, 1)),
+        # So is a large file of level 0 counted.
+        ("0:1 0:1 0:98 2:101 3:1000", (4, 2)),
+        ("0:1 0:1 0:98 2:102 3:1000", (3, 1)),
+    ],
+)
+def test_what_lies_behind_level_1_is_compared_with_it(text: str, expected: tuple[int, int]) -> None:
+    found = picked(text, replace(TIGHT, max_size_amplification_percent=10**9))
+    assert found is not None
+    assert found[:2] == expected
+    found_at_level_0 = pick_level_0(runs(text), TIGHT)
+    assert isinstance(found_at_level_0, Pick)
+    assert (found_at_level_0.run_count, found_at_level_0.output_level) == expected
+
+
+@pytest.mark.parametrize(("trigger", "level_count"), [(8, 6), (5, 6), (8, 9)])
+def test_bytes_are_not_written_again_and_again(trigger: int, level_count: int) -> None:
+    settings = CompactionSettings(100, compaction_trigger=trigger, level_count=level_count)
+    levels: list[SortedRun] = []
+    written = 0
+    for _ in range(1000):
+        levels.insert(0, SortedRun(0, 100))
+        while isinstance(found := pick_due(levels, settings, now_ms=0, last_full_ms=0), Pick):
+            size = sum(run.size_bytes for run in levels[: found.run_count])
+            levels = [SortedRun(found.output_level, size), *levels[found.run_count :]]
+            written += size
+        assert len(levels) <= trigger
+    assert written / (1000 * 100) < 15
 
 
 def grow(sizes: list[int], settings: CompactionSettings, rule: object) -> list[int]:
@@ -141,7 +176,7 @@ def test_the_bound_of_size_amplification(newer: int, is_due: bool) -> None:
         ("0:1 0:5 2:10", (2, 1)),
         ("2:10", None),
         ("0:1 0:5 0:10 0:20", (4, 2)),
-        ("0:1 1:2 2:2", (2, 1)),
+        ("0:1 1:2 2:2", (3, 2)),
         ("0:2 1:2 2:2", (3, 2)),
         ("0:1 2:2", (1, 1)),
     ],
