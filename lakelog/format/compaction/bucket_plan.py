@@ -24,6 +24,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
+from typing import Final
 
 import numpy as np
 
@@ -32,6 +33,10 @@ from lakelog.format.compaction.plan import BucketPlan, Move, NoPlan, Rewrite, Se
 from lakelog.format.compaction.runs import BucketFiles
 from lakelog.format.compaction.settings import CompactionSettings
 from lakelog.format.sections import KeyRange, split_sections
+
+REWRITE_TARGET_FILES: Final = 16
+"""A rewrite ends behind the section with which it has inputs for so many files: several workers share a large bucket,
+and who loses a race loses little. At each end one file may be small."""
 
 
 def find_delete_horizon(as_of_ms: int, delete_retention_ms: int) -> int:
@@ -141,7 +146,9 @@ def plan_pick(
     )
     for section in split_sections(files.ranges[:count]):
         if len(section) > 1 or files.sizes_bytes[section[0]] < settings.small_file_bytes:
-            work.waiting.append(section)
+            work.add(section)
+            if work.waiting_bytes >= REWRITE_TARGET_FILES * settings.target_file_size_bytes:
+                work.flush()
         else:
             work.flush()
             work.place_alone(section[0])
@@ -192,9 +199,15 @@ class _Work:
     delete_horizon_ms: int | None
     older: _OlderKeys
     waiting: list[list[int]] = field(default_factory=list)
+    waiting_bytes: int = 0
     rewrites: list[Rewrite] = field(default_factory=list)
     moves: list[Move] = field(default_factory=list)
     kept: list[int] = field(default_factory=list)
+
+    def add(self, section: list[int]) -> None:
+        """Lets a section wait for its neighbours."""
+        self.waiting.append(section)
+        self.waiting_bytes += int(self.files.sizes_bytes[section].sum())
 
     def flush(self) -> None:
         """Rewrites the sections that wait, together; one file alone needs it no more than a large one does."""
@@ -210,7 +223,7 @@ class _Work:
             if alone:
                 reasons.append(f"{alone} small file{'s' if alone > 1 else ''} beside each other or those")
             self._rewrite(self.waiting, " and ".join(reasons))
-        self.waiting = []
+        self.waiting, self.waiting_bytes = [], 0
 
     def place_alone(self, index: int) -> None:
         """Moves a file that overlaps no other one, or keeps it, or rewrites it alone where something must go."""

@@ -131,6 +131,17 @@ def test_a_full_compaction(before: str, expected: str) -> None:
     assert after(before, full(before)) == drawn(expected)
 
 
+def test_a_large_bucket_is_rewritten_in_parts() -> None:
+    before = """
+        L0  aabbccddeeffgghhiijj
+        L2  kkllmmnnooppqqrrsstt
+        """
+    plan = full(before)
+    # Sixteen files of 20 bytes are as much as eight sections of two files of 20 bytes.
+    assert [(len(rewrite.sections), rewrite.size_bytes) for rewrite in plan.rewrites] == [(8, 320), (2, 80)]
+    assert after(before, plan) == drawn("L2  rrrrrrrrrrrrrrrrssss")
+
+
 def test_a_bucket_that_is_whole_has_no_plan() -> None:
     plan = plan_full(to_files(parse("L2  aaa.b.c")), SETTINGS, why="Asked.")
     assert plan == NoPlan("The bucket is compacted as a whole: all its files are at its highest level, 2.")

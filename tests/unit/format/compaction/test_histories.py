@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakelog.format.compaction import bucket_plan
 from lakelog.format.compaction.bucket_plan import plan_due, plan_full, plan_level_0
 from lakelog.format.compaction.plan import BucketPlan, NoPlan
 from lakelog.format.compaction.rebase import rebase_plan
@@ -86,7 +88,8 @@ def test_no_read_changes(data: st.DataObject, chosen: CompactionSettings) -> Non
     for _ in range(data.draw(st.integers(1, 12), "steps")):
         for commit in data.draw(st.lists(COMMITS, min_size=1, max_size=4), "commits"):
             bucket.commit(commit)
-        plan = bucket.plan(data.draw(STRATEGIES, "strategy"), chosen)
+        with patch.object(bucket_plan, "REWRITE_TARGET_FILES", data.draw(st.sampled_from([1, 4, 16]), "files")):
+            plan = bucket.plan(data.draw(STRATEGIES, "strategy"), chosen)
         if isinstance(plan, NoPlan):
             continue
         known = {file.file_id for file in bucket.painting}
