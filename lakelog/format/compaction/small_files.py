@@ -74,6 +74,13 @@ class PackedScan:
     plans: tuple[AppendPlan, ...]
     state: SmallFileState
 
+    @property
+    def reason(self) -> str:
+        """Why nothing more is due, in a sentence for people."""
+        if not self.state.partitions:
+            return "No small file waits."
+        return f"{self.state.file_count} small files in {len(self.state.partitions)} partitions wait for others."
+
 
 def add_files(state: SmallFileState, added: pa.Table, settings: CompactionSettings) -> SmallFileState:
     """Take note of files that were added, as far as they are small. Pure and vectorised.

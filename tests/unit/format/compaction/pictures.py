@@ -129,14 +129,23 @@ def read(painting: Painting) -> dict[int, object]:
     return {key: row for key, row in found.items() if row is not None}
 
 
-def apply(painting: Painting, plan: BucketPlan, *, max_rows: int | None = None) -> Painting:
-    """What a plan leaves of some files, some of which may have come behind it; files have at most so many rows."""
+def apply(
+    painting: Painting, plan: BucketPlan, *, max_rows: int | None = None, is_placed_by_gate: bool = False
+) -> Painting:
+    """What a plan leaves of some files, some of which may have come behind it.
+
+    Files have at most so many rows. The commit gate (`commit_effects.place_files`) knows no parts of a plan: all
+    that a commit adds to a bucket gets the latest place of all it removes, moved files that are added anew as well.
+    """
     by_id = {file.file_id: file for file in painting}
+    latest = max((by_id[file_id].place for file_id in plan.file_ids), default=(0, 0, 0))
     moved = {move.file_id for move in plan.moves}
     gone = {file_id for rewrite in plan.rewrites for file_id in rewrite.file_ids}
     assert gone.isdisjoint(moved)
     after = [
-        replace(file, level=plan.output_level) if file.file_id in moved else file
+        replace(file, level=plan.output_level, place=latest if is_placed_by_gate else file.place)
+        if file.file_id in moved
+        else file
         for file in painting
         if file.file_id not in gone
     ]
@@ -155,6 +164,8 @@ def apply(painting: Painting, plan: BucketPlan, *, max_rows: int | None = None) 
         if rewrite.drops_deletes:
             rows = {key: row for key, row in rows.items() if row is not None}
         place = (rewrite.place.snapshot_id, rewrite.place.ordinal, rewrite.place.time_ms)
+        if is_placed_by_gate:
+            place = latest
         keys = list(rows)
         step = max_rows or max(len(keys), 1)
         for start in range(0, len(keys), step):

@@ -54,9 +54,9 @@ class Bucket:
             else:
                 self.rows[key] = row
 
-    def apply(self, plan: BucketPlan, max_rows: int | None) -> None:
+    def apply(self, plan: BucketPlan, max_rows: int | None, *, is_placed_by_gate: bool = False) -> None:
         before = {file.file_id for file in self.painting}
-        self.painting = apply(self.painting, plan, max_rows=max_rows)
+        self.painting = apply(self.painting, plan, max_rows=max_rows, is_placed_by_gate=is_placed_by_gate)
         # Ids of what was written are unused ones again in the next step.
         numbered = []
         for file in self.painting:
@@ -98,7 +98,8 @@ def test_no_read_changes(data: st.DataObject, chosen: CompactionSettings) -> Non
         for commit in data.draw(st.lists(COMMITS, max_size=2), "meanwhile"):
             bucket.commit(commit)
         if data.draw(st.booleans(), "all of it"):
-            bucket.apply(plan, data.draw(st.sampled_from([None, 1, 3]), "rows in a file"))
+            rows = data.draw(st.sampled_from([None, 1, 3]), "rows in a file")
+            bucket.apply(plan, rows, is_placed_by_gate=data.draw(st.booleans(), "places by the gate"))
             bucket.check()
             ranges = sorted((file.first, file.last) for file in bucket.painting if file.level == plan.output_level)
             assert all(left[1] < right[0] for left, right in pairwise(ranges))
@@ -115,7 +116,7 @@ def test_no_read_changes(data: st.DataObject, chosen: CompactionSettings) -> Non
             rebased = rebase_plan(plan, [file.file_id for file in bucket.painting if file.file_id not in gone])
             assert {part for dropped in rebased.dropped for part in [dropped.missing_file_ids]} == lost
             if rebased.plan is not None:
-                bucket.apply(rebased.plan, None)
+                bucket.apply(rebased.plan, None, is_placed_by_gate=data.draw(st.booleans(), "places by the gate"))
         bucket.check()
 
 

@@ -93,6 +93,7 @@ def test_partitions_are_never_mixed() -> None:
         b"b": [3, 4],
         b"c": [6],
     }
+    assert scan.reason == "3 small files in 2 partitions wait for others."
 
 
 def test_two_files_wait_for_others_and_go_together_when_none_come() -> None:
@@ -105,6 +106,7 @@ def test_two_files_wait_for_others_and_go_together_when_none_come() -> None:
     scan = plan_small_files(state, TINY)
     assert [plan.file_ids for plan in scan.plans] == [(1, 2)]
     assert scan.plans[0].why == "2 small files have waited for others for 6 scans."
+    assert scan.reason == "No small file waits."
     assert scan.state.partitions == {}
 
 
