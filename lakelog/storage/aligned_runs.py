@@ -145,7 +145,8 @@ class _Cursor:
 
     def __init__(self, data_files: DataFiles, part: RunPart, share_bytes: int | None) -> None:
         self.part = part
-        self.held = pa.schema(list(part.fields)).empty_table()
+        self._nothing = pa.schema(list(part.fields)).empty_table()
+        self.held = self._nothing
         self.has_more = part.file.row_count > 0 and (part.groups is None or len(part.groups) > 0)
         self._start = 0
         self._data_files = data_files
@@ -187,6 +188,7 @@ class _Cursor:
     def take(self, count: int) -> AlignedRows:
         """Takes so many rows from the front."""
         taken = AlignedRows(self.held.slice(0, count), self._start)
-        self.held = self.held.slice(count)
+        # SUBTLE: a slice without rows keeps all in memory as well.
+        self.held = self.held.slice(count) if count < self.held.num_rows else self._nothing
         self._start += count
         return taken

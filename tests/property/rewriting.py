@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakelog.format.files import DataFile
+from lakelog.format.merge import COMMIT_TIMESTAMP_COLUMN
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.schema import TableSchema, assign_field_ids
 from lakelog.options.values import TableOptions
@@ -131,6 +132,13 @@ class Bucket:
         records = lookup.find(self.files, keys).run.table.to_pylist()
         looked_up = {row["k"]: row["v"] for row in records if row[ROW_KIND_COLUMN] in (0, 2)}
         assert looked_up == wanted
+        self._check_deletes({row["k"]: row for row in records if row[ROW_KIND_COLUMN] in (1, 3)})
+
+    def _check_deletes(self, found: Mapping[int, Mapping[str, Any]]) -> None:
+        """A delete is there with its sequence and time for as long as it may beat a row."""
+        for key, state in self._model.items():
+            if state.kind in ("-U", "-D") and self.policy.sequence and self.now_ms - state.time_ms <= RETENTION_MS:
+                assert (found[key]["seq"], found[key][COMMIT_TIMESTAMP_COLUMN]) == (state.seq, state.time_ms)
 
     def _place(self, file: DataFile, snapshot: int, ordinal: int, time_ms: int) -> LiveFile:
         self._file_id += 1
