@@ -1,0 +1,104 @@
+"""Putting small files of an append table into files of the target size: the work of a compaction without a key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+
+from lakelog.format.files import DataFile
+from lakelog.format.schema import TableSchema
+from lakelog.options.table_options import FILE_COMPRESSION
+from lakelog.options.values import TableOptions
+from lakelog.storage.data_files import DataFiles
+from lakelog.storage.file_builder import FileBuilder
+from lakelog.storage.live_file import LiveFile
+from lakelog.storage.lookahead import look_ahead
+from lakelog.storage.parquet_writer import FileEncoding
+from lakelog.storage.rolling_writer import RollingWriter
+from lakelog.storage.store import ObjectStore
+
+_READ_THREADS: Final = 1
+"""Beside the thread that writes: encoding takes longer than decoding."""
+
+_AHEAD: Final = 4
+"""Row groups, or small files, that are read before they are written."""
+
+
+@dataclass(frozen=True)
+class FileRewrite:
+    """Some files of a bucket of an append table that become few. Picklable.
+
+    Args:
+        name: Begins the names of the new files; no other rewrite of the attempt has it.
+        inputs: The files, in a plan's order: of a table with a `bucket-key` neighbours, of others any of a partition.
+    """
+
+    name: str
+    inputs: tuple[LiveFile, ...]
+
+
+def rewrite_files(
+    store: ObjectStore, schema: TableSchema, options: TableOptions, attempt_id: str, rewrite: FileRewrite
+) -> tuple[DataFile, ...]:
+    """Writes the rows of some files of an append table into files of the target size. Blocks; runs on executors.
+
+    Args:
+        store: Where the table's files are.
+        schema: The table's; what older files lack is NULL in the new ones.
+        options: The table's.
+        attempt_id: Whose files they are.
+        rewrite: What to do.
+
+    Returns:
+        The files; their rows are in the order of the inputs. A failure leaves none behind.
+
+    Raises:
+        DataCorrupted: A data file is damaged or missing; named.
+        LakelogError: The store failed.
+    """
+    assert rewrite.inputs, "there is something to rewrite"
+    first = rewrite.inputs[0]
+    target_bytes = options.target_file_size_bytes(False)
+
+    def start_file(number: int, encoding: FileEncoding) -> FileBuilder:
+        return FileBuilder(
+            store,
+            f"data/{attempt_id}/{rewrite.name}-{number:03d}-{first.bucket}.parquet",
+            schema,
+            encoding,
+            partition=first.partition,
+            bucket=first.bucket,
+            with_row_kind=False,
+            target_size_bytes=target_bytes,
+        )
+
+    data_files = DataFiles(store)
+    writer = RollingWriter(store, start_file, options.get(FILE_COMPRESSION), target_bytes)
+    try:
+        with ThreadPoolExecutor(_READ_THREADS, thread_name_prefix="lakelog-rewrite") as pool:
+            groups = _row_groups(data_files, rewrite.inputs)
+            for rows in look_ahead(pool, partial(_read_group, data_files, schema), groups, _AHEAD):
+                writer.write(rows)
+        return writer.finish()
+    except BaseException:
+        writer.abort()
+        raise
+
+
+def _row_groups(data_files: DataFiles, files: Sequence[LiveFile]) -> Iterator[tuple[LiveFile, int]]:
+    for file in files:
+        with data_files.open(file) as reader:
+            count = reader.metadata.num_row_groups
+        yield from ((file, group) for group in range(count))
+
+
+def _read_group(data_files: DataFiles, schema: TableSchema, item: tuple[LiveFile, int]) -> pa.Table:
+    file, group = item
+    with data_files.open(file) as reader:
+        mapping = reader.map_columns(list(schema.arrow))
+        return pa.Table.from_batches(list(reader.read_batches([group], mapping)), mapping.schema)

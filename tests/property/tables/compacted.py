@@ -1,0 +1,118 @@
+"""A random table whose files are put together between its commits, while others wait for theirs, or lose the race."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from lakelog.catalog import Catalog
+from lakelog.errors import CommitConflict
+from lakelog.format.commit import Change, CommitRequest, RemoveFiles
+from lakelog.format.files import DataFile
+from lakelog.format.plan import PlanRequest
+from lakelog.format.snapshot import SnapshotKind
+from lakelog.options.values import TableOptions
+from lakelog.storage.append_rewrite import FileRewrite, rewrite_files
+from lakelog.storage.bucket_changes import group_by_bucket
+from lakelog.storage.live_file import to_live_files
+from lakelog.storage.run_rewrite import RunRewrite, rewrite_runs
+from lakelog.table import Table
+from tests.property.tables.history import History
+from tests.property.tables.model import SnapshotModel
+
+_identifiers: Final = itertools.count(1)
+_MEMORY_BYTES: Final = (1, 1 << 20)
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """What was written and is not committed yet."""
+
+    request: CommitRequest
+    removed: int
+    added: int
+
+
+class CompactedHistory(History):
+    """A history in which compactions happen.
+
+    Args:
+        catalog: Where the table is made.
+        name: Its full name.
+        seed: Decides everything.
+    """
+
+    def __init__(self, catalog: Catalog, name: str, seed: int) -> None:
+        super().__init__(catalog, name, seed)
+        self.compactions = 0
+        self._waiting: list[Rewritten] = []
+
+    def step(self) -> None:
+        """One of a history's steps, and perhaps a compaction that begins or ends."""
+        super().step()
+        if self.random.random() < 0.7:
+            rewritten = rewrite_some(self.table, self.random)
+            if rewritten is not None:
+                self._waiting.append(rewritten)
+        while self._waiting and self.random.random() < 0.7:
+            self._commit_rewritten(self._waiting.pop(0))
+
+    def _commit_rewritten(self, rewritten: Rewritten) -> None:
+        with contextlib.suppress(CommitConflict):
+            # One that lost its race, against an overwrite or another compaction, is given up.
+            self.table._catalog.metastore.commit(rewritten.request)
+            self.compactions += 1
+            before = self.model.snapshots[-1]
+            self.model.snapshots.append(
+                SnapshotModel("COMPACT", before.rows, [], [], set(), None, 0, before.watermark, {})
+            )
+
+
+def rewrite_some(table: Table, random: Random) -> Rewritten | None:
+    """Rewrites some files of a bucket, as they are now; what comes of it can be committed at any time."""
+    metastore = table._catalog.metastore
+    plan = metastore.plan(PlanRequest(table.uuid))
+    files = to_live_files(plan.files)
+    if not files:
+        return None
+    assert plan.snapshot is not None
+    info, options = plan.table, TableOptions(plan.table.options)
+    has_key = bool(info.schema.primary_key)
+    bucket = random.choice([*group_by_bucket(files).values()])
+    first, count = random.randrange(len(bucket)), random.choice((1, 2, 3, len(bucket)))
+    inputs = bucket[first : first + count]
+    if options.bucket_count(has_key) < 0:
+        inputs = sorted(random.sample(bucket, len(inputs)), key=bucket.index)
+    attempt_id = metastore.stage_attempt([table.uuid], "compactor").attempt_id
+    store = table._catalog.open_store(info)
+    made: tuple[DataFile, ...]
+    if has_key:
+        rest = [file for file in bucket if file not in inputs]
+        rewrite = RunRewrite("c", tuple(inputs), tuple(rest), plan.snapshot.committed_at_ms, random.randrange(1, 6))
+        memory_bytes = random.choice(_MEMORY_BYTES)
+        made = rewrite_runs(store, info.schema, options, attempt_id, rewrite, memory_bytes=memory_bytes)
+        _check_ranges(made)
+    else:
+        made = rewrite_files(store, info.schema, options, attempt_id, FileRewrite("c", tuple(inputs)))
+        assert sum(file.row_count for file in made) == sum(file.row_count for file in inputs)
+    change = Change(
+        table.uuid,
+        SnapshotKind.COMPACT,
+        info.schema.schema_id,
+        options.bucket_count(has_key),
+        made,
+        RemoveFiles(tuple(file.file_id for file in inputs)),
+    )
+    request = CommitRequest("compactor", next(_identifiers), (change,), attempt_id)
+    return Rewritten(request, len(inputs), len(made))
+
+
+def _check_ranges(made: tuple[DataFile, ...]) -> None:
+    for before, behind in itertools.pairwise(made):
+        assert before.max_key is not None
+        assert behind.min_key is not None
+        # Equal only where long keys are cut.
+        assert before.max_key <= behind.min_key or len(before.max_key) >= 60
