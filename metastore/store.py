@@ -120,6 +120,10 @@ class CommitTransaction(Protocol):
         """Those of the files that exist, live or not."""
         ...
 
+    async def find_live_files(self, table_id: int, buckets: Sequence[BucketRef]) -> list[FileFacts]:
+        """All files that are live in some buckets, in any order."""
+        ...
+
     async def find_changes(
         self, table_id: int, after: int, buckets: Sequence[BucketRef], *, compactions: bool = False
     ) -> list[BucketChange]:

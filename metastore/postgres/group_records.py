@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
 from typing import Final
 
-from lakelog.format.commit_facts import AttemptState, PlacedChangelogFile, PlacedFile, TableHead
+from lakelog.format.commit import DroppedGroup
+from lakelog.format.commit_facts import AttemptState, MovedFile, PlacedChangelogFile, PlacedFile, TableHead
 from lakelog.format.job import DueJob
 from lakelog.format.snapshot import ChangelogState, Snapshot
 
@@ -27,9 +29,9 @@ SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::uuid[], %s::uuid[], %s::tex
     %s::bigint[], %s::jsonb[], %s::bigint[], %s::text[], %s::jsonb[])
 ), results AS (
 INSERT INTO commit_result (table_id, writer, identifier, snapshot_id, snapshot_uuid, committed_at_ms, attempt_id,
-    properties)
+    properties, dropped)
 SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::uuid[], %s::bigint[], %s::uuid[],
-    %s::jsonb[])
+    %s::jsonb[], %s::jsonb[])
 )
 UPDATE table_head h SET latest_snapshot_id = n.latest_snapshot_id, latest_uuid = n.latest_uuid,
     committed_at_ms = n.committed_at_ms, watermark_ms = n.watermark_ms, total_rows = n.total_rows,
@@ -67,6 +69,19 @@ INSERT INTO data_file ({_FILE_COLUMNS}, partition_id)
 SELECT {_FILE_COLUMNS}, coalesce(p.partition_id, 0)
 FROM unnest({_FILE_ARRAYS}, %s::bytea[]) AS n({_FILE_COLUMNS}, encoded)
 LEFT JOIN table_partition p USING (table_id, encoded)
+"""
+
+# Which rows such a file supersedes was said of the files of the moment in which it was added; others may stand in their
+# places since, and then the rows are looked for again.
+_INSERT_MOVED: Final = """
+INSERT INTO data_file (table_id, file_id, partition_id, row_count, delete_count, size_bytes, added_snapshot,
+    order_snapshot, order_time_ms, order_ordinal, bucket, schema_id, level, path, min_key, max_key, statistics)
+SELECT f.table_id, n.file_id, f.partition_id, f.row_count, f.delete_count, f.size_bytes, n.added_snapshot,
+    f.order_snapshot, f.order_time_ms, f.order_ordinal, f.bucket, f.schema_id, n.level, f.path, f.min_key, f.max_key,
+    f.statistics
+FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::int[]) AS n(table_id, file_id, source_id,
+    added_snapshot, level)
+JOIN data_file f ON f.table_id = n.table_id AND f.file_id = n.source_id
 """
 
 _INSERT_CHANGELOG: Final = """
@@ -121,10 +136,12 @@ def attachment_statements(attachment: Attachment) -> list[Statement]:
 
 
 def group_statements(records: GroupRecords) -> list[Statement]:
-    """The statements that write a group: at most seven, and no more than four where none has a changelog."""
+    """The statements that write a group: at most eight, and no more than four where all only add data."""
     statements = [Statement(_RECORD, (*_snapshots(records), *_results(records.results), *_heads(records.heads)))]
     if records.files:
         statements += _files(records.files)
+    if records.moved_files:
+        statements.append(Statement(_INSERT_MOVED, _moved(records.moved_files)))
     if records.changelog_files:
         statements += _changelog_files(records.changelog_files)
     if records.attempts:
@@ -209,6 +226,17 @@ def _files(rows: Sequence[tuple[int, PlacedFile]]) -> list[Statement]:
     return [new, Statement(_INSERT_PARTITIONED_FILES, (*columns, partitions))]
 
 
+def _moved(rows: Sequence[tuple[int, MovedFile]]) -> tuple[str, ...]:
+    files = [file for _, file in rows]
+    return (
+        arrays.integers([table_id for table_id, _ in rows]),
+        arrays.integers([f.file_id for f in files]),
+        arrays.integers([f.source_id for f in files]),
+        arrays.integers([f.added_snapshot for f in files]),
+        arrays.integers([f.level for f in files]),
+    )
+
+
 def _partitions(distinct: Collection[tuple[int, bytes]]) -> Statement:
     named = (arrays.integers([t for t, _ in distinct]), arrays.blobs([partition for _, partition in distinct]))
     return Statement(_INSERT_PARTITIONS, named)
@@ -249,7 +277,12 @@ def _results(rows: Sequence[NewResult]) -> tuple[str, ...]:
         arrays.integers([row.result.committed_at_ms for row in rows]),
         arrays.words([row.result.attempt_id for row in rows]),
         arrays.texts([_json(row.properties) for row in rows]),
+        arrays.texts([_dropped(row.result.dropped) for row in rows]),
     )
+
+
+def _dropped(groups: Sequence[DroppedGroup]) -> str | None:
+    return json.dumps([asdict(group) for group in groups], ensure_ascii=False) if groups else None
 
 
 def _heads(heads: Sequence[TableHead]) -> tuple[str, ...]:
