@@ -10,6 +10,9 @@ from typing import Final
 CHANGELOG: Final = "changelog"
 """The kind of job that attaches open changelogs."""
 
+COMPACT: Final = "compact"
+"""The kind of job that compacts a bucket, which its scope names."""
+
 CHANGELOG_PRIORITY: Final = 100
 """Readers wait for it."""
 
@@ -115,3 +118,14 @@ def to_lease_name(job_id: int) -> str:
 def plan_pause_ms(attempts: int) -> int:
     """How long a job rests after so many tries in vain. Pure."""
     return min(_FIRST_PAUSE_MS * 2 ** min(max(attempts - 1, 0), 20), _LONGEST_PAUSE_MS)
+
+
+def to_bucket_scope(partition: bytes, bucket: int) -> str:
+    """The scope of a job on one bucket. Pure."""
+    return f"{partition.hex()}/{bucket}"
+
+
+def parse_bucket_scope(scope: str) -> tuple[bytes, int]:
+    """The encoded partition and the bucket of a job. Pure."""
+    partition, _, bucket = scope.partition("/")
+    return bytes.fromhex(partition), int(bucket)

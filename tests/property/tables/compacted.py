@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from compactor.bucket_work import Strategy, do_piece, list_bucket, plan_work, to_change
 from lakelog.catalog import Catalog
-from lakelog.errors import CommitConflict
-from lakelog.format.commit import Change, CommitRequest, RemoveFiles
+from lakelog.format.commit import BucketRef, Change, CommitRequest, CompactionGroup
+from lakelog.format.compaction.plan import NoPlan
 from lakelog.format.files import DataFile
 from lakelog.format.plan import PlanRequest
 from lakelog.format.snapshot import SnapshotKind
@@ -27,15 +26,6 @@ _identifiers: Final = itertools.count(1)
 _MEMORY_BYTES: Final = (1, 1 << 20)
 
 
-@dataclass(frozen=True)
-class Rewritten:
-    """What was written and is not committed yet."""
-
-    request: CommitRequest
-    removed: int
-    added: int
-
-
 class CompactedHistory(History):
     """A history in which compactions happen.
 
@@ -48,22 +38,23 @@ class CompactedHistory(History):
     def __init__(self, catalog: Catalog, name: str, seed: int) -> None:
         super().__init__(catalog, name, seed)
         self.compactions = 0
-        self._waiting: list[Rewritten] = []
+        self._waiting: list[CommitRequest] = []
 
     def step(self) -> None:
         """One of a history's steps, and perhaps a compaction that begins or ends."""
         super().step()
         if self.random.random() < 0.7:
-            rewritten = rewrite_some(self.table, self.random)
+            compact = self.random.choice((rewrite_some, compact_some))
+            rewritten = compact(self.table, self.random)
             if rewritten is not None:
                 self._waiting.append(rewritten)
         while self._waiting and self.random.random() < 0.7:
             self._commit_rewritten(self._waiting.pop(0))
 
-    def _commit_rewritten(self, rewritten: Rewritten) -> None:
-        with contextlib.suppress(CommitConflict):
-            # One that lost its race, against an overwrite or another compaction, is given up.
-            self.table._catalog.metastore.commit(rewritten.request)
+    def _commit_rewritten(self, request: CommitRequest) -> None:
+        (result,) = self.table._catalog.metastore.commit(request).results
+        # What lost its race, against an overwrite or another compaction, is dropped.
+        if result.snapshot_id is not None:
             self.compactions += 1
             before = self.model.snapshots[-1]
             self.model.snapshots.append(
@@ -71,7 +62,24 @@ class CompactedHistory(History):
             )
 
 
-def rewrite_some(table: Table, random: Random) -> Rewritten | None:
+def compact_some(table: Table, random: Random) -> CommitRequest | None:
+    """Does what is planned for a bucket, as it is now; what comes of it can be committed at any time."""
+    metastore = table._catalog.metastore
+    everything = metastore.plan(PlanRequest(table.uuid))
+    if not everything.files.num_rows:
+        return None
+    partition, number = random.choice(list(group_by_bucket(to_live_files(everything.files))))
+    bucket = BucketRef(partition, number)
+    work = plan_work(list_bucket(metastore, table.uuid, bucket), bucket, random.choice(tuple(Strategy)))
+    if isinstance(work, NoPlan):
+        return None
+    attempt_id = metastore.stage_attempt([table.uuid], "compactor").attempt_id
+    store = table._catalog.open_store(work.info)
+    done = [do_piece(store, work.info, attempt_id, piece) for piece in work.pieces]
+    return CommitRequest("compactor", next(_identifiers), (to_change(work, done, work.moved),), attempt_id)
+
+
+def rewrite_some(table: Table, random: Random) -> CommitRequest | None:
     """Rewrites some files of a bucket, as they are now; what comes of it can be committed at any time."""
     metastore = table._catalog.metastore
     plan = metastore.plan(PlanRequest(table.uuid))
@@ -89,9 +97,10 @@ def rewrite_some(table: Table, random: Random) -> Rewritten | None:
     attempt_id = metastore.stage_attempt([table.uuid], "compactor").attempt_id
     store = table._catalog.open_store(info)
     made: tuple[DataFile, ...]
+    level = random.randrange(1, 6) if has_key else 0
     if has_key:
         rest = [file for file in bucket if file not in inputs]
-        rewrite = RunRewrite("c", tuple(inputs), tuple(rest), plan.snapshot.committed_at_ms, random.randrange(1, 6))
+        rewrite = RunRewrite("c", tuple(inputs), tuple(rest), plan.snapshot.committed_at_ms, level)
         memory_bytes = random.choice(_MEMORY_BYTES)
         made = rewrite_runs(store, info.schema, options, attempt_id, rewrite, memory_bytes=memory_bytes)
         _check_ranges(made)
@@ -104,10 +113,16 @@ def rewrite_some(table: Table, random: Random) -> Rewritten | None:
         info.schema.schema_id,
         options.bucket_count(has_key),
         made,
-        RemoveFiles(tuple(file.file_id for file in inputs)),
+        groups=(
+            CompactionGroup(
+                BucketRef(inputs[0].partition, inputs[0].bucket),
+                tuple(file.file_id for file in inputs),
+                len(made),
+                level=level,
+            ),
+        ),
     )
-    request = CommitRequest("compactor", next(_identifiers), (change,), attempt_id)
-    return Rewritten(request, len(inputs), len(made))
+    return CommitRequest("compactor", next(_identifiers), (change,), attempt_id)
 
 
 def _check_ranges(made: tuple[DataFile, ...]) -> None:
