@@ -25,7 +25,7 @@ Kinds = npt.NDArray[np.int8]
 class RollingWriter:
     """Encodes and writes in a thread beside its caller, who waits where it is two row groups ahead.
 
-    Exactly one of `finish` and `abort` ends it. For one thread at a time.
+    `finish` or `abort` ends it, and `abort` may follow `finish`. For one thread at a time.
 
     Args:
         store: Where the files are.

@@ -14,7 +14,7 @@ bucket holds; every row is decoded, merged and encoded once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -41,7 +41,7 @@ from lakelog.storage.own_columns import KIND_FIELD, REPLACES_FIELD, TIME_FIELD, 
 from lakelog.storage.parquet_writer import FileEncoding, plan_file_schema
 from lakelog.storage.rolling_writer import RollingWriter
 from lakelog.storage.store import ObjectStore
-from lakelog.storage.superseded import MergePolicy, to_merge_policy
+from lakelog.storage.superseded import to_merge_policy
 
 DEFAULT_REWRITE_MEMORY_BYTES: Final = 96 << 20
 """Of rows that are held as read; what is merged of them, and what waits to be written, takes about as much twice."""
@@ -100,42 +100,33 @@ def rewrite_runs(
         DataCorrupted: A data file is damaged or missing; named.
         LakelogError: The store failed.
     """
-    assert rewrite.inputs, "there is something to rewrite"
-    assert rewrite.level > 0, "what writers write is at level 0"
-    rewriter = _Rewriter(store, schema, to_merge_policy(schema, options), rewrite)
-    target_bytes = options.target_file_size_bytes(True)
-
-    def start_file(number: int, encoding: FileEncoding) -> FileBuilder:
-        first = rewrite.inputs[0]
-        return FileBuilder(
-            store,
-            f"data/{attempt_id}/{rewrite.name}-{number:03d}-{first.bucket}.parquet",
-            schema,
-            encoding,
-            partition=first.partition,
-            bucket=first.bucket,
-            with_row_kind=rewriter.keeps_deletes,
-            target_size_bytes=target_bytes,
-            level=rewrite.level,
-            further=rewriter.further,
-        )
-
-    writer = RollingWriter(store, start_file, options.get(FILE_COMPRESSION), target_bytes)
+    rewriter = RunRewriter(store, schema, options, rewrite, memory_bytes)
+    writer = rewriter.start_writer(attempt_id)
     try:
-        for step in read_aligned(rewriter.data_files, rewriter.parts, rewriter.key, held_bytes=memory_bytes):
-            writer.write(rewriter.merge(step))
+        for _, rows in rewriter.read_steps():
+            writer.write(rows)
         return writer.finish()
     except BaseException:
         writer.abort()
         raise
 
 
-class _Rewriter:
-    """Decides what is kept of the rows of a step; for one thread."""
+class RunRewriter:
+    """Reads and merges the runs of a rewrite step by step; for one thread. Arguments and errors as `rewrite_runs`."""
 
-    def __init__(self, store: ObjectStore, schema: TableSchema, policy: MergePolicy, rewrite: RunRewrite) -> None:
-        self.data_files: Final = DataFiles(store)
-        self.key: Final = policy.key
+    def __init__(
+        self, store: ObjectStore, schema: TableSchema, options: TableOptions, rewrite: RunRewrite, memory_bytes: int
+    ) -> None:
+        assert rewrite.inputs, "there is something to rewrite"
+        assert rewrite.level > 0, "what writers write is at level 0"
+        policy = to_merge_policy(schema, options)
+        self._store = store
+        self._schema = schema
+        self._memory_bytes = memory_bytes
+        self._compression: str = options.get(FILE_COMPRESSION)
+        self._target_bytes = options.target_file_size_bytes(True)
+        self._data_files = DataFiles(store)
+        self._key = policy.key
         self._rewrite = rewrite
         self._policy = policy
         self._rules = RewriteRules(
@@ -143,25 +134,60 @@ class _Rewriter:
         )
         fields = list(plan_file_schema(schema, with_row_kind=False))
         self._names = [field.name for field in fields]
-        self.parts: Final = [
-            RunPart(file, [*fields, *pick_own_fields(file, policy.sequence)]) for file in rewrite.inputs
-        ]
+        self._parts = [RunPart(file, [*fields, *pick_own_fields(file, policy.sequence)]) for file in rewrite.inputs]
         self._older, newer = split_rest(rewrite.inputs, rewrite.rest)
         self._outlived_from_ms = _find_first_time(rewrite, newer) - policy.delete_retention_ms
         """A delete that was committed before this time beats no late row any more."""
         has_deletes = any(file.delete_count for file in rewrite.inputs)
         latest_ms = max(file.order_time_ms for file in rewrite.inputs)
         beats_late = bool(policy.sequence) and latest_ms >= self._outlived_from_ms
-        self.keeps_deletes: Final = has_deletes and (bool(self._older) or beats_late or policy.keep_first)
+        self._keeps_deletes = has_deletes and (bool(self._older) or beats_late or policy.keep_first)
         self._older_has_deletes = any(file.delete_count for file in self._older)
-        has_times = bool(policy.sequence) and (self.keeps_deletes or self._older_has_deletes)
+        has_times = bool(policy.sequence) and (self._keeps_deletes or self._older_has_deletes)
         has_marks = bool(policy.sequence) and bool(self._older)
-        self.further: Final = [*([TIME_FIELD] if has_times else []), *([REPLACES_FIELD] if has_marks else [])]
+        self._further = [*([TIME_FIELD] if has_times else []), *([REPLACES_FIELD] if has_marks else [])]
         decisive = [field for field in fields if field.name in (*policy.key, *policy.sequence)]
         self._lookup = KeyLookup(store, schema, policy, None, decisive)
 
-    def merge(self, step: Sequence[AlignedRows]) -> pa.Table:
-        """The rows of a step that are kept, by rising key: the table's columns, `_row_kind`, further ones."""
+    def read_steps(self) -> Iterator[tuple[list[AlignedRows], pa.Table]]:
+        """Reads and merges.
+
+        Yields:
+            The next rows of each input, as of `read_aligned`, with all of the table's columns; and what is kept of
+            them, by rising key: the table's columns, perhaps `_row_kind`, and what else a compacted file keeps.
+        """
+        for step in read_aligned(self._data_files, self._parts, self._key, held_bytes=self._memory_bytes):
+            yield step, self._merge(step)
+
+    def start_writer(self, attempt_id: str) -> RollingWriter:
+        """Begins to write what is kept; ended by the caller."""
+        return self._start_writer(f"data/{attempt_id}/{self._rewrite.name}", self._rewrite.level, self._keeps_deletes)
+
+    def start_changelog(self, attempt_id: str) -> RollingWriter:
+        """Begins to write changes of the bucket's rows; ended by the caller."""
+        return self._start_writer(f"data/{attempt_id}/{self._rewrite.name}-changelog", 0, True)
+
+    def _start_writer(self, prefix: str, level: int, with_row_kind: bool) -> RollingWriter:
+        first = self._rewrite.inputs[0]
+        further = self._further if level else []
+
+        def start_file(number: int, encoding: FileEncoding) -> FileBuilder:
+            return FileBuilder(
+                self._store,
+                f"{prefix}-{number:03d}-{first.bucket}.parquet",
+                self._schema,
+                encoding,
+                partition=first.partition,
+                bucket=first.bucket,
+                with_row_kind=with_row_kind,
+                target_size_bytes=self._target_bytes,
+                level=level,
+                further=further,
+            )
+
+        return RollingWriter(self._store, start_file, self._compression, self._target_bytes)
+
+    def _merge(self, step: Sequence[AlignedRows]) -> pa.Table:
         present = [
             (each.rows, file) for each, file in zip(step, self._rewrite.inputs, strict=True) if each.rows.num_rows
         ]
@@ -173,7 +199,7 @@ class _Rewriter:
             older_has_deletes = any(file.delete_count for file in older)
             contested = find_contested(runs, merged, self._rules, older_has_deletes=older_has_deletes)
             if contested is not None:
-                below = self._lookup.find(older, _take_key(runs, contested.firsts, self.key)).run
+                below = self._lookup.find(older, _take_key(runs, contested.firsts, self._key)).run
                 kept = settle(runs, merged, contested, below, self._rules)
         kinds = _concat_kinds(runs)
         if kinds is not None:
@@ -188,7 +214,7 @@ class _Rewriter:
         """The files below that can hold a key of the step."""
         if not self._older:
             return []
-        ends = _take_key(runs, rows[[0, -1]], self.key)
+        ends = _take_key(runs, rows[[0, -1]], self._key)
         first, last = (encode_key([column[place] for column in ends.columns]) for place in (0, 1))
         return [file for file in self._older if do_meet(KeyRange(first, last), KeyRange(file.min_key, file.max_key))]
 
@@ -213,12 +239,12 @@ class _Rewriter:
         rows = pa.concat_tables(tables)
         if len(tables) > 1 or len(kept.rows) < rows.num_rows:
             rows = rows.take(pa.array(kept.rows))
-        if self.keeps_deletes:
+        if self._keeps_deletes:
             # All that does not take away is there, whatever it was written as.
             codes = np.zeros(len(kept.rows), np.int8) if kinds is None else kinds[kept.rows]
             codes[codes == RowKind.UPDATE_AFTER] = RowKind.INSERT
             rows = rows.append_column(KIND_FIELD, pa.array(codes))
-        for field in self.further:
+        for field in self._further:
             if field.name == TIME_FIELD.name:
                 values = pa.array(commit_times(runs, kept.rows))
             elif kept.replaces_older is None:
