@@ -42,17 +42,24 @@ def compact(world: World, name: str) -> None:
 
 
 def _write(world: World, name: str) -> tuple[Change, str, ObjectStore] | None:
-    """A full compaction of those buckets that have more than one file, or of one of them."""
+    """A full compaction of both buckets or of one; a bucket's only file may also move."""
     catalog = world.catalog()
     table = catalog.table(TABLE)
     plan = catalog.metastore.plan(PlanRequest(table.uuid))
     inputs: dict[BucketRef, list[int]] = {}
+    levels: dict[int, int] = {}
     for file in plan.files.to_pylist():
         inputs.setdefault(BucketRef(file["partition"], file["bucket"]), []).append(file["file_id"])
-    chosen = [ref for ref, ids in inputs.items() if len(ids) > 1]
-    if len(chosen) > 1 and world.scheduler.random.random() < 0.5:
-        chosen = [world.scheduler.random.choice(chosen)]
-    if not chosen or plan.snapshot is None:
+        levels[file["file_id"]] = file["level"]
+    dice = world.scheduler.random
+    chosen = dice.sample(list(inputs), dice.randint(1, len(inputs))) if inputs else []
+    moved = [
+        (ref, inputs[ref])
+        for ref in chosen
+        if len(inputs[ref]) == 1 and levels[inputs[ref][0]] < _LEVEL and dice.random() < 0.5
+    ]
+    chosen = [ref for ref in chosen if ref not in dict(moved)]
+    if not (chosen or moved) or plan.snapshot is None:
         return None
     rows = table.scan(snapshot_id=plan.snapshot.snapshot_id).to_arrow()
     # It takes long, and others go on meanwhile.
@@ -72,8 +79,9 @@ def _write(world: World, name: str) -> tuple[Change, str, ObjectStore] | None:
         plan.table.schema.schema_id,
         options.bucket_count(True),
         tuple(file for ref in chosen for file in outputs.get(ref, ())),
-        groups=tuple(
-            CompactionGroup(ref, tuple(inputs[ref]), len(outputs.get(ref, ())), level=_LEVEL) for ref in chosen
+        groups=(
+            *(CompactionGroup(ref, tuple(inputs[ref]), len(outputs.get(ref, ())), level=_LEVEL) for ref in chosen),
+            *(CompactionGroup(ref, moves=tuple(ids), level=_LEVEL) for ref, ids in moved),
         ),
     )
     return change, attempt_id, store

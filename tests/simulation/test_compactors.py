@@ -10,7 +10,7 @@ import pytest
 from tests.simulation.actors import Habits
 from tests.simulation.running import simulate
 
-SEEDS = range(1, 13)
+SEEDS = range(1, 9)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -26,9 +26,9 @@ def test_readers_see_nothing_of_it(seed: int, loop: asyncio.AbstractEventLoop, t
 
 def test_races_are_lost_in_whole_and_in_part(loop: asyncio.AbstractEventLoop) -> None:
     lost = [each for seed in SEEDS for each in simulate(seed, loop, compactors=3).compactions]
-    assert sum(dropped == 0 for _, dropped in lost) >= 5
-    assert sum(dropped == groups for groups, dropped in lost) >= 5
-    assert sum(0 < dropped < groups for groups, dropped in lost) >= 1
+    assert sum(dropped == 0 for _, dropped in lost) >= 20
+    assert sum(dropped == groups for groups, dropped in lost) >= 10
+    assert sum(0 < dropped < groups for groups, dropped in lost) >= 3
 
 
 def test_a_bad_habit_is_noticed(loop: asyncio.AbstractEventLoop) -> None:
