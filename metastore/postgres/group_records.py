@@ -148,17 +148,18 @@ def group_statements(records: GroupRecords) -> list[Statement]:
         states = [state.value for state in records.attempts.values()]
         statements.append(Statement(_SET_ATTEMPTS, (arrays.words(records.attempts), arrays.words(states))))
     if records.jobs:
-        statements.append(Statement(_MAKE_DUE, _jobs(list(records.jobs.values()))))
+        statements.append(Statement(_MAKE_DUE, to_due_arrays(list(records.jobs.values()))))
     return statements
 
 
-def _jobs(due: Sequence[DueJob]) -> tuple[str, ...]:
+def to_due_arrays(due: Sequence[DueJob]) -> tuple[str, ...]:
+    """Jobs as arrays of their tables' ids, kinds, scopes, priorities and payloads."""
     return (
         arrays.integers([job.table_id for job in due]),
         arrays.words([job.kind for job in due]),
         arrays.texts([job.scope for job in due]),
         arrays.integers([job.priority for job in due]),
-        arrays.texts([_json(job.payload) for job in due]),
+        arrays.texts([to_json(job.payload) for job in due]),
     )
 
 
@@ -189,10 +190,10 @@ def _snapshots(records: GroupRecords) -> tuple[str, ...]:
         arrays.integers([s.removed_files for s in found]),
         arrays.texts([s.writer for s in found]),
         arrays.integers([s.identifier for s in found]),
-        arrays.texts([_json(s.properties) for s in found]),
+        arrays.texts([to_json(s.properties) for s in found]),
         arrays.integers(ends),
         arrays.words(["" if s.changelog is ChangelogState.NONE else s.changelog.value for s in found]),
-        arrays.texts([_json(s.siblings) for s in found]),
+        arrays.texts([to_json(s.siblings) for s in found]),
     )
 
 
@@ -276,7 +277,7 @@ def _results(rows: Sequence[NewResult]) -> tuple[str, ...]:
         arrays.words([row.result.snapshot_uuid for row in rows]),
         arrays.integers([row.result.committed_at_ms for row in rows]),
         arrays.words([row.result.attempt_id for row in rows]),
-        arrays.texts([_json(row.properties) for row in rows]),
+        arrays.texts([to_json(row.properties) for row in rows]),
         arrays.texts([_dropped(row.result.dropped) for row in rows]),
     )
 
@@ -300,5 +301,6 @@ def _heads(heads: Sequence[TableHead]) -> tuple[str, ...]:
     )
 
 
-def _json(values: Mapping[str, str] | Mapping[str, int]) -> str | None:
+def to_json(values: Mapping[str, str] | Mapping[str, int]) -> str | None:
+    """Values as JSON; None for none at all."""
     return json.dumps(dict(values), ensure_ascii=False) if values else None
