@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakelog.client.metastore import Metastore
+from lakelog.format import job
 from lakelog.format.commit import BucketRef, Change, CompactionGroup
 from lakelog.format.compaction.bucket_plan import find_delete_horizon, plan_due, plan_full, plan_level_0
 from lakelog.format.compaction.plan import AppendPlan, BucketPlan, NoPlan, Rewrite
@@ -39,11 +40,11 @@ MAX_GROUPS: Final = 1000
 class Strategy(enum.Enum):
     """What of a bucket is compacted."""
 
-    DUE = "due"
+    DUE = job.DUE
     """What its sizes and the table's options make due."""
-    MINOR = "minor"
+    MINOR = job.MINOR
     """That, or else all that writers have written since the last time."""
-    FULL = "full"
+    FULL = job.FULL
     """Everything, to the highest level."""
 
 

@@ -22,7 +22,7 @@ from lakelog.clock import Clock
 from lakelog.errors import Effect, InvalidArgument, LakelogError
 from lakelog.format.commit import BucketRef, Change, CommitRequest, DroppedGroup, Fence, split_group_files
 from lakelog.format.compaction.plan import NoPlan
-from lakelog.format.job import Job, parse_bucket_scope
+from lakelog.format.job import STRATEGY, Job, parse_bucket_scope
 from lakelog.serving.logs import Log
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.stores import Stores
@@ -31,9 +31,6 @@ from .bucket_work import BucketWork, DonePiece, Piece, Strategy, do_piece, list_
 from .duty import Control
 from .leftovers import give_up_attempt
 from .metrics import Metrics
-
-STRATEGY: Final = "strategy"
-"""What of a bucket is compacted, in a job's payload."""
 
 _COMMIT_EVERY_S: Final = 60.0
 """What was rewritten is committed so often, so that the death of a long compaction costs little."""
