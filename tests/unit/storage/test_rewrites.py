@@ -170,19 +170,17 @@ def _measure_rewrite(store: ObjectStore, rows: int) -> int:
     for order in range(1, 6):
         step = 1 if order == 1 else 5
         inputs += write(store, order, make_rows(np.arange(0, rows, step), order))
-    pool = pa.proxy_memory_pool(pa.default_memory_pool())
+    usual = pa.default_memory_pool()
+    pool = pa.proxy_memory_pool(usual)
     pa.set_memory_pool(pool)
     try:
         made = rewrite(store, inputs, memory_bytes=4 << 20)
     finally:
-        pa.set_memory_pool(pa.system_memory_pool() if pool.backend_name == "system" else _BACKENDS[pool.backend_name]())
+        pa.set_memory_pool(usual)
     assert sum(file.row_count for file in made) == rows
     peak = pool.max_memory()
     assert peak is not None
     return peak
-
-
-_BACKENDS = {"jemalloc": pa.jemalloc_memory_pool, "mimalloc": pa.mimalloc_memory_pool}
 
 
 def test_a_failure_leaves_no_file_behind() -> None:
