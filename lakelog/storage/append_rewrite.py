@@ -18,7 +18,7 @@ from lakelog.storage.data_files import DataFiles
 from lakelog.storage.file_builder import FileBuilder
 from lakelog.storage.live_file import LiveFile
 from lakelog.storage.lookahead import look_ahead
-from lakelog.storage.parquet_writer import FileEncoding
+from lakelog.storage.parquet_writer import ROW_GROUP_ROWS, FileEncoding
 from lakelog.storage.rolling_writer import RollingWriter
 from lakelog.storage.store import ObjectStore
 
@@ -27,6 +27,8 @@ _READ_THREADS: Final = 1
 
 _AHEAD: Final = 4
 """Row groups, or small files, that are read before they are written."""
+
+_SMALL_BYTES: Final = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,8 @@ def rewrite_files(
     writer = RollingWriter(store, start_file, options.get(FILE_COMPRESSION), target_bytes)
     try:
         with ThreadPoolExecutor(_READ_THREADS, thread_name_prefix="lakelog-rewrite") as pool:
-            groups = _row_groups(data_files, rewrite.inputs)
-            for rows in look_ahead(pool, partial(_read_group, data_files, schema), groups, _AHEAD):
+            parts = _split(data_files, rewrite.inputs)
+            for rows in look_ahead(pool, partial(_read, data_files, schema), parts, _AHEAD):
                 writer.write(rows)
         return writer.finish()
     except BaseException:
@@ -90,15 +92,20 @@ def rewrite_files(
         raise
 
 
-def _row_groups(data_files: DataFiles, files: Sequence[LiveFile]) -> Iterator[tuple[LiveFile, int]]:
+def _split(data_files: DataFiles, files: Sequence[LiveFile]) -> Iterator[tuple[LiveFile, int | None]]:
+    """What is read at once: a row group, or all of a small file, which is opened once then."""
     for file in files:
+        if file.size_bytes <= _SMALL_BYTES and file.row_count <= ROW_GROUP_ROWS:
+            yield file, None
+            continue
         with data_files.open(file) as reader:
             count = reader.metadata.num_row_groups
         yield from ((file, group) for group in range(count))
 
 
-def _read_group(data_files: DataFiles, schema: TableSchema, item: tuple[LiveFile, int]) -> pa.Table:
+def _read(data_files: DataFiles, schema: TableSchema, item: tuple[LiveFile, int | None]) -> pa.Table:
     file, group = item
     with data_files.open(file) as reader:
         mapping = reader.map_columns(list(schema.arrow))
-        return pa.Table.from_batches(list(reader.read_batches([group], mapping)), mapping.schema)
+        groups = range(reader.metadata.num_row_groups) if group is None else [group]
+        return pa.Table.from_batches(list(reader.read_batches(groups, mapping)), mapping.schema)
