@@ -17,9 +17,10 @@ import pyarrow.parquet as pq
 
 from bench.context import Bench
 from bench.expected import Q1Model, check_rows
-from bench.measure import Figure, compare
+from bench.measure import Figure, absolute, compare
 from bench.sdk import BASE_ROWS, HASHED, data_paths, open_catalog, write_plain
 from bench.shapes import q1, q1_schema
+from lakelog.catalog import Catalog
 from lakelog.format.files import DataFile
 from lakelog.format.plan import PlanRequest
 from lakelog.options.values import TableOptions
@@ -34,19 +35,11 @@ _LEVEL = 5
 
 
 def measure_full(bench: Bench) -> Iterator[Figure]:
-    """All runs of a table of Q1 rows: 4 M and 10 x 400 k whose keys overlap."""
+    """All runs of a table of Q1 rows, 4 M and 10 x 400 k whose keys overlap; then the memory, also of half of it."""
     base = bench.scaled(BASE_ROWS)
     with open_catalog(bench.folder / "w4") as catalog:
-        options = {"bucket": str(_BUCKETS)}
-        table = catalog.create_table("b.t", q1_schema(), primary_key=["id"], options=options)
         model = Q1Model(base)
-        for number in range(_DELTAS + 1):
-            ids = np.arange(base)
-            if number:
-                ids = np.random.default_rng(number).permutation(base)[: base // 10]
-            rows = q1(ids, number + 1)
-            table.upsert(rows)
-            model.apply(rows)
+        table = _make_table(catalog, "b.whole", model)
         folder = Path(data_paths(table)[0]).parents[2]
         plain_folder = bench.folder / "plain"
         results = _merge_plainly(table)
@@ -65,6 +58,38 @@ def measure_full(bench: Bench) -> Iterator[Figure]:
 
         label = f"full compaction, {base:,} + {_DELTAS} x {base // 10:,} rows"
         yield compare(label, ours, plain, pairs=bench.pairs, target=0.7)
+        half = Q1Model(base // 2)
+        less = _measure_memory(_make_table(catalog, "b.half", half), half)
+        yield absolute(f"most Arrow memory held, {base // 2:,} rows in {_BUCKETS} buckets", "MiB", [less])
+        most = _measure_memory(table, model)
+        # A tenth has runs that are smaller than a row group, of which less is held.
+        target = None if bench.quick else round(1.25 * less)
+        yield absolute(f"most Arrow memory held, {base:,} rows in {_BUCKETS} buckets", "MiB", [most], target=target)
+
+
+def _make_table(catalog: Catalog, name: str, model: Q1Model) -> Table:
+    base = len(model)
+    table = catalog.create_table(name, q1_schema(), primary_key=["id"], options={"bucket": str(_BUCKETS)})
+    for number in range(_DELTAS + 1):
+        ids = np.arange(base)
+        if number:
+            ids = np.random.default_rng(number).permutation(base)[: base // 10]
+        rows = q1(ids, number + 1)
+        table.upsert(rows)
+        model.apply(rows)
+    return table
+
+
+def _measure_memory(table: Table, model: Q1Model) -> float:
+    usual = pa.default_memory_pool()
+    counting = pa.proxy_memory_pool(usual)
+    pa.set_memory_pool(counting)
+    try:
+        made = _rewrite(table)
+    finally:
+        pa.set_memory_pool(usual)
+    _check(Path(data_paths(table)[0]).parents[2], made, model)
+    return (counting.max_memory() or 0) / 2**20
 
 
 def _rewrite(table: Table) -> list[DataFile]:

@@ -15,7 +15,7 @@ and rows with one never become more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -34,7 +34,7 @@ from lakelog.format.commit import (
 )
 from lakelog.format.commit_facts import CompactionFacts, FileFacts, MovedFile, Place, TableHead
 from lakelog.format.files import DataFile
-from lakelog.format.level_order import Span, find_in_the_way, find_meeting, find_overlap
+from lakelog.format.level_order import BucketOrder, Span, find_in_the_way, find_meeting, find_overlap
 
 
 @dataclass(frozen=True)
@@ -69,23 +69,22 @@ def rebase_compaction(change: Change, head: TableHead, facts: CompactionFacts) -
     if change.bucket_count != head.bucket_count:
         return _drop_all(change, head)
     known = {file.file_id: file for file in facts.files}
-    live: dict[BucketRef, dict[int, FileFacts]] = {}
-    for file in facts.live:
-        live.setdefault(_bucket_of(file), {})[file.file_id] = file
+    groups = list(_groups(change, known, head.next_file_id))
+    buckets = _split_by_bucket(facts.live, groups)
     standing: list[_Group] = []
     dropped: list[DroppedGroup] = []
-    next_file_id = head.next_file_id
-    for group in _groups(change, known, next_file_id):
+    for group in groups:
         _check_shape(group, head, facts.keyed)
-        around = live.setdefault(group.wanted.bucket, {})
-        reason = _find_reason(group, change, head, facts.keyed, around.values())
+        around = buckets.get(group.wanted.bucket)
+        reason = _find_reason(group, change, head, facts.keyed, around)
         if reason is not None:
             dropped.append(reason)
             continue
         standing.append(group)
-        for file in (*group.inputs, *group.moves):
-            around.pop(file.file_id, None)
-        around.update((file.file_id, file) for file in group.arriving())
+        if around is not None:
+            around.remove(group.wanted.inputs)
+            around.move(group.wanted.moves, group.wanted.level)
+            around.add(range(group.first_id, group.first_id + len(group.outputs)))
     gone = tuple(file.file_id for group in standing for file in (*group.inputs, *group.moves))
     return Rebased(
         replace(
@@ -99,6 +98,18 @@ def rebase_compaction(change: Change, head: TableHead, facts: CompactionFacts) -
         moved=tuple((file, group.wanted.level) for group in standing for file in group.moves),
         dropped=tuple(dropped),
     )
+
+
+def _split_by_bucket(live: Sequence[FileFacts], groups: Sequence[_Group]) -> dict[BucketRef, BucketOrder]:
+    """What is live and what the groups would add, by bucket; empty where rows have no order."""
+    now: dict[BucketRef, list[FileFacts]] = {}
+    for file in live:
+        now.setdefault(_bucket_of(file), []).append(file)
+    later: dict[BucketRef, list[FileFacts]] = {}
+    for group in groups:
+        if group.inputs:
+            later.setdefault(group.wanted.bucket, []).extend(group.written())
+    return {bucket: BucketOrder(files, later.get(bucket, ())) for bucket, files in now.items()}
 
 
 def _drop_all(change: Change, head: TableHead) -> Rebased:
@@ -145,6 +156,12 @@ class _Group:
 
     def arriving(self) -> Iterator[FileFacts]:
         """Its outputs and moves as they are live behind it."""
+        yield from self.written()
+        for moved in self.moves:
+            yield replace(moved, level=self.wanted.level)
+
+    def written(self) -> Iterator[FileFacts]:
+        """Its outputs as they are live behind it."""
         for number, file in enumerate(self.outputs):
             yield FileFacts(
                 self.first_id + number,
@@ -159,8 +176,6 @@ class _Group:
                 file.max_key,
                 file.schema_id,
             )
-        for moved in self.moves:
-            yield replace(moved, level=self.wanted.level)
 
     def spans(self) -> list[Span]:
         """Where its rows are and where they get to."""
@@ -271,14 +286,15 @@ def _check_overlap(group: _Group, head: TableHead, keyed: bool) -> None:
 
 
 def _find_reason(
-    group: _Group, change: Change, head: TableHead, keyed: bool, around: Iterable[FileFacts]
+    group: _Group, change: Change, head: TableHead, keyed: bool, around: BucketOrder | None
 ) -> DroppedGroup | None:
     reason = _find_gone(group, head) or _find_newer(group, change)
     if reason is not None:
         return reason
-    own = {*group.wanted.inputs, *group.wanted.moves}
-    others = (file for file in around if file.file_id not in own)
-    found = find_in_the_way(group.spans(), group.wanted.level, others, keyed=keyed)
+    if around is None:
+        return None
+    own = (*group.wanted.inputs, *group.wanted.moves)
+    found = find_in_the_way(around, group.spans(), group.wanted.level, own, keyed=keyed)
     if found is None:
         return None
     shown = f"'{found.path}' (level {found.level}, of snapshot {found.place.snapshot_id})"

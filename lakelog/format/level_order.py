@@ -16,15 +16,20 @@ it would do no harm, and in return nobody need read keys while the head is locke
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from lakelog.format.commit_facts import FileFacts, Place
 
 T = TypeVar("T")
+Numbers: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -42,33 +47,104 @@ class Span:
     until: Place
 
 
-def find_in_the_way(spans: Sequence[Span], level: int, others: Iterable[FileFacts], *, keyed: bool) -> FileFacts | None:
+class BucketOrder:
+    """The live files of a bucket in columns, so that thousands are asked about at once.
+
+    Args:
+        live: Those that are live.
+        later: Those that may become live; none of them is yet.
+    """
+
+    def __init__(self, live: Sequence[FileFacts], later: Sequence[FileFacts] = ()) -> None:
+        files = [*live, *later]
+        self._files = files
+        self._index = {file.file_id: number for number, file in enumerate(files)}
+        self._is_live = np.arange(len(files)) < len(live)
+        self._level = np.array([file.level for file in files], np.int64)
+        self._id = np.array([file.file_id for file in files], np.int64)
+        self._snapshot = np.array([file.place.snapshot_id for file in files], np.int64)
+        self._ordinal = np.array([file.place.ordinal for file in files], np.int64)
+        # Keys as their numbers among all bounds, since keys are of any length.
+        self._bounds = sorted({key for file in files for key in (file.min_key, file.max_key) if key is not None})
+        numbers = {key: number for number, key in enumerate(self._bounds)}
+        self._low = np.array([-1 if f.min_key is None else numbers[f.min_key] for f in files], np.int64)
+        self._high = np.array([len(numbers) if f.max_key is None else numbers[f.max_key] for f in files], np.int64)
+
+    def remove(self, file_ids: Iterable[int]) -> None:
+        """Lets files be no longer live."""
+        self._is_live[[self._index[file_id] for file_id in file_ids]] = False
+
+    def add(self, file_ids: Iterable[int]) -> None:
+        """Lets files be live that were not yet."""
+        self._is_live[[self._index[file_id] for file_id in file_ids]] = True
+
+    def move(self, file_ids: Iterable[int], level: int) -> None:
+        """Brings files to a level."""
+        for file_id in file_ids:
+            number = self._index[file_id]
+            self._level[number] = level
+            self._files[number] = replace(self._files[number], level=level)
+
+    def find_suspects(
+        self, spans: Sequence[Span], level: int, own: Iterable[int], *, keyed: bool
+    ) -> Iterator[FileFacts]:
+        """Live files other than its own that may be in the way of some rows on their way to a level, by their ids."""
+        first, last = min(span.after for span in spans), max(span.until for span in spans)
+        newer = _is_above(
+            (self._snapshot, first[0].snapshot_id), (self._ordinal, first[0].ordinal), (self._id, first[1])
+        )
+        reached = ~_is_above((self._snapshot, last.snapshot_id), (self._ordinal, last.ordinal))
+        if keyed:
+            low = bisect_left(self._bounds, min(_low(span.file) for span in spans))
+            highs = [span.file.max_key for span in spans]
+            high = (
+                len(self._bounds)
+                if None in highs
+                else bisect_right(self._bounds, max(k for k in highs if k is not None))
+            )
+            found = (self._low < high) & (self._high >= low)
+            found &= ((self._level < level) & reached) | (self._level == level) | ((self._level > level) & newer)
+        else:
+            found = newer & reached
+        found &= self._is_live
+        found[[self._index[file_id] for file_id in own]] = False
+        for number in sorted(np.flatnonzero(found).tolist(), key=lambda number: self._files[number].file_id):
+            yield self._files[number]
+
+
+def find_in_the_way(
+    files: BucketOrder, spans: Sequence[Span], level: int, own: Sequence[int], *, keyed: bool
+) -> FileFacts | None:
     """A file that would break the invariants if some rows got to a level: one of it, or one that they would pass. Pure.
 
     Args:
+        files: Of the bucket.
         spans: The rows, at least one: as they are in the inputs and as they will be in what takes their place.
         level: The level.
-        others: The bucket's other live files.
+        own: Ids of the files that the rows are in, which are in nobody's way.
         keyed: Whether the table has a primary key; else all files stand in one line, whatever their bounds.
     """
-    first, last = min(span.after for span in spans), max(span.until for span in spans)
-
-    def is_in_the_way(file: FileFacts, after: tuple[Place, int], until: Place) -> bool:
-        if not keyed:
-            return (file.place, file.file_id) > after and file.place <= until
-        if file.level < level:
-            return file.place <= until
-        return file.level == level or (file.place, file.file_id) > after
-
-    # Nearly all files pass this test, which knows no keys; only those that do not are looked at more closely.
-    suspects = [file for file in others if is_in_the_way(file, first, last)]
+    suspects = files.find_suspects(spans, level, own, keyed=keyed)
     if not keyed:
-        return min(suspects, key=lambda file: file.file_id, default=None)
+        return next(suspects, None)
     ranges = _Ranges(spans, [span.file for span in spans])
     for file in suspects:
-        if any(is_in_the_way(file, span.after, span.until) for span in ranges.meeting(file)):
+        if any(_is_in_the_way(file, span, level) for span in ranges.meeting(file)):
             return file
     return None
+
+
+def _is_in_the_way(file: FileFacts, span: Span, level: int) -> bool:
+    """Whether a file is in the way of rows of which it shares the range."""
+    if file.level < level:
+        return file.place <= span.until
+    return file.level == level or (file.place, file.file_id) > span.after
+
+
+def _is_above(*columns: tuple[Numbers, int]) -> Mask:
+    """Where rows of some columns are above some values, the first column being the most significant."""
+    (column, value), *rest = columns
+    return (column > value) | ((column == value) & _is_above(*rest)) if rest else column > value
 
 
 def find_overlap(files: Sequence[FileFacts]) -> tuple[FileFacts, FileFacts] | None:

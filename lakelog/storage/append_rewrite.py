@@ -10,6 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from lakelog.errors import InvalidArgument
 from lakelog.format.files import DataFile
 from lakelog.format.schema import TableSchema
 from lakelog.options.table_options import FILE_COMPRESSION
@@ -18,7 +19,7 @@ from lakelog.storage.data_files import DataFiles
 from lakelog.storage.file_builder import FileBuilder
 from lakelog.storage.live_file import LiveFile
 from lakelog.storage.lookahead import look_ahead
-from lakelog.storage.parquet_writer import FileEncoding
+from lakelog.storage.parquet_writer import ROW_GROUP_ROWS, FileEncoding
 from lakelog.storage.rolling_writer import RollingWriter
 from lakelog.storage.store import ObjectStore
 
@@ -28,6 +29,8 @@ _READ_THREADS: Final = 1
 _AHEAD: Final = 4
 """Row groups, or small files, that are read before they are written."""
 
+_SMALL_BYTES: Final = 4 << 20
+
 
 @dataclass(frozen=True)
 class FileRewrite:
@@ -35,11 +38,14 @@ class FileRewrite:
 
     Args:
         name: Begins the names of the new files; no other rewrite of the attempt has it.
-        inputs: The files, in a plan's order: of a table with a `bucket-key` neighbours, of others any of a partition.
+        inputs: The files, in a plan's order: of a table with a `bucket-key` neighbours (`check_window`), of others any
+            of a partition.
+        rest: All other live files of the bucket, where the table has a `bucket-key`.
     """
 
     name: str
     inputs: tuple[LiveFile, ...]
+    rest: tuple[LiveFile, ...] = ()
 
 
 def rewrite_files(
@@ -58,10 +64,13 @@ def rewrite_files(
         The files; their rows are in the order of the inputs. A failure leaves none behind.
 
     Raises:
+        InvalidArgument: The rows of a bucket would come into another order.
         DataCorrupted: A data file is damaged or missing; named.
         LakelogError: The store failed.
     """
     assert rewrite.inputs, "there is something to rewrite"
+    if options.bucket_count(False) > 0:
+        check_window(rewrite.inputs, rewrite.rest)
     first = rewrite.inputs[0]
     target_bytes = options.target_file_size_bytes(False)
 
@@ -81,8 +90,8 @@ def rewrite_files(
     writer = RollingWriter(store, start_file, options.get(FILE_COMPRESSION), target_bytes)
     try:
         with ThreadPoolExecutor(_READ_THREADS, thread_name_prefix="lakelog-rewrite") as pool:
-            groups = _row_groups(data_files, rewrite.inputs)
-            for rows in look_ahead(pool, partial(_read_group, data_files, schema), groups, _AHEAD):
+            parts = _split(data_files, rewrite.inputs)
+            for rows in look_ahead(pool, partial(_read, data_files, schema), parts, _AHEAD):
                 writer.write(rows)
         return writer.finish()
     except BaseException:
@@ -90,15 +99,49 @@ def rewrite_files(
         raise
 
 
-def _row_groups(data_files: DataFiles, files: Sequence[LiveFile]) -> Iterator[tuple[LiveFile, int]]:
+def check_window(inputs: Sequence[LiveFile], rest: Sequence[LiveFile]) -> None:
+    """Checks that files can be put together in the place of the last one without changing the order of rows. Pure.
+
+    The new files get the latest place of the inputs, and within that come behind whatever is there: of what one
+    compaction wrote, whose files have one place, only the last ones can be taken.
+
+    Args:
+        inputs: Some live files of a bucket.
+        rest: All others of it.
+
+    Raises:
+        InvalidArgument: One of the others lies between them, or behind them in the last one's place.
+    """
+    first, last = (pick(_order_of(file) for file in inputs) for pick in (min, max))
+    for other in rest:
+        order = _order_of(other)
+        if first < order < last or (order > last and order[:2] == last[:2]):
+            raise InvalidArgument(
+                f"Data file {other.path} is one of those whose rows would come into another order: it lies between the "
+                "files of a compaction, or has the place of the last one. Compact neighbouring files, and of those "
+                "with one place the last ones.",
+                metadata={"path": other.path},
+            )
+
+
+def _order_of(file: LiveFile) -> tuple[int, int, int]:
+    return file.order_snapshot, file.order_ordinal, file.file_id
+
+
+def _split(data_files: DataFiles, files: Sequence[LiveFile]) -> Iterator[tuple[LiveFile, int | None]]:
+    """What is read at once: a row group, or all of a small file, which is opened once then."""
     for file in files:
+        if file.size_bytes <= _SMALL_BYTES and file.row_count <= ROW_GROUP_ROWS:
+            yield file, None
+            continue
         with data_files.open(file) as reader:
             count = reader.metadata.num_row_groups
         yield from ((file, group) for group in range(count))
 
 
-def _read_group(data_files: DataFiles, schema: TableSchema, item: tuple[LiveFile, int]) -> pa.Table:
+def _read(data_files: DataFiles, schema: TableSchema, item: tuple[LiveFile, int | None]) -> pa.Table:
     file, group = item
     with data_files.open(file) as reader:
         mapping = reader.map_columns(list(schema.arrow))
-        return pa.Table.from_batches(list(reader.read_batches([group], mapping)), mapping.schema)
+        groups = range(reader.metadata.num_row_groups) if group is None else [group]
+        return pa.Table.from_batches(list(reader.read_batches(groups, mapping)), mapping.schema)

@@ -59,8 +59,6 @@ class RollingWriter:
         self._lane.check()
         if rows.num_rows == 0:
             return
-        if self._encoding is None:
-            self._encoding = plan_encoding(rows, self._compression)
         self._waiting.append(rows)
         self._waiting_rows += rows.num_rows
         length = row_group_length(rows, self._target_bytes)
@@ -90,6 +88,8 @@ class RollingWriter:
     def _submit(self, count: int) -> None:
         """Hands on so many rows: whole row groups, as long as more rows may come."""
         waiting = pa.concat_tables(self._waiting)
+        if self._encoding is None:
+            self._encoding = plan_encoding(waiting, self._compression)
         left = waiting.slice(count)
         self._waiting, self._waiting_rows = [left] if left.num_rows else [], left.num_rows
         self._has_submitted = True

@@ -16,7 +16,7 @@ from lakelog.format.snapshot import SnapshotKind
 from lakelog.options.values import TableOptions
 from lakelog.storage.append_rewrite import FileRewrite, rewrite_files
 from lakelog.storage.bucket_changes import group_by_bucket
-from lakelog.storage.live_file import to_live_files
+from lakelog.storage.live_file import LiveFile, to_live_files
 from lakelog.storage.run_rewrite import RunRewrite, rewrite_runs
 from lakelog.table import Table
 from tests.property.tables.history import History
@@ -92,6 +92,10 @@ def rewrite_some(table: Table, random: Random) -> CommitRequest | None:
     bucket = random.choice([*group_by_bucket(files).values()])
     first, count = random.randrange(len(bucket)), random.choice((1, 2, 3, len(bucket)))
     inputs = bucket[first : first + count]
+    if not has_key:
+        # A window ends where a place does.
+        ends = [file for file in bucket[first + count :] if _place(file) == _place(inputs[-1])]
+        inputs += ends
     if options.bucket_count(has_key) < 0:
         inputs = sorted(random.sample(bucket, len(inputs)), key=bucket.index)
     attempt_id = metastore.stage_attempt([table.uuid], "compactor").attempt_id
@@ -105,7 +109,9 @@ def rewrite_some(table: Table, random: Random) -> CommitRequest | None:
         made = rewrite_runs(store, info.schema, options, attempt_id, rewrite, memory_bytes=memory_bytes)
         _check_ranges(made)
     else:
-        made = rewrite_files(store, info.schema, options, attempt_id, FileRewrite("c", tuple(inputs)))
+        rest = [file for file in bucket if file not in inputs]
+        rewritten = FileRewrite("c", tuple(inputs), tuple(rest))
+        made = rewrite_files(store, info.schema, options, attempt_id, rewritten)
         assert sum(file.row_count for file in made) == sum(file.row_count for file in inputs)
     change = Change(
         table.uuid,
@@ -123,6 +129,10 @@ def rewrite_some(table: Table, random: Random) -> CommitRequest | None:
         ),
     )
     return CommitRequest("compactor", next(_identifiers), (change,), attempt_id)
+
+
+def _place(file: LiveFile) -> tuple[int, int]:
+    return file.order_snapshot, file.order_ordinal
 
 
 def _check_ranges(made: tuple[DataFile, ...]) -> None:

@@ -215,3 +215,20 @@ def test_many_files_are_judged_in_no_time() -> None:
     started_s = time.process_time()
     assert rebase_compaction(made, HEAD, facts).dropped == ()
     assert time.process_time() - started_s < 2
+
+
+def test_many_groups_of_one_bucket_are_judged_in_no_time() -> None:
+    """A bucket that was loaded in order, each file of which moves by itself."""
+    name = draw("a0:0@1[a-z]")[0]
+    files = [
+        replace(name, file_id=n, place=Place(n, 0, 0), min_key=b"%05d" % n, max_key=b"%05d" % n) for n in range(1, 5001)
+    ]
+    groups = tuple(CompactionGroup(BUCKET, moves=(n,), level=5) for n in range(1, 1001))
+    started_s = time.process_time()
+    done = rebase_compaction(
+        Change("t", SnapshotKind.COMPACT, 0, 1, groups=groups),
+        replace(HEAD, next_file_id=5001),
+        CompactionFacts(files, files, True),
+    )
+    assert (len(done.moved), done.dropped) == (1000, ())
+    assert time.process_time() - started_s < 2

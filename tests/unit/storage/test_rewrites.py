@@ -18,7 +18,7 @@ from lakelog.format.keys import encode_key
 from lakelog.format.schema import TableSchema, assign_field_ids
 from lakelog.options.values import TableOptions
 from lakelog.storage.aligned_runs import RunPart, read_run
-from lakelog.storage.append_rewrite import FileRewrite, rewrite_files
+from lakelog.storage.append_rewrite import FileRewrite, check_window, rewrite_files
 from lakelog.storage.data_files import DataFiles
 from lakelog.storage.live_file import LiveFile
 from lakelog.storage.local import LocalStore
@@ -170,19 +170,17 @@ def _measure_rewrite(store: ObjectStore, rows: int) -> int:
     for order in range(1, 6):
         step = 1 if order == 1 else 5
         inputs += write(store, order, make_rows(np.arange(0, rows, step), order))
-    pool = pa.proxy_memory_pool(pa.default_memory_pool())
+    usual = pa.default_memory_pool()
+    pool = pa.proxy_memory_pool(usual)
     pa.set_memory_pool(pool)
     try:
         made = rewrite(store, inputs, memory_bytes=4 << 20)
     finally:
-        pa.set_memory_pool(pa.system_memory_pool() if pool.backend_name == "system" else _BACKENDS[pool.backend_name]())
+        pa.set_memory_pool(usual)
     assert sum(file.row_count for file in made) == rows
     peak = pool.max_memory()
     assert peak is not None
     return peak
-
-
-_BACKENDS = {"jemalloc": pa.jemalloc_memory_pool, "mimalloc": pa.mimalloc_memory_pool}
 
 
 def test_a_failure_leaves_no_file_behind() -> None:
@@ -209,6 +207,27 @@ def test_files_of_an_append_table_are_put_together_in_their_order() -> None:
     assert all((file.level, file.delete_count, file.min_key) == (0, 0, None) for file in made)
     found = read(store, made, PLAIN)
     assert found.column("id").to_pylist() == list(range(1000, 31_000))
+
+
+def test_a_window_that_would_change_the_order_of_rows_is_refused() -> None:
+    store = MemoryStore()
+    files = [file for order in (1, 2, 3) for file in write(store, order, make_rows([order], order, PLAIN), PLAIN)]
+    files += [dataclasses.replace(files[2], file_id=file_id) for file_id in (401, 402)]
+    options = TableOptions({"bucket": "1", "bucket-key": "id"})
+    for chosen, is_right in (
+        ([0, 1], True),
+        ([0, 2], False),
+        ([2, 3], False),
+        ([3, 4], True),
+        ([1, 2, 3, 4], True),
+    ):
+        rest = tuple(file for place, file in enumerate(files) if place not in chosen)
+        rewrite = FileRewrite("a", tuple(files[place] for place in chosen), rest)
+        if is_right:
+            check_window(rewrite.inputs, rewrite.rest)
+            continue
+        with pytest.raises(InvalidArgument, match="another order"):
+            rewrite_files(store, PLAIN, options, ATTEMPT, rewrite)
 
 
 def test_a_failure_of_that_leaves_no_file_behind_either() -> None:

@@ -7,13 +7,18 @@ which a delete beats late rows is 10 ms here.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lakelog.format import merge
 from lakelog.storage import own_columns, run_rewrite, superseded
-from tests.property.rewriting import Bucket
+from lakelog.storage.copy_cache import CacheLimits, CopyCache
+from lakelog.storage.key_lookup import KeyLookup
+from lakelog.storage.parquet_writer import plan_file_schema
+from tests.property.rewriting import SCHEMA, Bucket
 
 MANY = 10**6
 
@@ -160,3 +165,22 @@ def test_nothing_is_kept_of_a_key_whose_record_below_stays() -> None:
     rewrite(bucket, 1, 2)
     assert len(bucket.files) == 1
     bucket.check()
+
+
+def test_a_lookup_in_local_copies_knows_the_times_of_a_compacted_run(tmp_path: Path) -> None:
+    bucket = make_bucket()
+    bucket.commit([(0, 1, "+I")], 0)
+    bucket.commit([(0, 9, "-D"), (2, 1, "+I")], 0)
+    bucket.commit([(1, 3, "+I")], 8)
+    rewrite(bucket, 1, 2)
+    fields = list(plan_file_schema(SCHEMA, False))
+    copies = CopyCache(tmp_path, CacheLimits(None, 1 << 30, 3_600_000))
+    for file in bucket.files:
+        own = own_columns.pick_own_fields(file, bucket.policy.sequence)
+        copies.obtain(bucket.store, file, SCHEMA, [*fields, *own], ["k"])
+    for cache in (copies, None):
+        lookup = KeyLookup(bucket.store, SCHEMA, bucket.policy, cache, fields)
+        found = lookup.find(bucket.files, pa.table({"k": pa.array([0, 1, 2], pa.int64())})).run.table
+        assert found.column("_row_kind").to_pylist() == [3, 0, 0]
+        assert found.column("_commit_timestamp").to_pylist() == [1000, 1008, 1000]
+    assert copies.statistics.hits
