@@ -71,7 +71,7 @@ def measure_append(bench: Bench) -> Iterator[Figure]:
         def plain() -> int:
             shutil.rmtree(plain_folder, ignore_errors=True)
             plain_folder.mkdir()
-            _write_plain(data, plain_folder / "reference.parquet")
+            write_plain(data, plain_folder / "reference.parquet")
             return rows
 
         yield compare("append, SDK", ours, plain, pairs=bench.pairs, target=0.9)
@@ -145,7 +145,7 @@ def _measure_upserts(
             turn[1] += 1
             number[0] += 1
             order = pc.sort_indices(data, sort_keys=[("id", "ascending")])
-            _write_plain(data.take(order), bench.folder / f"plain-{number[0] % 8}.parquet")
+            write_plain(data.take(order), bench.folder / f"plain-{number[0] % 8}.parquet")
         return per_run
 
     label = f"upserts of {rows:,} rows, {keys}, SDK"
@@ -206,7 +206,8 @@ def _measure_lookups(bench: Bench, table: Table, base: int) -> Iterator[Figure]:
         yield compare(f"{label}, k=5, SDK", ours, plain, pairs=bench.pairs, target=1.5)
 
 
-def _write_plain(data: pa.Table, path: Path) -> None:
+def write_plain(data: pa.Table, path: Path) -> None:
+    """Writes rows as a data file is written, durably."""
     pq.write_table(
         data,
         path,

@@ -26,6 +26,13 @@ class Metrics:
         self.snapshots: Final = counter("changelog_snapshots", "Snapshots whose changelog was attached.")
         self.rows: Final = counter("changelog_rows", "Rows of changelogs that were attached.")
         self.size_bytes: Final = counter("changelog_bytes", "Bytes of changelog files that were attached.")
+        self.compacted_bytes: Final = counter(
+            "compacted_bytes", "Bytes of data files that compactions have read and written.", "direction"
+        )
+        self.moved_files: Final = counter("moved_files", "Files that got another level without being rewritten.")
+        self.dropped: Final = counter(
+            "dropped_parts", "Parts of compactions that others came before, by reason.", "reason"
+        )
         self.job_seconds: Final = Histogram(
             "lakelog_compactor_job_seconds",
             "From taking a job to its end.",

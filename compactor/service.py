@@ -230,7 +230,8 @@ class Service:
         log.info("taken over", attempts=len(job.doomed_attempts), deleted_files=count)
 
     def _give_back(self, job: Job, outcome: str) -> bool:
-        return self._metastore.finish_job(job.job_id, job.epoch, outcome)
+        # Told to stop, a duty ends behind the step in hand, and does not tell whether that was its last one.
+        return self._metastore.finish_job(job.job_id, job.epoch, outcome, work_left=self.is_stopping)
 
     def _report(self, job: Job, error: Exception, log: Log) -> None:
         """Tells the metastore that a job failed; a word that is lost costs time only, until the deadline."""

@@ -4,6 +4,7 @@
     Service -- LeaseJob, HeartbeatJob, FinishJob --- metastore
        |
     ChangelogDuty --- plans, AttachChangelogs ------ metastore
+    CompactionDuty -- plans, Commit ---------------- metastore
        |
     object stores, local copies of data files
 ```
@@ -17,14 +18,16 @@ import socket
 from lakelog.client.grpc_metastore import GrpcMetastore
 from lakelog.client.target import TlsFiles
 from lakelog.clock import SystemClock
-from lakelog.format.job import CHANGELOG
+from lakelog.format.job import CHANGELOG, COMPACT
 from lakelog.serving.http_endpoint import serve_pages
 from lakelog.serving.logs import Log
 from lakelog.storage.caches import Caches
 from lakelog.storage.stores import LocationStores
 
 from .changelogs import ChangelogDuty
+from .compactions import CompactionDuty
 from .config import Config
+from .duty import Duty
 from .metrics import Metrics
 from .service import Service
 from .tables import NamedTables
@@ -39,7 +42,10 @@ def make_service(config: Config, log: Log) -> Service:
     clock, metrics = SystemClock(), Metrics()
     stores, caches = LocationStores(config.connect.s3), Caches(config.connect.cache_folder)
     metastore = _connect(config)
-    duties = {CHANGELOG: ChangelogDuty(metastore, stores, caches, clock, metrics, log)}
+    duties: dict[str, Duty] = {
+        CHANGELOG: ChangelogDuty(metastore, stores, caches, clock, metrics, log),
+        COMPACT: CompactionDuty(metastore, stores, clock, metrics, log),
+    }
     service = Service(
         metastore,
         waiting=_connect(config),

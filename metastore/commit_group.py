@@ -22,16 +22,19 @@ from lakelog.format.commit_facts import (
     AttemptState,
     BucketChange,
     CommitFacts,
+    CompactionFacts,
     FileFacts,
     RecordedResult,
     RemovedTotals,
     TableHead,
     WriterFacts,
 )
+from lakelog.format.commit_rebase import Rebased, place_moves, rebase_compaction
 from lakelog.format.commit_rules import Verdict, applied_results, check_commit
 from lakelog.format.job import CHANGELOG, CHANGELOG_PRIORITY, DueJob
 from lakelog.format.snapshot import ChangelogState, Snapshot
 
+from .compactions import load_compaction
 from .partitions import PartitionRules
 from .records import GroupFacts, GroupKeys, GroupRecords, NewResult, ResultKey
 from .store import Transaction
@@ -79,10 +82,11 @@ async def decide(
     state = GroupState(await transaction.lock_group(keys))
     for request in requests:
         try:
-            facts = await _load_facts(transaction, request, state.facts)
+            facts = await _load_facts(transaction, request, state.facts, partitions)
             verdict = check_commit(request, facts)
             if verdict is Verdict.APPLY:
                 await _check_by_schema(transaction, request, state.facts, partitions)
+                changes = _rebase(request, facts)
         except LakelogError as error:
             # Nothing of it was written yet: all that can refuse a request stands before what it changes.
             state.verdicts.append(error)
@@ -90,7 +94,7 @@ async def decide(
             if verdict is Verdict.ALREADY_APPLIED:
                 state.verdicts.append(_answer_again(request, facts, state))
             else:
-                state.verdicts.append(await _apply(transaction, request, facts, state, ids, partitions))
+                state.verdicts.append(await _apply(transaction, request, changes, state, ids, partitions))
     records = state.records
     if records.results or records.attempts:
         records.heads.extend(state.facts.heads[table_uuid] for table_uuid in state.new_snapshots)
@@ -98,8 +102,11 @@ async def decide(
     return state
 
 
-async def _load_facts(transaction: Transaction, request: CommitRequest, facts: GroupFacts) -> CommitFacts:
+async def _load_facts(
+    transaction: Transaction, request: CommitRequest, facts: GroupFacts, partitions: PartitionRules
+) -> CommitFacts:
     files: dict[str, Sequence[FileFacts]] = {}
+    compactions: dict[str, CompactionFacts] = {}
     changes: dict[str, Sequence[BucketChange]] = {}
     writers: dict[str, WriterFacts] = {}
     for change in request.changes:
@@ -112,6 +119,8 @@ async def _load_facts(transaction: Transaction, request: CommitRequest, facts: G
         )
         if isinstance(change.remove, RemoveFiles):
             files[change.table_uuid] = await transaction.find_files(head.table_id, change.remove.file_ids)
+        if change.groups:
+            compactions[change.table_uuid] = await load_compaction(transaction, head, change, partitions)
         if change.unchanged_buckets and change.base_snapshot_id is not None:
             changes[change.table_uuid] = await transaction.find_changes(
                 head.table_id,
@@ -128,7 +137,19 @@ async def _load_facts(transaction: Transaction, request: CommitRequest, facts: G
         lease_epochs=facts.leases,
         files=files,
         changes=changes,
+        compactions=compactions,
     )
+
+
+def _rebase(request: CommitRequest, facts: CommitFacts) -> list[Rebased]:
+    """What of each change takes effect."""
+    compactions = facts.compactions or {}
+    return [
+        rebase_compaction(change, facts.heads[change.table_uuid], compactions[change.table_uuid])
+        if change.groups
+        else Rebased(change)
+        for change in request.changes
+    ]
 
 
 async def _check_by_schema(
@@ -154,7 +175,7 @@ def _answer_again(request: CommitRequest, facts: CommitFacts, state: GroupState)
 async def _apply(
     transaction: Transaction,
     request: CommitRequest,
-    facts: CommitFacts,
+    changes: Sequence[Rebased],
     state: GroupState,
     ids: Ids,
     partitions: PartitionRules,
@@ -164,20 +185,22 @@ async def _apply(
     # One time for all tables, so that a time in between never parts what was committed together.
     times_ms = [state.facts.heads[change.table_uuid].committed_at_ms for change in request.changes]
     now_ms = max(state.facts.now_ms, *times_ms)
-    for change in request.changes:
+    for rebased in changes:
+        change = rebased.change
         head = state.facts.heads[change.table_uuid]
         removed = await _remove(transaction, change, head, partitions)
-        after, snapshot = apply_change(request, change, head, removed, now_ms, ids.new_id())
+        after, snapshot = apply_change(request, rebased, head, removed, now_ms, ids.new_id())
         if snapshot is None:
-            result = ChangeResult(change.table_uuid, None)
+            result = ChangeResult(change.table_uuid, None, dropped=rebased.dropped)
         else:
+            snapshot_id = snapshot.snapshot_id
             result = ChangeResult(
-                change.table_uuid, snapshot.snapshot_id, snapshot.snapshot_uuid, snapshot.committed_at_ms
+                change.table_uuid, snapshot_id, snapshot.snapshot_uuid, snapshot.committed_at_ms, rebased.dropped
             )
-            inputs = (facts.files or {}).get(change.table_uuid, ())
-            table_id = head.table_id
-            state.records.files.extend((table_id, file) for file in place_files(change, head, snapshot, inputs))
-            state.records.changelog_files.extend((table_id, file) for file in place_changelog(change, snapshot))
+            table_id, records = head.table_id, state.records
+            records.files.extend((table_id, file) for file in place_files(rebased, head, snapshot))
+            records.moved_files.extend((table_id, file) for file in place_moves(rebased, head, snapshot_id))
+            records.changelog_files.extend((table_id, file) for file in place_changelog(change, snapshot))
             made[change.table_uuid] = (table_id, snapshot)
             state.facts.heads[change.table_uuid] = after
         _record_result(request, change, head.table_id, result, state)
@@ -191,10 +214,18 @@ async def _apply(
         state.new_snapshots.setdefault(table_uuid, []).append(snapshot)
     attempt = state.facts.attempts.get(request.attempt_id)
     if attempt is not None:
-        state.facts.attempts[attempt.attempt_id] = replace(attempt, state=AttemptState.COMMITTED)
-        state.records.attempts[attempt.attempt_id] = AttemptState.COMMITTED
+        end = _end_attempt(request, changes)
+        state.facts.attempts[attempt.attempt_id] = replace(attempt, state=end)
+        state.records.attempts[attempt.attempt_id] = end
     is_empty = all(result.snapshot_id is None for result in results)
     return Accepted(CommitResult(request.attempt_id, tuple(results)), "empty" if is_empty else "applied")
+
+
+def _end_attempt(request: CommitRequest, changes: Sequence[Rebased]) -> AttemptState:
+    """Doomed where it brought files and all of them were dropped: then whoever clears up finds them as any others."""
+    brought = any(change.add_files or change.changelog_files for change in request.changes)
+    stands = any(rebased.change.add_files or rebased.change.changelog_files for rebased in changes)
+    return AttemptState.DOOMED if brought and not stands else AttemptState.COMMITTED
 
 
 async def _remove(
@@ -212,7 +243,9 @@ async def _remove(
 def _record_result(
     request: CommitRequest, change: Change, table_id: int, result: ChangeResult, state: GroupState
 ) -> None:
-    recorded = RecordedResult(request.attempt_id, result.snapshot_id, result.snapshot_uuid, result.committed_at_ms)
+    recorded = RecordedResult(
+        request.attempt_id, result.snapshot_id, result.snapshot_uuid, result.committed_at_ms, result.dropped
+    )
     state.records.results.append(NewResult(table_id, request.writer, request.identifier, recorded, change.properties))
     # Those behind it in the group must see it: a repeat of the same identifier, and the writer's next one.
     facts = state.facts

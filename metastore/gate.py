@@ -22,6 +22,7 @@ from lakelog.format.commit import CommitRequest, CommitResult
 from lakelog.format.snapshot import Snapshot
 
 from .commit_group import GroupState, decide
+from .compactions import check_compactions
 from .group_queue import GroupQueue
 from .limits import Limits
 from .metrics import Metrics
@@ -110,10 +111,13 @@ class CommitGate:
                 Unavailable or OutcomeUnknown when the store is lost.
         """
         check_commit_request(request, self._limits)
+        check_compactions(request, self._limits.max_commit_files)
         waiting = _Waiting(
             request=request,
             tables=frozenset(change.table_uuid for change in request.changes),
-            alone=any(change.remove is not None or change.unchanged_buckets for change in request.changes),
+            alone=any(
+                change.remove is not None or change.unchanged_buckets or change.groups for change in request.changes
+            ),
             file_count=sum(len(change.add_files) + len(change.changelog_files) for change in request.changes),
             arrived_s=self._clock.monotonic_s(),
         )
@@ -219,6 +223,9 @@ class CommitGate:
                 _fail(waiting, verdict)
                 continue
             self._metrics.count("commits_total", verdict.outcome)
+            if verdict.outcome != "already_applied":
+                for dropped in (each for result in verdict.result.results for each in result.dropped):
+                    self._metrics.count("dropped_groups_total", dropped.reason)
             if not waiting.answer.done():
                 waiting.answer.set_result(verdict.result)
 

@@ -200,9 +200,9 @@ class InProcessMetastore:
         """Keeps a job; returns the milliseconds that remain; Fenced when another does it."""
         return self.run(self.service.heartbeat_job(job_id, epoch, duration_ms))
 
-    def finish_job(self, job_id: int, epoch: int, outcome: str = "") -> bool:
+    def finish_job(self, job_id: int, epoch: int, outcome: str = "", *, work_left: bool = False) -> bool:
         """Ends a job that went well, or gives it back; whether it is due again. Fenced when another does it."""
-        return self.run(self.service.finish_job(job_id, epoch, outcome))
+        return self.run(self.service.finish_job(job_id, epoch, outcome, work_left=work_left))
 
     def fail_job(self, job_id: int, epoch: int, reason: str, *, final: bool = False, passing: bool = False) -> JobState:
         """Ends a job that failed; where it is now: due after a pause, or failed. Fenced when another does it."""
@@ -215,6 +215,12 @@ class InProcessMetastore:
     def retry_job(self, job_id: int) -> None:
         """Makes a job that failed or rests due at once; NotFound when there is none."""
         self.run(self.service.retry_job(job_id))
+
+    def request_jobs(
+        self, table_uuid: str, kind: str, scopes: Sequence[str], payload: Mapping[str, str], *, priority: int = 0
+    ) -> list[Job]:
+        """Makes jobs of a table due at once, those that are being done behind their end; NotFound: no such table."""
+        return self.run(self.service.request_jobs(table_uuid, kind, scopes, payload, priority=priority))
 
     def open_consumer(self, consumer_id: str, table_uuids: Sequence[str], holder: str) -> list[Consumer]:
         """Begins to read as a consumer, in the order of the tables; fences whoever read under its name before."""

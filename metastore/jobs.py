@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -17,8 +17,9 @@ from lakelog.clock import Clock
 from lakelog.errors import InvalidArgument
 from lakelog.format.attachment import check_holder, job_not_found
 from lakelog.format.commit_rules import table_gone
-from lakelog.format.job import CHANGELOG, MAX_ATTEMPTS, Job, JobState, plan_pause_ms
+from lakelog.format.job import CHANGELOG, MAX_ATTEMPTS, Job, JobState, plan_pause_ms, take_requested
 
+from .job_requests import check_job_request, request_jobs
 from .leases import MAX_DURATION_MS, MIN_DURATION_MS
 from .limits import Limits
 from .requests import check_number, check_table_uuids, check_text, invalid
@@ -137,8 +138,14 @@ class Jobs:
 
         return await run_transaction(self._store, renew)
 
-    async def finish_job(self, job_id: int, epoch: int, outcome: str = "") -> bool:
+    async def finish_job(self, job_id: int, epoch: int, outcome: str = "", *, work_left: bool = False) -> bool:
         """Ends a job that went well, or gives it back; whether it is due again because work for it is left.
+
+        Args:
+            job_id: The job.
+            epoch: The caller's.
+            outcome: What was done, for people.
+            work_left: It is given back before its end: what was asked for is still to be done.
 
         Raises:
             NotFound: There is no such job; its table was dropped.
@@ -155,10 +162,20 @@ class Jobs:
             head = heads.get(job.table_uuid)
             if head is None:
                 raise table_gone(job.table_uuid)
-            is_left = job.kind == CHANGELOG and head.first_open_snapshot > 0
-            state = JobState.DUE if is_left else JobState.DONE
-            await tx.put_job(replace(job, state=state, attempts=0, reason="", outcome=outcome or job.outcome), 0)
-            return is_left
+            is_due = work_left or bool(job.requested) or (job.kind == CHANGELOG and head.first_open_snapshot > 0)
+            ended = replace(
+                job,
+                state=JobState.DUE if is_due else JobState.DONE,
+                attempts=0,
+                reason="",
+                outcome=outcome or job.outcome,
+            )
+            if work_left:
+                ended = take_requested(ended)
+            else:
+                ended = replace(ended, payload=job.requested or job.payload, requested={}, done_epoch=epoch)
+            await tx.put_job(ended, 0)
+            return is_due
 
         is_due = await run_transaction(self._store, finish)
         if is_due:
@@ -186,8 +203,12 @@ class Jobs:
 
         async def fail(tx: Transaction) -> JobState:
             job = check_holder(await tx.lock_job(job_id), job_id, epoch)
-            state = JobState.FAILED if final or (job.attempts >= MAX_ATTEMPTS and not passing) else JobState.DUE
-            await tx.put_job(replace(job, state=state, reason=reason), plan_pause_ms(job.attempts))
+            is_last = final or (job.attempts >= MAX_ATTEMPTS and not passing)
+            # What was asked for since it was taken is tried for itself.
+            state = JobState.FAILED if is_last and not job.requested else JobState.DUE
+            attempts = 0 if job.requested else job.attempts
+            ended = replace(take_requested(job), state=state, attempts=attempts, reason=reason)
+            await tx.put_job(ended, plan_pause_ms(job.attempts))
             return state
 
         state = await run_transaction(self._store, fail)
@@ -233,6 +254,34 @@ class Jobs:
         await run_transaction(self._store, retry)
         self.due()
 
+    async def request_jobs(
+        self, table_uuid: str, kind: str, scopes: Sequence[str], payload: Mapping[str, str], *, priority: int = 0
+    ) -> list[Job]:
+        """Makes jobs of a table due at once, new ones where there are none; idempotent but for the work.
+
+        One that somebody does is due again behind its end.
+
+        Args:
+            table_uuid: The table.
+            kind: Only `compact`.
+            scopes: Which parts of the table, each once.
+            payload: What is asked for; what waits for something stronger is not weakened.
+            priority: Those with a higher one come first; one that waits with a higher one keeps it.
+
+        Returns:
+            The jobs in the order of the scopes.
+
+        Raises:
+            NotFound: There is no such table (any more).
+            InvalidArgument: The request is not possible.
+        """
+        check_job_request(table_uuid, kind, scopes, payload, priority, self._limits)
+        jobs = await run_transaction(
+            self._store, lambda tx: request_jobs(tx, table_uuid, kind, scopes, payload, priority)
+        )
+        self.due()
+        return jobs
+
     def _check_lease(
         self, kinds: Sequence[str], table_uuids: Sequence[str], holder: str, duration_ms: int, wait_ms: int
     ) -> None:
@@ -277,11 +326,15 @@ async def _take(
     if taken is None:
         return None, await tx.next_due_ms(kinds, table_uuids)
     job, was_over = taken
-    if was_over and job.attempts > MAX_ATTEMPTS:
+    if was_over and job.attempts > MAX_ATTEMPTS and not job.requested:
         # Whoever had it never said why it ended: it may be what ends them.
         reason = f"It was taken {job.attempts - 1} times, and each time whoever did it was not heard of any more."
         await tx.put_job(replace(job, state=JobState.FAILED, reason=reason), plan_pause_ms(job.attempts))
         return None, 0
+    if job.requested:
+        # Whoever had it is gone, and did not do what is asked for since.
+        job = take_requested(job)
+        await tx.set_payload(job)
     # From now on nobody who held it before can commit anything: what they wrote may be deleted.
     return replace(job, doomed_attempts=tuple(await tx.doom_attempts(job.lease))), None
 

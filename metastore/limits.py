@@ -20,6 +20,7 @@ class Limits:
         max_range_snapshots: Snapshots of one incremental plan.
         watch_lag_snapshots: How far a watcher that was up to date may fall behind before it is cut.
         max_watched_tables: Tables of one watch.
+        max_requested_jobs: Jobs that one request makes due.
         chunk_cache_bytes: Packed entries kept in memory.
     """
 
@@ -33,4 +34,5 @@ class Limits:
     max_range_snapshots: int = 100_000
     watch_lag_snapshots: int = 10_000
     max_watched_tables: int = 1000
+    max_requested_jobs: int = 4000
     chunk_cache_bytes: int = 256 << 20

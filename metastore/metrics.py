@@ -8,7 +8,7 @@ from typing import Literal, Protocol, get_args
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 Seconds = Literal["commit_latency_seconds", "plan_latency_seconds"]
-Counts = Literal["commits_total", "conflicts_total", "group_failures_total"]
+Counts = Literal["commits_total", "conflicts_total", "dropped_groups_total", "group_failures_total"]
 Sizes = Literal["group_size_commits"]
 Levels = Literal["live_files", "watchers", "waiting_commits"]
 
@@ -17,6 +17,7 @@ HELP: dict[str, str] = {
     "plan_latency_seconds": "From the request of a plan to its header.",
     "commits_total": "Commits by outcome: applied, already_applied, empty or refused.",
     "conflicts_total": "Refused commits by reason.",
+    "dropped_groups_total": "Groups of compactions that were dropped, by reason.",
     "group_failures_total": "Transactions of the gate that failed, by reason.",
     "group_size_commits": "Commits that shared a transaction.",
     "live_files": "Files that are live in the table that committed last, by table.",

@@ -73,12 +73,16 @@ class PartitionRules:
             InvalidArgument: The table has no primary key.
         """
         path = next((file.superseded_path for file in change.add_files if file.superseded_path is not None), None)
-        if path is not None and not (await self._schema(transaction, head)).primary_key:
+        if path is not None and not await self.has_key(transaction, head):
             raise invalid(
                 "superseded_path",
                 path,
                 f"{head.name} has no primary key, so none of its rows supersedes another. Leave the path out.",
             )
+
+    async def has_key(self, transaction: Transaction, head: TableHead) -> bool:
+        """Whether the table has a primary key."""
+        return bool((await self._schema(transaction, head)).primary_key)
 
     async def matching(
         self, transaction: Transaction, head: TableHead, known: Iterable[bytes], values: Mapping[str, bytes]

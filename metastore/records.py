@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from lakelog.format.commit_facts import (
     Attempt,
     AttemptState,
+    MovedFile,
     PlacedChangelogFile,
     PlacedFile,
     RecordedResult,
@@ -102,6 +103,7 @@ class GroupRecords:
     heads: list[TableHead] = field(default_factory=list)
     snapshots: list[tuple[int, Snapshot]] = field(default_factory=list)
     files: list[tuple[int, PlacedFile]] = field(default_factory=list)
+    moved_files: list[tuple[int, MovedFile]] = field(default_factory=list)
     changelog_files: list[tuple[int, PlacedChangelogFile]] = field(default_factory=list)
     results: list[NewResult] = field(default_factory=list)
     attempts: dict[str, AttemptState] = field(default_factory=dict)

@@ -176,6 +176,8 @@ def check_change(change: Change) -> None:
         raise invalid("path", path, "Name each file once in a commit.")
     for file in files:
         _check_file(file)
+    if change.kind is not SnapshotKind.COMPACT:
+        _check_levels(change)
     _check_superseded(change)
     if change.changelog_files and change.changelog is not ChangelogState.ATTACHED:
         raise invalid(
@@ -185,14 +187,29 @@ def check_change(change: Change) -> None:
         )
     if change.changelog is ChangelogState.OPEN and change.kind is not SnapshotKind.APPEND:
         raise invalid("changelog", change.changelog.value, "Only what an APPEND changed is told later.")
-    if change.changelog is not ChangelogState.NONE and change.kind is SnapshotKind.COMPACT:
-        raise invalid("changelog", change.changelog.value, "A COMPACT changes no row, so it has no changelog.")
+
+
+def _check_levels(change: Change) -> None:
+    higher = next((file for file in change.add_files if file.level), None)
+    if higher is not None:
+        raise invalid(
+            "level",
+            higher.level,
+            f"'{higher.path[:200]}' is new and thus at level 0; only a COMPACT brings files to other levels.",
+        )
 
 
 def _check_superseded(change: Change) -> None:
     knowing = [file for file in change.add_files if file.superseded_path is not None]
     if not knowing:
         return
+    if change.kind is SnapshotKind.COMPACT:
+        raise invalid(
+            "superseded_path",
+            knowing[0].superseded_path,
+            "What a COMPACT writes stands in the places of its inputs, and files that were there may supersede rows of "
+            "it. Leave the path out.",
+        )
     unchanged = set(change.unchanged_buckets)
     paths = {file.path for file in (*change.add_files, *change.changelog_files)}
     for file in knowing:
@@ -218,9 +235,9 @@ def _check_superseded(change: Change) -> None:
 def _check_removal(change: Change) -> None:
     remove = change.remove
     if change.kind is SnapshotKind.APPEND:
-        raise invalid("remove", type(remove).__name__, "An APPEND removes nothing; commit it as OVERWRITE or COMPACT.")
-    if change.kind is SnapshotKind.COMPACT and not isinstance(remove, RemoveFiles):
-        raise invalid("remove", type(remove).__name__, "A COMPACT names the files that it rewrote; use RemoveFiles.")
+        raise invalid("remove", type(remove).__name__, "An APPEND removes nothing; commit it as OVERWRITE.")
+    if change.kind is SnapshotKind.COMPACT:
+        raise invalid("remove", type(remove).__name__, "A COMPACT names the files that it rewrote; put them in groups.")
     match remove:
         case RemoveFiles(file_ids):
             if len(set(file_ids)) < len(file_ids):

@@ -222,9 +222,9 @@ class MetastoreService:
         """Keeps a job; returns the milliseconds that remain; Fenced when another does it."""
         return await self.jobs.heartbeat_job(job_id, epoch, duration_ms)
 
-    async def finish_job(self, job_id: int, epoch: int, outcome: str = "") -> bool:
+    async def finish_job(self, job_id: int, epoch: int, outcome: str = "", *, work_left: bool = False) -> bool:
         """Ends a job that went well, or gives it back; whether it is due again. Fenced when another does it."""
-        return await self.jobs.finish_job(job_id, epoch, outcome)
+        return await self.jobs.finish_job(job_id, epoch, outcome, work_left=work_left)
 
     async def fail_job(
         self, job_id: int, epoch: int, reason: str, *, final: bool = False, passing: bool = False
@@ -239,6 +239,12 @@ class MetastoreService:
     async def retry_job(self, job_id: int) -> None:
         """Makes a job that failed or rests due at once; NotFound when there is none."""
         await self.jobs.retry_job(job_id)
+
+    async def request_jobs(
+        self, table_uuid: str, kind: str, scopes: Sequence[str], payload: Mapping[str, str], *, priority: int = 0
+    ) -> list[Job]:
+        """Makes jobs of a table due at once, those that are being done behind their end; NotFound: no such table."""
+        return await self.jobs.request_jobs(table_uuid, kind, scopes, payload, priority=priority)
 
     async def acquire_lease(self, name: str, holder: str, duration_ms: int) -> LeaseGrant:
         """Takes a lease that is free or over."""

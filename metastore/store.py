@@ -27,7 +27,7 @@ from lakelog.format.commit_facts import (
     TableHead,
 )
 from lakelog.format.consumer import Consumer
-from lakelog.format.job import Job
+from lakelog.format.job import DueJob, Job
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import DatabaseInfo, TableName
@@ -118,6 +118,10 @@ class CommitTransaction(Protocol):
 
     async def find_files(self, table_id: int, file_ids: Sequence[int]) -> list[FileFacts]:
         """Those of the files that exist, live or not."""
+        ...
+
+    async def find_live_files(self, table_id: int, buckets: Sequence[BucketRef]) -> list[FileFacts]:
+        """All files that are live in some buckets, in any order."""
         ...
 
     async def find_changes(
@@ -302,9 +306,25 @@ class JobTransaction(Protocol):
         ...
 
     async def put_job(self, job: Job, pause_ms: int) -> None:
-        """Changes state, attempts, reason and outcome of a locked job that nobody holds any more.
+        """Changes a locked job that nobody holds any more: all but what names it, its priority, epoch and times.
 
         What is due, or becomes so, is due after the pause.
+        """
+        ...
+
+    async def set_payload(self, job: Job) -> None:
+        """Changes what a locked job does, and what was asked for since, and nothing else."""
+        ...
+
+    async def lock_jobs(self, table_id: int, kind: str, scopes: Sequence[str]) -> list[Job]:
+        """Keeps those jobs of a table that exist as they are, in any order. The table's head is locked."""
+        ...
+
+    async def request_jobs(self, due: Sequence[DueJob]) -> None:
+        """Makes jobs due at once that are locked, or do not exist yet, with their payloads and at least their priority.
+
+        They are tried anew, whatever became of them. Those that somebody does stay as they are, and have the payload as
+        what was asked for since.
         """
         ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lakelog.client.calls import Calls
 from lakelog.client.retry import Deadlines, RetryPolicy
@@ -61,9 +61,9 @@ class GrpcJobs:
         response = self._calls.mutate("HeartbeatJob", lambda on: on.jobs.HeartbeatJob, request, total_s=total_s)
         return response.remaining_ms
 
-    def finish_job(self, job_id: int, epoch: int, outcome: str = "") -> bool:
+    def finish_job(self, job_id: int, epoch: int, outcome: str = "", *, work_left: bool = False) -> bool:
         """Ends a job that went well. Not repeated after an unknown outcome: a repeat would find nobody doing it."""
-        request = build(jobs_pb2.FinishJobRequest, job_id=job_id, epoch=epoch, outcome=outcome)
+        request = build(jobs_pb2.FinishJobRequest, job_id=job_id, epoch=epoch, outcome=outcome, work_left=work_left)
         return self._calls.mutate("FinishJob", lambda on: on.jobs.FinishJob, request, repeat_unknown=False).due_again
 
     def fail_job(self, job_id: int, epoch: int, reason: str, *, final: bool = False, passing: bool = False) -> JobState:
@@ -89,3 +89,18 @@ class GrpcJobs:
         """
         request = build(jobs_pb2.RetryJobRequest, job_id=job_id)
         self._calls.mutate("RetryJob", lambda on: on.jobs.RetryJob, request)
+
+    def request_jobs(
+        self, table_uuid: str, kind: str, scopes: Sequence[str], payload: Mapping[str, str], *, priority: int = 0
+    ) -> list[Job]:
+        """Makes jobs of a table due at once. Repeated: at worst the work is done once more, and finds nothing to do."""
+        request = build(
+            jobs_pb2.RequestJobsRequest,
+            table_uuid=table_uuid,
+            kind=kind,
+            scopes=scopes,
+            payload=dict(payload),
+            priority=priority,
+        )
+        response = self._calls.mutate("RequestJobs", lambda on: on.jobs.RequestJobs, request)
+        return [from_proto_job(job) for job in response.jobs]

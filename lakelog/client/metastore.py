@@ -236,8 +236,11 @@ class Metastore(Protocol):
         """Keeps a job; returns the milliseconds that remain; Fenced when another does it."""
         ...
 
-    def finish_job(self, job_id: int, epoch: int, outcome: str = "") -> bool:
-        """Ends a job that went well, or gives it back; whether it is due again. Fenced when another does it."""
+    def finish_job(self, job_id: int, epoch: int, outcome: str = "", *, work_left: bool = False) -> bool:
+        """Ends a job that went well, or gives it back; whether it is due again. Fenced when another does it.
+
+        With `work_left` it is given back before its end: what was asked for is still to be done.
+        """
         ...
 
     def fail_job(self, job_id: int, epoch: int, reason: str, *, final: bool = False, passing: bool = False) -> JobState:
@@ -252,6 +255,25 @@ class Metastore(Protocol):
         """Makes a job that failed or rests due at once; NotFound when there is none, InvalidArgument while it is done.
 
         Not idempotent: once somebody has taken the job that the first call made due, a repeat is refused.
+        """
+        ...
+
+    def request_jobs(
+        self, table_uuid: str, kind: str, scopes: Sequence[str], payload: Mapping[str, str], *, priority: int = 0
+    ) -> list[Job]:
+        """Makes jobs of a table due at once, those that are being done behind their end; NotFound: no such table.
+
+        What was asked for is done once a job's `done_epoch` is above the `epoch` that it has in the answer.
+
+        Args:
+            table_uuid: The table.
+            kind: Only `compact`.
+            scopes: Which parts, each once, 1 to 4000: those of `lakelog.format.job.to_bucket_scope`.
+            payload: `strategy`: `minor` or `full`. What waits for something stronger is not weakened.
+            priority: Those with a higher one come first.
+
+        Returns:
+            One job for each scope, in their order.
         """
         ...
 

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from lakelog.errors import DataCorrupted
 from lakelog.format.files import FILE_SCHEMA
 
-ORDER: Final = ("partition", "bucket", "order_snapshot", "order_ordinal")
-"""The columns by which the files of a plan are ordered."""
+ORDER: Final = ("partition", "bucket", "order_snapshot", "order_ordinal", "file_id")
+"""The columns by which the files of a plan are ordered; what a compaction writes into one bucket has one place."""
 
 
 def assemble_files(chunks: Iterable[tuple[bytes, Iterable[int]]]) -> pa.Table:

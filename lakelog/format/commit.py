@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Final
 
 from lakelog.format.files import DataFile
 from lakelog.format.snapshot import ChangelogState, SnapshotKind
@@ -48,15 +50,78 @@ class BucketRef:
 
 
 @dataclass(frozen=True)
+class CompactionGroup:
+    """What a compaction does to some files of one bucket; it stands or falls by itself.
+
+    It is committed if all that it names is still live when the commit takes effect, and dropped otherwise. The groups
+    of a change are judged in their order, each on what those before it have left.
+
+    Args:
+        bucket: Where all of its files are.
+        inputs: Ids of files whose rows its outputs hold.
+        output_count: How many of the change's `add_files` are its outputs: the next ones behind those of the groups
+            before it. They get the latest place of its inputs.
+        moves: Ids of files that get the level without being rewritten, and keep their rows and place.
+        level: Of its outputs and moves from then on: 1 or more with a primary key, else 0.
+        changelog_count: How many of the change's `changelog_files` are its own, counted as the outputs are.
+    """
+
+    bucket: BucketRef
+    inputs: tuple[int, ...] = ()
+    output_count: int = 0
+    moves: tuple[int, ...] = ()
+    level: int = 0
+    changelog_count: int = 0
+
+
+INPUT_GONE: Final = "INPUT_GONE"
+"""A file of the group is not live any more."""
+
+BUCKET_COUNT_CHANGED: Final = "BUCKET_COUNT_CHANGED"
+"""The table has another number of buckets than the group's files were written for."""
+
+SCHEMA_NEWER: Final = "SCHEMA_NEWER"
+"""An input was written with a newer schema than the outputs, which therefore lack some of its columns."""
+
+OUT_OF_ORDER: Final = "OUT_OF_ORDER"
+"""A file that is not part of the group stands between its rows and the place they would get."""
+
+LEVEL_TAKEN: Final = "LEVEL_TAKEN"
+"""A file of the level that is not part of the group has keys in the same range."""
+
+
+@dataclass(frozen=True)
+class DroppedGroup:
+    """A group that was not committed; its outputs belong to nobody and may be deleted.
+
+    Args:
+        group: Its place among the change's groups.
+        reason: INPUT_GONE, BUCKET_COUNT_CHANGED, SCHEMA_NEWER, OUT_OF_ORDER or LEVEL_TAKEN; others may follow.
+        message: What happened, in a sentence or two.
+        file_id: Which file decided; None: none did.
+        snapshot_id: With INPUT_GONE: which snapshot took the file away; None: it is not known any more.
+        other_writer: Who committed that snapshot.
+    """
+
+    group: int
+    reason: str
+    message: str
+    file_id: int | None = None
+    snapshot_id: int | None = None
+    other_writer: str = ""
+
+
+@dataclass(frozen=True)
 class Change:
     """One table's part of a commit; it makes one snapshot.
 
     Args:
         table_uuid: The table.
         kind: What the snapshot will be.
-        schema_id: What the files were written with; must be the table's current schema.
+        schema_id: What the files were written with; must be the table's current schema. A compaction may have written
+            with an earlier one: each file names the schema that it is read by.
         bucket_count: What the files were written for; must be the table's.
-        add_files: In the order that decides between rows of one key.
+        add_files: In the order that decides between rows of one key; of a compaction, group by group.
         remove: Live files to take away; None: none.
         base_snapshot_id: What the change was made against; None: it assumes nothing.
         unchanged_buckets: With a base: refuse when one of these got other data since.
@@ -65,6 +130,7 @@ class Change:
         allow_empty: Make a snapshot even where nothing is added or removed.
         changelog: Whether the change says all that it changes.
         changelog_files: Where it does: the change rows, in files as `add_files` has them, each with a `_row_kind`.
+        groups: What a compaction rewrites and moves; empty for all other kinds.
     """
 
     table_uuid: str
@@ -80,6 +146,7 @@ class Change:
     allow_empty: bool = False
     changelog: ChangelogState = ChangelogState.NONE
     changelog_files: tuple[DataFile, ...] = ()
+    groups: tuple[CompactionGroup, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -115,12 +182,16 @@ class CommitRequest:
 
 @dataclass(frozen=True)
 class ChangeResult:
-    """What became of one change: the snapshot it made, or None where there was nothing to commit."""
+    """What became of one change: the snapshot it made, or None where there was nothing to commit.
+
+    `dropped` are a compaction's groups that could not be committed, in the order of the change; the others were.
+    """
 
     table_uuid: str
     snapshot_id: int | None
     snapshot_uuid: str = ""
     committed_at_ms: int = 0
+    dropped: tuple[DroppedGroup, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -159,3 +230,20 @@ class WriterProgress:
     snapshot_id: int | None
     properties: Mapping[str, str]
     epoch: int
+
+
+def split_group_files(change: Change) -> list[tuple[DataFile, ...]]:
+    """The data and changelog files that each of a compaction's groups brings, in the groups' order. Pure.
+
+    Whoever is told that groups were dropped may delete theirs: the attempt is committed or doomed by then, so that no
+    other commit can ever take them.
+    """
+    outputs = (0, *accumulate(group.output_count for group in change.groups))
+    changelogs = (0, *accumulate(group.changelog_count for group in change.groups))
+    return [
+        (
+            *change.add_files[outputs[number] : outputs[number + 1]],
+            *change.changelog_files[changelogs[number] : changelogs[number + 1]],
+        )
+        for number in range(len(change.groups))
+    ]

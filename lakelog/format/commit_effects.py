@@ -6,24 +6,31 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lakelog.format.commit import Change, CommitRequest
-from lakelog.format.commit_facts import FileFacts, Place, PlacedChangelogFile, PlacedFile, RemovedTotals, TableHead
+from lakelog.format.commit_facts import Place, PlacedChangelogFile, PlacedFile, RemovedTotals, TableHead
+from lakelog.format.commit_rebase import Rebased
 from lakelog.format.files import DataFile
-from lakelog.format.snapshot import ChangelogState, Snapshot, SnapshotKind
+from lakelog.format.snapshot import ChangelogState, Snapshot
 
 
 def apply_change(
     request: CommitRequest,
-    change: Change,
+    rebased: Rebased,
     head: TableHead,
     removed: RemovedTotals,
     now_ms: int,
     snapshot_uuid: str,
 ) -> tuple[TableHead, Snapshot | None]:
-    """The head behind a change, and the snapshot it makes: None where there is nothing to commit. Pure."""
+    """The head behind a change, and the snapshot it makes: None where there is nothing to commit. Pure.
+
+    A moved file counts as one that is removed and one that is added.
+    """
+    change = rebased.change
     if not (change.add_files or change.changelog_files or removed.files or change.allow_empty):
         return head, None
-    rows = sum(file.row_count for file in change.add_files)
-    size_bytes = sum(file.size_bytes for file in change.add_files)
+    moved = [file for file, _ in rebased.moved]
+    added_files = len(change.add_files) + len(moved)
+    rows = sum(file.row_count for file in change.add_files) + sum(file.row_count for file in moved)
+    size_bytes = sum(file.size_bytes for file in change.add_files) + sum(file.size_bytes for file in moved)
     committed_at_ms = max(now_ms, head.committed_at_ms)
     watermark_ms = head.watermark_ms
     if change.watermark_ms is not None:
@@ -36,9 +43,9 @@ def apply_change(
         committed_at_ms=committed_at_ms,
         watermark_ms=watermark_ms,
         total_rows=head.total_rows + rows - removed.rows,
-        total_files=head.total_files + len(change.add_files) - removed.files,
+        total_files=head.total_files + added_files - removed.files,
         total_bytes=head.total_bytes + size_bytes - removed.size_bytes,
-        next_file_id=head.next_file_id + len(change.add_files),
+        next_file_id=head.next_file_id + added_files,
         first_open_snapshot=head.first_open_snapshot or (snapshot_id if change.changelog is ChangelogState.OPEN else 0),
     )
     snapshot = Snapshot(
@@ -46,14 +53,15 @@ def apply_change(
         snapshot_uuid=snapshot_uuid,
         parent_uuid=head.latest_uuid,
         kind=change.kind,
-        schema_id=change.schema_id,
+        # Not the change's: a compaction may have written with an earlier one, and changes nothing of what is read.
+        schema_id=head.schema_id,
         committed_at_ms=committed_at_ms,
         watermark_ms=watermark_ms,
         total_rows=after.total_rows,
         total_files=after.total_files,
         total_bytes=after.total_bytes,
         added_rows=rows,
-        added_files=len(change.add_files),
+        added_files=added_files,
         removed_files=removed.files,
         writer=request.writer,
         identifier=request.identifier,
@@ -76,32 +84,22 @@ def place_changelog_files(files: Sequence[DataFile], snapshot: Snapshot) -> list
     ]
 
 
-def place_files(
-    change: Change, head: TableHead, snapshot: Snapshot, inputs: Sequence[FileFacts] = ()
-) -> list[PlacedFile]:
-    """Give each added file its id and its place in the order. Pure.
+def place_files(rebased: Rebased, head: TableHead, snapshot: Snapshot) -> list[PlacedFile]:
+    """Give each added file its id and its place in the order: one that it inherits, or one of its own. Pure.
 
     Args:
-        change: Whose files they are.
+        rebased: Whose files they are.
         head: Before the change.
         snapshot: Which the change makes.
-        inputs: The files a compaction removes; what it writes into a bucket takes the latest of its inputs' places
-            there, so that it stays behind what is older and before what is newer.
     """
-    inherited: dict[tuple[bytes, int], Place] = {}
-    if change.kind is SnapshotKind.COMPACT:
-        for found in inputs:
-            key = (found.partition, found.bucket)
-            known = inherited.get(key)
-            if known is None or (known.snapshot_id, known.ordinal) < (found.place.snapshot_id, found.place.ordinal):
-                inherited[key] = found.place
     first_id, time_ms, snapshot_id = head.next_file_id, snapshot.committed_at_ms, snapshot.snapshot_id
+    files, places = rebased.change.add_files, rebased.places
     return [
         PlacedFile(
             first_id + ordinal,
             file,
             snapshot_id,
-            inherited.get((file.partition, file.bucket)) or Place(snapshot_id, ordinal, time_ms),
+            places[ordinal] if places else Place(snapshot_id, ordinal, time_ms),
         )
-        for ordinal, file in enumerate(change.add_files)
+        for ordinal, file in enumerate(files)
     ]

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lakelog.format.commit import BucketRef
+from lakelog.format.commit import BucketRef, DroppedGroup
 from lakelog.format.files import DataFile
 
 
@@ -88,6 +88,7 @@ class RecordedResult:
     snapshot_id: int | None
     snapshot_uuid: str
     committed_at_ms: int
+    dropped: tuple[DroppedGroup, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,9 +104,9 @@ class WriterFacts:
     last_identifier: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Place:
-    """A file's place in the order of its bucket."""
+    """A file's place in the order of its bucket; of files with one place the higher id is behind."""
 
     snapshot_id: int
     ordinal: int
@@ -114,7 +115,7 @@ class Place:
 
 @dataclass(frozen=True)
 class FileFacts:
-    """What is known of a file that a change names.
+    """What is known of a file that a change names, or that is live in a bucket that it compacts.
 
     Args:
         file_id: The file.
@@ -122,6 +123,12 @@ class FileFacts:
         partition: Encoded.
         bucket: Its bucket.
         place: In the order.
+        level: Its level.
+        row_count: All rows.
+        size_bytes: The file's size.
+        min_key: Lower bound of its keys; None: unbounded.
+        max_key: Upper bound of its keys; None: unbounded.
+        schema_id: What it was written with.
         removed_snapshot: Which snapshot took it away; None: it is live.
         removed_by: Who committed that snapshot; empty when the file is live.
     """
@@ -131,8 +138,29 @@ class FileFacts:
     partition: bytes
     bucket: int
     place: Place
+    level: int
+    row_count: int
+    size_bytes: int
+    min_key: bytes | None
+    max_key: bytes | None
+    schema_id: int
     removed_snapshot: int | None = None
     removed_by: str = ""
+
+
+@dataclass(frozen=True)
+class CompactionFacts:
+    """What a compaction is judged on.
+
+    Args:
+        files: Those of the named files that exist.
+        live: All that is live in its buckets, the named files among it; empty where rows have no order.
+        keyed: Whether the table has a primary key.
+    """
+
+    files: Sequence[FileFacts] = ()
+    live: Sequence[FileFacts] = ()
+    keyed: bool = False
 
 
 @dataclass(frozen=True)
@@ -159,6 +187,7 @@ class CommitFacts:
         lease_epochs: By lease name; a lease that is missing was never held.
         files: By table uuid: those of the named files that exist.
         changes: By table uuid: what happened behind the base to the buckets that must be unchanged.
+        compactions: By table uuid, for changes that compact.
     """
 
     heads: Mapping[str, TableHead]
@@ -168,6 +197,7 @@ class CommitFacts:
     lease_epochs: Mapping[str, int] | None = None
     files: Mapping[str, Sequence[FileFacts]] | None = None
     changes: Mapping[str, Sequence[BucketChange]] | None = None
+    compactions: Mapping[str, CompactionFacts] | None = None
 
 
 @dataclass(frozen=True)
@@ -187,6 +217,23 @@ class PlacedFile:
     file: DataFile
     added_snapshot: int
     place: Place
+
+
+@dataclass(frozen=True)
+class MovedFile:
+    """A file that gets another level as it is: its entry ends, and a new one of the same path begins.
+
+    Args:
+        file_id: Of the new entry.
+        source_id: Of the entry that ends; the new one has its path and place.
+        level: Of the new entry.
+        added_snapshot: The snapshot with which the one ends and the other begins.
+    """
+
+    file_id: int
+    source_id: int
+    level: int
+    added_snapshot: int
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ Invariants:
 2. Snapshot ids are `latest + 1`; `committed_at` and the watermark never fall (SEMANTICS 7.4).
 3. Files enter only through an attempt that is open, and lie in that attempt's folder.
 4. A file's place in the order is (snapshot, ordinal); what a compaction writes takes the place of its inputs.
+5. A compaction is refused for what is wrong with its request, its writer or its attempt; what others did meanwhile only
+   drops groups of it (`commit_rebase.py`).
 
 All of it runs while the table's head is locked; nothing in here reads a clock or does I/O.
 """
@@ -91,7 +93,7 @@ def applied_results(request: CommitRequest, facts: CommitFacts) -> tuple[str, tu
     """The winner's attempt and the recorded results of a commit that is already applied, in the request's order."""
     recorded = [facts.writers[change.table_uuid].result for change in request.changes]
     results = tuple(
-        ChangeResult(change.table_uuid, found.snapshot_id, found.snapshot_uuid, found.committed_at_ms)
+        ChangeResult(change.table_uuid, found.snapshot_id, found.snapshot_uuid, found.committed_at_ms, found.dropped)
         for change, found in zip(request.changes, recorded, strict=True)
         if found is not None
     )
@@ -106,21 +108,24 @@ def check_fit(change: Change, head: TableHead, attempt_id: str) -> None:
         CommitConflict: The schema or the bucket count is another one by now.
         InvalidArgument: A file lies outside of the attempt's folder or the table's buckets and partitions.
     """
-    if change.schema_id != head.schema_id:
+    # A file says with which schema it is read, and rows that are only rewritten lose nothing by an earlier one. A
+    # compaction whose buckets are gone is dropped group by group.
+    compacts = change.kind is SnapshotKind.COMPACT
+    if change.schema_id > head.schema_id or (change.schema_id < head.schema_id and not compacts):
         raise CommitConflict(
             f"The files for {head.name} were written with schema {change.schema_id}, but the table has schema "
             f"{head.schema_id} by now. Load the table again and write the data anew.",
             reason="SCHEMA_CHANGED",
             metadata={"table": head.name, "schema_id": str(head.schema_id), "retry": "never"},
         )
-    if change.bucket_count != head.bucket_count:
+    if change.bucket_count != head.bucket_count and not compacts:
         raise CommitConflict(
             f"The files for {head.name} were written for {change.bucket_count} buckets, but the table has "
             f"{head.bucket_count}. Load the table again and write the data anew.",
             reason="BUCKET_COUNT_CHANGED",
             metadata={"table": head.name, "bucket_count": str(head.bucket_count), "retry": "never"},
         )
-    last_bucket = max(head.bucket_count, 1) - 1
+    last_bucket = max(change.bucket_count, 1) - 1
     prefix = f"data/{attempt_id}/"
     for file in (*change.add_files, *change.changelog_files):
         if not (file.path.startswith(prefix) and _PATH.fullmatch(file.path)):
@@ -140,7 +145,7 @@ def check_fit(change: Change, head: TableHead, attempt_id: str) -> None:
                 reason="PARTITION_MISMATCH",
                 metadata={"field": "partition", "value": file.partition.hex()},
             )
-        if file.schema_id != head.schema_id:
+        if file.schema_id != change.schema_id:
             raise InvalidArgument(
                 f"File '{file.path}' was written with schema {file.schema_id}, but its commit says "
                 f"{change.schema_id}. A commit's files must all have the schema that the change names.",
@@ -351,16 +356,6 @@ def _check_files(change: Change, head: TableHead, files: Sequence[FileFacts]) ->
                 "retry": "replan",
             },
         )
-    if change.kind is SnapshotKind.COMPACT:
-        inputs = {(file.partition, file.bucket) for file in files}
-        for added in change.add_files:
-            if (added.partition, added.bucket) not in inputs:
-                raise InvalidArgument(
-                    f"The compaction of {head.name} writes '{added.path}' into bucket {added.bucket} of a partition "
-                    "from which it removes no file. A compaction only rewrites; commit new data as APPEND.",
-                    reason="COMPACTION_ADDS_DATA",
-                    metadata={"field": "add_files", "value": added.path},
-                )
 
 
 def _listed(values: Sequence[object]) -> str:

@@ -3,15 +3,40 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
+
+from lakelog.errors import InvalidArgument
+from lakelog.format.keys import MAX_PARTITION_BYTES
 
 CHANGELOG: Final = "changelog"
 """The kind of job that attaches open changelogs."""
 
+COMPACT: Final = "compact"
+"""The kind of job that compacts a bucket, which its scope names."""
+
 CHANGELOG_PRIORITY: Final = 100
 """Readers wait for it."""
+
+REQUEST_PRIORITY: Final = 50
+"""Somebody waits for what was asked for; what is due by itself comes behind it."""
+
+STRATEGY: Final = "strategy"
+"""What of a bucket is compacted, in the payload of a job."""
+
+DUE: Final = "due"
+"""The strategy of what is due by itself."""
+
+MINOR: Final = "minor"
+"""The strategy that does what is due, and takes the rest out of level 0."""
+
+FULL: Final = "full"
+"""The strategy that compacts everything, to the highest level."""
+
+_STRENGTHS: Final[Mapping[str, int]] = {DUE: 0, MINOR: 1, FULL: 2}
+"""Each strategy does at least what those before it do."""
 
 MAX_ATTEMPTS: Final = 8
 """Tries one after the other without success: with the pauses between them about two minutes."""
@@ -56,6 +81,10 @@ class Job:
         remaining_ms: While it is leased until its deadline, while it is due until its pause is over; 0: now.
         created_at_ms: When it became due first.
         updated_at_ms: When its state changed last.
+        requested: The payload of what was asked for since it was taken, so that it is due again behind its end; empty:
+            nothing.
+        done_epoch: The epoch under which it last went well, 0 before. What was asked for while the job had some epoch
+            is done once this is above it.
         doomed_attempts: In the answer to taking it: attempts of those who held it before that can no longer be
             committed, and whose files may be deleted.
     """
@@ -76,6 +105,8 @@ class Job:
     remaining_ms: int
     created_at_ms: int
     updated_at_ms: int
+    requested: Mapping[str, str] = field(default_factory=dict)
+    done_epoch: int = 0
     doomed_attempts: tuple[str, ...] = field(default=())
 
     @property
@@ -115,3 +146,68 @@ def to_lease_name(job_id: int) -> str:
 def plan_pause_ms(attempts: int) -> int:
     """How long a job rests after so many tries in vain. Pure."""
     return min(_FIRST_PAUSE_MS * 2 ** min(max(attempts - 1, 0), 20), _LONGEST_PAUSE_MS)
+
+
+_BUCKET_SCOPE: Final = re.compile(r"((?:[0-9a-f]{2})*)/(0|[1-9][0-9]{0,9})", re.ASCII)
+_MAX_BUCKET: Final = (1 << 31) - 1
+
+
+def to_bucket_scope(partition: bytes, bucket: int) -> str:
+    """The scope of a job on one bucket. Pure.
+
+    Args:
+        partition: As `lakelog.format.keys` encodes it; empty in a table without partitions.
+        bucket: Its number.
+    """
+    assert len(partition) <= MAX_PARTITION_BYTES, "no larger partition is ever committed"
+    assert 0 <= bucket <= _MAX_BUCKET, "buckets are counted from 0 in 32 bits"
+    return f"{partition.hex()}/{bucket}"
+
+
+def parse_bucket_scope(scope: str) -> tuple[bytes, int]:
+    """The encoded partition and the number of the bucket that a scope names: the inverse of `to_bucket_scope`. Pure.
+
+    Raises:
+        InvalidArgument: It names none.
+    """
+    found = _BUCKET_SCOPE.fullmatch(scope)
+    if found is not None and int(found[2]) <= _MAX_BUCKET and len(found[1]) <= 2 * MAX_PARTITION_BYTES:
+        return bytes.fromhex(found[1]), int(found[2])
+    raise InvalidArgument(
+        f"'{scope[:200]}' names no bucket. The scope of a job of the kind '{COMPACT}' is the encoded partition in "
+        "lower-case hexadecimal digits, '/' and the number of the bucket, for instance '/0' in a table without "
+        "partitions.",
+        metadata={"field": "scope", "value": scope[:200]},
+    )
+
+
+def merge_payloads(waiting: Mapping[str, str], requested: Mapping[str, str]) -> dict[str, str]:
+    """What a job does that waits with one payload and is asked for with another: the stronger of both. Pure."""
+    stronger = max(
+        waiting.get(STRATEGY, DUE), requested.get(STRATEGY, DUE), key=lambda strategy: _STRENGTHS.get(strategy, 0)
+    )
+    return {**waiting, **requested, STRATEGY: stronger}
+
+
+def plan_request(job: Job | None, payload: Mapping[str, str]) -> dict[str, str]:
+    """What a job has to do next once this was asked for. Pure.
+
+    What waits is never weakened. What is being done does not count: it may have begun before the files that the
+    request is about were there, so that behind it everything that was asked for since is done again.
+
+    Args:
+        job: As it is; None: there is none yet.
+        payload: What is asked for.
+    """
+    if job is None or job.state is JobState.DONE:
+        return dict(payload)
+    if job.state is JobState.LEASED:
+        return merge_payloads(job.requested, payload) if job.requested else dict(payload)
+    return merge_payloads(job.payload, payload)
+
+
+def take_requested(job: Job) -> Job:
+    """A job whose work was not done to its end, and that has to do what was asked for since as well. Pure."""
+    if not job.requested:
+        return job
+    return replace(job, payload=merge_payloads(job.payload, job.requested), requested={})

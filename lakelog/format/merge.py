@@ -9,7 +9,8 @@ Invariants (SEMANTICS.md 1.3, 2.1, 2.4):
 1. Rows of a key are ordered by sequence columns (NULL lowest), then run, then position; the last one wins, or, for the
    merge engine `first-row`, which knows neither sequence columns nor rows that take away, the first.
 2. A winning `-U` or `-D` leaves no row. With sequence columns it goes on beating later rows of lower sequence, but only
-   those committed at most `delete_retention_ms` after its own commit: a left fold over the commits.
+   those committed at most `delete_retention_ms` after its own commit: a left fold over the commits, in which a row
+   marked by `_replaces_older` always takes the place of what came before it.
 3. Nothing here knows where rows come from: a writer's batch, files of a commit and compacted files are runs alike.
 """
 
@@ -24,15 +25,19 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.ordering import Column, NumpyArray, comparable_keys, comparable_sequences
+from lakelog.format.ordering import Column, NumpyArray, comparable_keys, comparable_sequences, single_array
 from lakelog.format.rowkind import ROW_KIND_COLUMN, is_retract
+from lakelog.format.sequence_fold import Facts, Records, fold_records
 
 COMMIT_TIMESTAMP_COLUMN: Final = "_commit_timestamp"
+REPLACES_OLDER_COLUMN: Final = "_replaces_older"
 DEFAULT_DELETE_RETENTION_MS: Final = 86_400_000
 """Default of `sequence.delete-retention`: one day."""
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
+
+_NONE: Final[Positions] = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -41,9 +46,11 @@ class MergeRun:
 
     Attributes:
         table: The key columns, the sequence columns if there are any, and optionally `_row_kind` (int8 codes; without
-            it every row is an insert) and `_commit_timestamp` (int64 milliseconds; NULL or absent: `commit_time_ms`),
-            by which a compacted run keeps the commit times of its deletes. Other columns are not looked at.
-        commit_time_ms: When the run was committed, in milliseconds; matters only for deletes with sequence columns.
+            it every row is an insert), `_commit_timestamp` (int64 milliseconds; NULL or absent: `commit_time_ms`), by
+            which a compacted run keeps the commit times of its rows, and `_replaces_older` (boolean; NULL or absent:
+            false), by which it says that a row stays whatever older runs hold (`lakelog.format.rewrite`). The last two
+            matter only with sequence columns. Other columns are not looked at.
+        commit_time_ms: When the run was committed, in milliseconds; matters only with deletes and sequence columns.
         sorted_unique: Whether the rows are sorted by key with one row a key, as in data files; False for rows in
             arrival order, which then all belong to one commit.
     """
@@ -89,13 +96,8 @@ def find_superseded(
     if len(runs) == 1 and runs[0].sorted_unique:
         superseded = np.zeros(lengths[0], bool)
     else:
-        keys = comparable_keys([_column(runs, name) for name in key])
-        order, same = _group(keys)
-        superseded = np.zeros(len(keys), bool)
-        superseded[order[1:] if keep_first else order[:-1]] = same
-        if sequence and same.any():
-            policy = _Policy(sequence, sequence_descending, delete_retention_ms)
-            _correct_by_sequence(superseded, order, same, runs, retracts, policy)
+        policy = _Policy(key, sequence, sequence_descending, delete_retention_ms, keep_first)
+        superseded = _decide(runs, retracts, policy).superseded
     found: list[Positions] = []
     start = 0
     for length, retract in zip(lengths, retracts, strict=True):
@@ -105,6 +107,46 @@ def find_superseded(
         found.append(np.flatnonzero(mask))
         start += length
     return found
+
+
+@dataclass(frozen=True)
+class MergedRuns:
+    """The rows that decide the keys of some runs, deletes among them, as positions in the concatenation of the runs.
+
+    Attributes:
+        rows: One a key, by rising key.
+        replaces_older: Which of them stay whatever older runs hold; None: none that anybody knows of.
+        late: All rows of the keys whose rows did not come in sequence order, by key, then arrival.
+        late_keys: A number for the key of each of these rows, rising.
+    """
+
+    rows: Positions
+    replaces_older: Mask | None
+    late: Positions
+    late_keys: Positions
+
+
+def merge_runs(
+    runs: Sequence[MergeRun],
+    key: Sequence[str],
+    sequence: Sequence[str] = (),
+    *,
+    sequence_descending: bool = False,
+    delete_retention_ms: int = DEFAULT_DELETE_RETENTION_MS,
+    keep_first: bool = False,
+) -> MergedRuns:
+    """Return what decides the keys of some runs, in their order. Pure; arguments and errors as `find_superseded`."""
+    if len(runs) == 1 and runs[0].sorted_unique:
+        marks = _find_marks(runs) if sequence else None
+        return MergedRuns(np.arange(runs[0].table.num_rows), marks, _NONE, _NONE)
+    policy = _Policy(key, sequence, sequence_descending, delete_retention_ms, keep_first)
+    decided = _decide(runs, [find_retracts(run) for run in runs], policy)
+    marks = None
+    if decided.marks is not None:
+        starts = np.flatnonzero(np.append(True, ~decided.same))
+        marks = np.logical_or.reduceat(decided.marks[decided.order], starts)
+    late, late_keys = (_NONE, _NONE) if decided.late is None else (decided.late.rows, decided.late.groups)
+    return MergedRuns(decided.order[~decided.superseded[decided.order]], marks, late, late_keys)
 
 
 def merge_batch(
@@ -137,9 +179,8 @@ def merge_batch(
     superseded[order[1:] if keep_first else order[:-1]] = same
     if sequence:
         # All rows belong to one commit, so no delete can be older than the retention.
-        _correct_by_sequence(
-            superseded, order, same, [MergeRun(table)], [None], _Policy(sequence, sequence_descending, 0)
-        )
+        policy = _Policy(key, sequence, sequence_descending, 0)
+        _correct_by_sequence(superseded, order, same, [MergeRun(table)], [None], None, policy)
     return table.take(order[~superseded[order]])
 
 
@@ -175,9 +216,58 @@ def find_retracts(run: MergeRun) -> Mask | None:
 
 @dataclass(frozen=True)
 class _Policy:
+    key: Sequence[str]
     sequence: Sequence[str]
     descending: bool
     delete_retention_ms: int
+    keep_first: bool = False
+
+
+@dataclass(frozen=True)
+class _Decided:
+    """What is found of all rows.
+
+    Attributes:
+        order: As of `_group`, and so is `same`.
+        superseded: Which are superseded.
+        marks: Which are marked by `_replaces_older`; None: none is.
+        late: All rows of the keys whose rows did not come in sequence order; None: there are none.
+    """
+
+    order: Positions
+    same: Mask
+    superseded: Mask
+    marks: Mask | None
+    late: Records | None
+
+
+def _decide(runs: Sequence[MergeRun], retracts: Sequence[Mask | None], policy: _Policy) -> _Decided:
+    order, same = _group(comparable_keys([_column(runs, name) for name in policy.key]))
+    superseded = np.zeros(len(order), bool)
+    superseded[order[1:] if policy.keep_first else order[:-1]] = same
+    marks = late = None
+    if policy.sequence and same.any():
+        marks = _find_marks(runs)
+        late = _correct_by_sequence(superseded, order, same, runs, retracts, marks, policy)
+    elif policy.sequence:
+        marks = _find_marks(runs)
+    return _Decided(order, same, superseded, marks, late)
+
+
+def _find_marks(runs: Sequence[MergeRun]) -> Mask | None:
+    """Which rows are marked by `_replaces_older`; None: none is."""
+    if not any(REPLACES_OLDER_COLUMN in run.table.schema.names for run in runs):
+        return None
+    parts = [
+        np.asarray(
+            single_array(run.table.column(REPLACES_OLDER_COLUMN)).fill_null(False).to_numpy(zero_copy_only=False)
+        )
+        if REPLACES_OLDER_COLUMN in run.table.schema.names
+        else np.zeros(run.table.num_rows, bool)
+        for run in runs
+    ]
+    marks: Mask = np.concatenate(parts).astype(bool)
+    return marks if marks.any() else None
 
 
 def _group(keys: NumpyArray) -> tuple[Positions, Mask]:
@@ -194,9 +284,14 @@ def _correct_by_sequence(
     same: Mask,
     runs: Sequence[MergeRun],
     retracts: Sequence[Mask | None],
+    marks: Mask | None,
     policy: _Policy,
-) -> None:
-    """Change `superseded`, which holds by arrival, for the keys whose rows did not arrive in sequence order."""
+) -> Records | None:
+    """Change `superseded`, which holds by arrival, for the keys whose rows did not arrive in sequence order.
+
+    Returns:
+        All rows of these keys; None: there are none.
+    """
     in_group = np.zeros(len(order), bool)
     in_group[:-1] = same
     in_group[1:] |= same
@@ -207,7 +302,7 @@ def _correct_by_sequence(
     sequences = comparable_sequences([_column(runs, name).take(taken) for name in policy.sequence], policy.descending)
     late = (sequences[1:] < sequences[:-1]) & (groups[1:] == groups[:-1])
     if not late.any():
-        return
+        return None
     concerned = np.zeros(int(groups[-1]) + 1, bool)
     concerned[groups[1:][late]] = True
     kept = concerned[groups]
@@ -215,27 +310,25 @@ def _correct_by_sequence(
     winners = _last_of(groups, rows[np.lexsort((sequences, groups))])
     superseded[rows] = True
     superseded[winners] = False
-    _correct_by_retention(superseded, _Records(rows, groups, sequences), runs, retracts, policy.delete_retention_ms)
+    records = Records(rows, groups, sequences)
+    _correct_by_fold(superseded, records, runs, retracts, marks, policy.delete_retention_ms)
+    return records
 
 
-@dataclass(frozen=True)
-class _Records:
-    """Rows of some keys, ordered by key, then arrival: positions in the concatenation, key numbers, sequences."""
-
-    rows: Positions
-    groups: Positions
-    sequences: NumpyArray
-
-    def select(self, choice: NumpyArray) -> _Records:
-        return _Records(self.rows[choice], self.groups[choice], self.sequences[choice])
-
-
-def _correct_by_retention(
-    superseded: Mask, records: _Records, runs: Sequence[MergeRun], retracts: Sequence[Mask | None], retention_ms: int
+def _correct_by_fold(
+    superseded: Mask,
+    records: Records,
+    runs: Sequence[MergeRun],
+    retracts: Sequence[Mask | None],
+    marks: Mask | None,
+    retention_ms: int,
 ) -> None:
-    """Fold the keys in which a delete may have been outlived by a late row; the others are right as they are."""
-    retract_runs = [i for i, retract in enumerate(retracts) if retract is not None and retract.any()]
-    if not retract_runs:
+    """Fold the keys in which a delete may have been outlived by a late row, or a row replaces all before it.
+
+    The others are right as they are.
+    """
+    has_retracts = any(retract is not None and retract.any() for retract in retracts)
+    if not has_retracts and marks is None:
         return
     retract = np.concatenate(
         [np.zeros(run.table.num_rows, bool) if r is None else r for run, r in zip(runs, retracts, strict=True)]
@@ -243,43 +336,17 @@ def _correct_by_retention(
     times = commit_times(runs, records.rows)
     latest = np.full(int(records.groups.max()) + 1, np.iinfo(np.int64).min)
     np.maximum.at(latest, records.groups, times)
-    outlived = retract & (latest[records.groups] - times > retention_ms)
-    if not outlived.any():
+    replaces = np.zeros(len(retract), bool) if marks is None else marks[records.rows]
+    folded = (retract & (latest[records.groups] - times > retention_ms)) | replaces
+    if not folded.any():
         return
     concerned = np.zeros(len(latest), bool)
-    concerned[records.groups[outlived]] = True
+    concerned[records.groups[folded]] = True
     kept = np.flatnonzero(concerned[records.groups])
-    winners = _fold(records.select(kept), retract[kept], times[kept], _run_of(runs, records.rows[kept]), retention_ms)
+    facts = Facts(retract[kept], times[kept], replaces[kept], _run_of(runs, records.rows[kept]))
+    winners = fold_records(records.select(kept), facts, retention_ms)
     superseded[records.rows[kept]] = True
     superseded[winners] = False
-
-
-def _fold(records: _Records, retract: Mask, times: Positions, run_of: Positions, retention_ms: int) -> Positions:
-    """Return the winning row of each key by the fold itself: one vector step a run, over all keys at once.
-
-    Within one run all rows have one commit time, so its highest row decides for it; so the steps are at most as many as
-    runs, however many rows a key has.
-    """
-    by_run = np.lexsort((records.sequences, run_of, records.groups))
-    ends = np.flatnonzero(
-        np.append(
-            (records.groups[by_run][1:] != records.groups[by_run][:-1]) | (run_of[by_run][1:] != run_of[by_run][:-1]),
-            True,
-        )
-    )
-    chosen = by_run[ends]
-    groups, sequences = records.groups[chosen], records.sequences[chosen]
-    retract, times = retract[chosen], times[chosen]
-    starts = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
-    counts = np.diff(np.append(starts, len(groups)))
-    state = starts.copy()
-    for step in range(1, int(counts.max())):
-        going = np.flatnonzero(counts > step)
-        new, old = starts[going] + step, state[going]
-        wins = (sequences[new] >= sequences[old]) | (retract[old] & (times[new] - times[old] > retention_ms))
-        state[going[wins]] = new[wins]
-    winners: Positions = records.rows[chosen[state]]
-    return winners
 
 
 def _last_of(groups: Positions, rows: Positions) -> Positions:

@@ -44,5 +44,25 @@ def split_sections(ranges: Sequence[KeyRange]) -> list[list[int]]:
     return [sorted(section) for section in sections]
 
 
+def find_depth(ranges: Sequence[KeyRange]) -> int:
+    """Return how many of some ranges meet in one key at most, at least 1. Pure; O(n log n)."""
+    begins = sorted(each.lower or b"" for each in ranges)
+    ends = sorted(each.upper for each in ranges if each.upper is not None)
+    deepest = 1
+    ended = 0
+    for number, begin in enumerate(begins, 1):
+        while ended < len(ends) and ends[ended] < begin:
+            ended += 1
+        deepest = max(deepest, number - ended)
+    return deepest
+
+
+def do_meet(left: KeyRange, right: KeyRange) -> bool:
+    """Tell whether a key can be in both ranges. Pure."""
+    return (left.upper is None or (right.lower or b"") <= left.upper) and (
+        right.upper is None or (left.lower or b"") <= right.upper
+    )
+
+
 def _higher(left: bytes | None, right: bytes | None) -> bytes | None:
     return None if left is None or right is None else max(left, right)

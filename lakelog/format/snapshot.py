@@ -34,7 +34,8 @@ class Snapshot:
     """One committed change of one table. Times are in milliseconds since the epoch by the database's clock.
 
     `total_*` count what is live at the snapshot, rows that merging hides included; `added_*` and `removed_files` what
-    the snapshot itself brought and took. Changelog files are in none of these counts.
+    the snapshot itself brought and took; a file that only gets another level is among both. Changelog files are in none
+    of these counts.
     """
 
     snapshot_id: int

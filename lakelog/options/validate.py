@@ -29,7 +29,7 @@ from lakelog.options.table_options import (
 )
 from lakelog.options.values import TableOptions
 
-RESERVED_COLUMNS: Final = ("_row_kind", "_snapshot_id", "_commit_timestamp")
+RESERVED_COLUMNS: Final = ("_row_kind", "_snapshot_id", "_commit_timestamp", "_replaces_older")
 """Names that lakelog gives to columns of its own, in reads of changes and in files (SEMANTICS 1.5)."""
 
 _MERGE_OPTIONS: Final[tuple[Option[Any], ...]] = (

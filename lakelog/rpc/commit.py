@@ -8,6 +8,8 @@ from lakelog.format.commit import (
     ChangeResult,
     CommitRequest,
     CommitResult,
+    CompactionGroup,
+    DroppedGroup,
     Fence,
     Removal,
     RemoveEverything,
@@ -71,16 +73,14 @@ def _to_proto_change(change: Change) -> snapshots_pb2.Change:
         add_files=[to_proto_data_file(file) for file in change.add_files],
         remove=None if change.remove is None else _to_proto_removal(change.remove),
         base_snapshot_id=change.base_snapshot_id,
-        unchanged_buckets=[
-            build(snapshots_pb2.BucketRef, partition=ref.partition, bucket=ref.bucket)
-            for ref in change.unchanged_buckets
-        ],
+        unchanged_buckets=[_to_proto_bucket(ref) for ref in change.unchanged_buckets],
         watermark_ms=change.watermark_ms,
         properties=dict(change.properties),
         allow_empty=change.allow_empty,
         bucket_count=change.bucket_count,
         changelog=to_proto_changelog_state(change.changelog),
         changelog_files=[to_proto_data_file(file) for file in change.changelog_files],
+        groups=[_to_proto_group(group) for group in change.groups],
     )
 
 
@@ -93,12 +93,44 @@ def _from_proto_change(message: snapshots_pb2.Change, position: int) -> Change:
         add_files=tuple([from_proto_data_file(file) for file in message.add_files]),
         remove=_from_proto_removal(message.remove, position) if message.HasField("remove") else None,
         base_snapshot_id=message.base_snapshot_id if message.HasField("base_snapshot_id") else None,
-        unchanged_buckets=tuple([BucketRef(ref.partition, ref.bucket) for ref in message.unchanged_buckets]),
+        unchanged_buckets=tuple([_from_proto_bucket(ref) for ref in message.unchanged_buckets]),
         watermark_ms=message.watermark_ms if message.HasField("watermark_ms") else None,
         properties=dict(message.properties),
         allow_empty=message.allow_empty,
         changelog=from_proto_changelog_state(message.changelog, f"changes[{position}].changelog"),
         changelog_files=tuple([from_proto_data_file(file) for file in message.changelog_files]),
+        groups=tuple([_from_proto_group(group) for group in message.groups]),
+    )
+
+
+def _to_proto_bucket(ref: BucketRef) -> snapshots_pb2.BucketRef:
+    return build(snapshots_pb2.BucketRef, partition=ref.partition, bucket=ref.bucket)
+
+
+def _from_proto_bucket(message: snapshots_pb2.BucketRef) -> BucketRef:
+    return BucketRef(message.partition, message.bucket)
+
+
+def _to_proto_group(group: CompactionGroup) -> snapshots_pb2.CompactionGroup:
+    return build(
+        snapshots_pb2.CompactionGroup,
+        bucket=_to_proto_bucket(group.bucket),
+        input_file_ids=group.inputs,
+        output_count=group.output_count,
+        moved_file_ids=group.moves,
+        level=group.level,
+        changelog_count=group.changelog_count,
+    )
+
+
+def _from_proto_group(message: snapshots_pb2.CompactionGroup) -> CompactionGroup:
+    return CompactionGroup(
+        bucket=_from_proto_bucket(message.bucket),
+        inputs=tuple(message.input_file_ids),
+        output_count=message.output_count,
+        moves=tuple(message.moved_file_ids),
+        level=message.level,
+        changelog_count=message.changelog_count,
     )
 
 
@@ -148,6 +180,7 @@ def to_proto_commit_result(result: CommitResult) -> snapshots_pb2.CommitResponse
                 snapshot_id=change.snapshot_id,
                 snapshot_uuid=change.snapshot_uuid,
                 committed_at_ms=change.committed_at_ms,
+                dropped_groups=[build(snapshots_pb2.DroppedGroup, **vars(group)) for group in change.dropped],
             )
             for change in result.results
         ],
@@ -165,10 +198,22 @@ def from_proto_commit_result(message: snapshots_pb2.CommitResponse) -> CommitRes
                     change.snapshot_id if change.HasField("snapshot_id") else None,
                     change.snapshot_uuid,
                     change.committed_at_ms,
+                    tuple([_from_proto_dropped(group) for group in change.dropped_groups]),
                 )
                 for change in message.results
             ]
         ),
+    )
+
+
+def _from_proto_dropped(message: snapshots_pb2.DroppedGroup) -> DroppedGroup:
+    return DroppedGroup(
+        group=message.group,
+        reason=message.reason,
+        message=message.message,
+        file_id=message.file_id if message.HasField("file_id") else None,
+        snapshot_id=message.snapshot_id if message.HasField("snapshot_id") else None,
+        other_writer=message.other_writer,
     )
 
 

@@ -52,6 +52,8 @@ def to_proto_job(job: Job) -> jobs_pb2.Job:
         remaining_ms=job.remaining_ms,
         created_at_ms=job.created_at_ms,
         updated_at_ms=job.updated_at_ms,
+        requested=dict(job.requested),
+        done_epoch=job.done_epoch,
     )
 
 
@@ -75,6 +77,8 @@ def from_proto_job(message: jobs_pb2.Job, doomed_attempts: tuple[str, ...] = ())
         created_at_ms=message.created_at_ms,
         updated_at_ms=message.updated_at_ms,
         doomed_attempts=doomed_attempts,
+        requested=dict(message.requested),
+        done_epoch=message.done_epoch,
     )
 
 

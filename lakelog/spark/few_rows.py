@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.format.filter import Filter
@@ -58,5 +60,6 @@ def read_few_rows(spark: SparkSession, plan: Plan, condition: Filter) -> DataFra
     if rows is None:
         return None
     # SUBTLE: of a nested column without any chunk, which no rows may have, Spark does not know the type.
-    rows = rows if rows.num_rows else rows.schema.empty_table()
+    # Nor does it take NULLs in lists of structs or times where the rows are part of a larger batch, so they are copied.
+    rows = rows.take(pa.array(np.arange(rows.num_rows))) if rows.num_rows else rows.schema.empty_table()
     return spark.createDataFrame(rows, to_spark_schema(schema.arrow, nullable=True))

@@ -22,6 +22,7 @@ from lakelog.storage.copy_cache import CopyCache
 from lakelog.storage.data_files import DataFiles
 from lakelog.storage.key_lookup import FoundRecords, KeyLookup
 from lakelog.storage.live_file import LiveFile
+from lakelog.storage.own_columns import KIND_FIELD
 from lakelog.storage.read_counts import ReadCounts
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.superseded import MergePolicy
@@ -33,8 +34,6 @@ Bucket: TypeAlias = tuple[bytes, int]
 
 _NAMED_PARTITIONS: Final = 500
 """A plan names at most so many partitions; beyond it, leaving out the others is not worth their names."""
-
-_KIND_FIELD: Final = pa.field(ROW_KIND_COLUMN, pa.int8())
 
 
 @dataclass(frozen=True)
@@ -65,12 +64,12 @@ class BucketChanges:
         Raises:
             DataCorrupted: The file is damaged or missing; named.
         """
-        fields = [*self.fields, _KIND_FIELD] if file.delete_count else self.fields
+        fields = [*self.fields, KIND_FIELD] if file.delete_count else self.fields
         return to_run(read_run(DataFiles(self.store, counts=self.counts), RunPart(file, fields)), file)
 
     def read_by_key_ranges(self, files: Sequence[LiveFile]) -> Iterator[list[AlignedRows]]:
         """Reads the rows of files side by side, a row group of each at a time; see `read_aligned`."""
-        parts = [RunPart(file, [*self.fields, _KIND_FIELD]) for file in files]
+        parts = [RunPart(file, [*self.fields, KIND_FIELD]) for file in files]
         yield from read_aligned(DataFiles(self.store, counts=self.counts), parts, self.policy.key)
 
     def fold(self, base: Sequence[LiveFile], commits: Sequence[Sequence[MergeRun]]) -> list[pa.Table]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -30,7 +31,9 @@ class FileBuilder:
         partition: Encoded partition values.
         bucket: The bucket.
         with_row_kind: Whether the file has a row-kind column.
+        further: The columns behind it, which the rows have behind the table's.
         target_size_bytes: From which size on the file is full.
+        level: The file's level.
     """
 
     def __init__(
@@ -44,13 +47,17 @@ class FileBuilder:
         bucket: int,
         with_row_kind: bool,
         target_size_bytes: int,
+        level: int = 0,
+        further: Sequence[pa.Field] = (),
     ) -> None:
         self.path: Final = path
         self._schema = schema
         self._partition = partition
         self._bucket = bucket
         self._target_bytes = target_size_bytes
-        self._writer = DataFileWriter(store, path, plan_file_schema(schema, with_row_kind), encoding)
+        self._writer = DataFileWriter(store, path, plan_file_schema(schema, with_row_kind, further), encoding)
+        self._level = level
+        self._column_count = len(schema.arrow)
         self._with_row_kind = with_row_kind
         self._statistics = StatisticsCollector(schema.field_ids)
         self._delete_count = 0
@@ -66,7 +73,8 @@ class FileBuilder:
         """Writes rows from the front until none is left or the file is full, at least one row group.
 
         Args:
-            table: Columns of the table; sorted by key in tables that have one, behind all rows written before.
+            table: Columns of the table, then the further ones; sorted by key in tables that have one, behind all rows
+                written before.
             kinds: A code for each row, for a file with a row-kind column.
 
         Returns:
@@ -87,7 +95,7 @@ class FileBuilder:
             path=self.path,
             partition=self._partition,
             bucket=self._bucket,
-            level=0,
+            level=self._level,
             row_count=self._writer.row_count,
             delete_count=self._delete_count,
             size_bytes=size_bytes,
@@ -102,14 +110,15 @@ class FileBuilder:
         self._writer.abort()
 
     def _write_row_group(self, rows: pa.Table, kinds: Kinds | None) -> None:
+        columns = list(rows.columns)
+        own, further = columns[: self._column_count], columns[self._column_count :]
         self._statistics.update(rows)
         if self._schema.primary_key:
             key = [rows.column(name) for name in self._schema.trimmed_key]
             self._first_key = self._first_key or encode_key([column[0] for column in key])
             self._last_key = encode_key([column[-1] for column in key])
-        columns = list(rows.columns)
         if self._with_row_kind:
             codes = pa.array(np.zeros(rows.num_rows, np.int8) if kinds is None else kinds)
             self._delete_count += int(is_retract(codes).sum())
-            columns.append(pa.chunked_array([codes]))
-        self._writer.write(pa.Table.from_arrays(columns, schema=self._writer.schema))
+            own.append(pa.chunked_array([codes]))
+        self._writer.write(pa.Table.from_arrays([*own, *further], schema=self._writer.schema))

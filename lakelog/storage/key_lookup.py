@@ -19,13 +19,14 @@ import pyarrow as pa
 
 from lakelog.format.key_range import find_in_range
 from lakelog.format.keys import encode_rows
-from lakelog.format.merge import COMMIT_TIMESTAMP_COLUMN, MergeRun, find_superseded
-from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind
+from lakelog.format.merge import MergeRun, find_superseded
+from lakelog.format.rowkind import RowKind
 from lakelog.format.schema import TableSchema
 from lakelog.storage.copy_cache import CopyCache
 from lakelog.storage.key_probe import KeyProbe
 from lakelog.storage.live_file import LiveFile
 from lakelog.storage.local_copy import LocalCopy
+from lakelog.storage.own_columns import KIND_FIELD, TIME_FIELD, has_times, pick_own_fields
 from lakelog.storage.sought_keys import SoughtKeys
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.superseded import MergePolicy
@@ -55,7 +56,7 @@ class KeyLookup:
         store: Where the files are.
         schema: What to read with.
         policy: What decides between rows of one key.
-        cache: Local copies.
+        cache: Local copies; None: keys are looked for in the data files themselves.
         fields: The columns of the rows that are found, as files store them (deletes know no more than their key);
             those of the key and of `sequence.field` are among them.
     """
@@ -65,13 +66,13 @@ class KeyLookup:
         store: ObjectStore,
         schema: TableSchema,
         policy: MergePolicy,
-        cache: CopyCache,
+        cache: CopyCache | None,
         fields: Sequence[pa.Field],
     ) -> None:
         self._policy = policy
         self._fields = list(fields)
         key = [schema.arrow.field(name) for name in policy.key]
-        self._source = _Source(store, schema, cache, key, self._fields)
+        self._source = _Source(store, schema, cache, key, self._fields, policy.sequence)
 
     def find(self, files: Sequence[LiveFile], keys: pa.Table) -> FoundRecords:
         """The record that decides each key, which may be a delete; keys without a record are missing.
@@ -98,8 +99,8 @@ class KeyLookup:
         rows = pa.concat_tables([file.take(positions, self._fields) for file, _, positions in found])
         counts = [len(places) for _, places, _ in found]
         kinds = np.concatenate([file.take_kinds(positions) for file, _, positions in found])
-        times = np.repeat(np.array([file.file.order_time_ms for file, _, _ in found], np.int64), counts)
-        rows = rows.append_column(_KIND_FIELD, pa.array(kinds)).append_column(_TIME_FIELD, pa.array(times))
+        times = np.concatenate([file.take_times(positions) for file, _, positions in found])
+        rows = rows.append_column(KIND_FIELD, pa.array(kinds)).append_column(TIME_FIELD, pa.array(times))
         order = np.argsort(np.concatenate([places for _, places, _ in found]), kind="stable")
         numbers = np.repeat([file.number for file, _, _ in found], counts)
         positions = np.concatenate([positions for _, _, positions in found])
@@ -114,7 +115,8 @@ class KeyLookup:
             places, positions = file.find(keys, np.arange(len(keys)))
             if len(places):
                 found.append((file, places, positions))
-                runs.append(MergeRun(file.take(positions, _with_kind(fields, file.file)), file.file.order_time_ms))
+                own = pick_own_fields(file.file, self._policy.sequence)
+                runs.append(MergeRun(file.take(positions, [*fields, *own]), file.file.order_time_ms))
         superseded = find_superseded(
             runs,
             self._policy.key,
@@ -127,7 +129,7 @@ class KeyLookup:
         return [(file, places[own], positions[own]) for (file, places, positions), own in zip(found, kept, strict=True)]
 
     def _empty(self) -> pa.Table:
-        return pa.schema([*(field.remove_metadata() for field in self._fields), _KIND_FIELD, _TIME_FIELD]).empty_table()
+        return pa.schema([*(field.remove_metadata() for field in self._fields), KIND_FIELD, TIME_FIELD]).empty_table()
 
 
 class _OpenFile:
@@ -167,8 +169,15 @@ class _OpenFile:
         """The codes of the rows' kinds."""
         if self.file.delete_count == 0:
             return np.full(len(positions), RowKind.INSERT, np.int8)
-        kinds = self.take(positions, [_KIND_FIELD]).column(0).combine_chunks()
+        kinds = self.take(positions, [KIND_FIELD]).column(0).combine_chunks()
         return np.asarray(kinds.fill_null(RowKind.INSERT).to_numpy(zero_copy_only=False), np.int8)
+
+    def take_times(self, positions: Positions) -> Positions:
+        """When the rows were committed, in milliseconds."""
+        if not has_times(self.file, self._source.sequence):
+            return np.full(len(positions), self.file.order_time_ms, np.int64)
+        times = self.take(positions, [TIME_FIELD]).column(0).combine_chunks()
+        return np.asarray(times.fill_null(self.file.order_time_ms).to_numpy(), np.int64)
 
 
 _Found: TypeAlias = tuple[_OpenFile, Positions, Positions]
@@ -180,12 +189,15 @@ class _Source:
 
     store: ObjectStore
     schema: TableSchema
-    cache: CopyCache
+    cache: CopyCache | None
     key: Sequence[pa.Field]
     fields: Sequence[pa.Field]
+    sequence: tuple[str, ...]
 
     def open(self, file: LiveFile, keys: SoughtKeys, places: Positions) -> LocalCopy | KeyProbe:
-        fields = _with_kind(self.fields, file)
+        if self.cache is None:
+            return KeyProbe(self.store, file, self.key, keys, places)
+        fields = [*self.fields, *pick_own_fields(file, self.sequence)]
         copy = self.cache.find(file, self.schema, [field.name for field in fields])
         if copy is not None:
             return copy
@@ -214,12 +226,3 @@ def _find_first(opened: Sequence[_OpenFile], keys: SoughtKeys) -> list[_Found]:
         # Both rise.
         left = np.delete(left, np.searchsorted(left, places))
     return found
-
-
-def _with_kind(fields: Sequence[pa.Field], file: LiveFile) -> list[pa.Field]:
-    """The columns and, where not all of a file's rows are inserts, their kind."""
-    return [*fields, _KIND_FIELD] if file.delete_count else list(fields)
-
-
-_KIND_FIELD: Final = pa.field(ROW_KIND_COLUMN, pa.int8())
-_TIME_FIELD: Final = pa.field(COMMIT_TIMESTAMP_COLUMN, pa.int64())

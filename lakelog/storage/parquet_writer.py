@@ -9,7 +9,7 @@ vectorised reader: data pages of version 1, plain and dictionary encodings, deci
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -59,7 +59,7 @@ class FileEncoding:
     dictionary_columns: tuple[str, ...] = ()
 
 
-def plan_file_schema(schema: TableSchema, with_row_kind: bool) -> pa.Schema:
+def plan_file_schema(schema: TableSchema, with_row_kind: bool, further: Sequence[pa.Field] = ()) -> pa.Schema:
     """Returns the columns of a data file. Pure.
 
     In tables with a primary key every column but the key's is optional in the file, whatever the table says: a delete
@@ -67,14 +67,15 @@ def plan_file_schema(schema: TableSchema, with_row_kind: bool) -> pa.Schema:
 
     Args:
         schema: The table's columns.
-        with_row_kind: Whether a last column `_row_kind` (int8, required) follows, as in files with other rows than +I.
+        with_row_kind: Whether a column `_row_kind` (int8, required) follows, as in files with other rows than +I.
+        further: What else follows, as compactions keep it of rows.
     """
     fields = list(schema.arrow)
     if schema.primary_key:
         fields = [field if field.name in schema.primary_key else field.with_nullable(True) for field in fields]
     if with_row_kind:
         fields.append(pa.field(ROW_KIND_COLUMN, pa.int8(), nullable=False))
-    return pa.schema(fields)
+    return pa.schema([*fields, *further])
 
 
 def plan_encoding(sample: pa.Table, compression: str) -> FileEncoding:

@@ -8,8 +8,12 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from lakelog.errors import DataCorrupted
+from lakelog.format.merge import COMMIT_TIMESTAMP_COLUMN, REPLACES_OLDER_COLUMN
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.schema import FIELD_ID_KEY
+
+_OWN_COLUMNS = frozenset({ROW_KIND_COLUMN, COMMIT_TIMESTAMP_COLUMN, REPLACES_OLDER_COLUMN})
+"""What lakelog itself says of the rows of a file."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ def map_columns(file_schema: pa.Schema, fields: tuple[pa.Field, ...]) -> ColumnM
 
     Args:
         file_schema: The file's columns as pyarrow shows them, with ids.
-        fields: The columns to read, with ids; `_row_kind` goes by its name.
+        fields: The columns to read, with ids; lakelog's own, as `_row_kind`, go by their names.
 
     Raises:
         DataCorrupted: The file has an id twice.
@@ -89,8 +93,8 @@ def make_empty_rows(count: int) -> pa.RecordBatch:
 
 def _known_as(field: pa.Field) -> int | str | None:
     """A column's id, or its name where it is lakelog's own; None for what is not a table's column."""
-    if field.name == ROW_KIND_COLUMN:
-        return ROW_KIND_COLUMN
+    if field.name in _OWN_COLUMNS:
+        return str(field.name)
     raw = (field.metadata or {}).get(FIELD_ID_KEY)
     return int(raw) if raw else None
 

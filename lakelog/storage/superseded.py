@@ -42,6 +42,7 @@ from lakelog.storage.aligned_runs import RunPart, read_aligned, read_run
 from lakelog.storage.data_files import DataFiles
 from lakelog.storage.live_file import LiveFile
 from lakelog.storage.lookahead import look_ahead
+from lakelog.storage.own_columns import KIND_FIELD, pick_own_fields
 from lakelog.storage.row_groups import pick_row_groups
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.superseded_file import read_superseded
@@ -264,7 +265,8 @@ class _Section:
 
     def _pick(self, file: LiveFile) -> _PickedFile:
         # Without their kinds, deletes are rows like others.
-        fields = [*self._fields, _KIND_FIELD] if file.delete_count and not self._policy.keeps_deletes else self._fields
+        own = [] if self._policy.keeps_deletes else pick_own_fields(file, self._policy.sequence)
+        fields = [*self._fields, *own]
         if self._predicate is None:
             # The whole file, which need not be opened for that.
             return _PickedFile(RunPart(file, fields), file.row_count, None)
@@ -277,7 +279,7 @@ class _Section:
     def _find_deletes(self, file: LiveFile) -> Positions | None:
         if file.delete_count == 0 or self._policy.keeps_deletes:
             return None
-        kinds = read_run(self._data_files, RunPart(file, [_KIND_FIELD])).column(ROW_KIND_COLUMN)
+        kinds = read_run(self._data_files, RunPart(file, [KIND_FIELD])).column(ROW_KIND_COLUMN)
         return np.flatnonzero(is_retract(kinds))
 
     def _merge_by_steps(self, picked: Sequence[_PickedFile]) -> list[Positions]:
@@ -317,9 +319,6 @@ class _PickedFile:
         firsts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
         place = np.searchsorted(firsts, positions, side="right") - 1
         return positions - firsts[place] + self.starts[self.part.groups][place]
-
-
-_KIND_FIELD: Final = pa.field(ROW_KIND_COLUMN, pa.int8())
 
 
 class _Masks:

@@ -12,6 +12,8 @@ from lakelog.format.commit_facts import (
     AttemptState,
     BucketChange,
     FileFacts,
+    MovedFile,
+    PlacedFile,
     RemovedTotals,
     TableHead,
 )
@@ -60,6 +62,17 @@ class MemoryCommits(MemoryJobs):
         """Those of the files that exist, live or not."""
         table = self._table(table_id)
         return [_file_facts(table, table.files[file_id]) for file_id in file_ids if file_id in table.files]
+
+    async def find_live_files(self, table_id: int, buckets: Sequence[BucketRef]) -> list[FileFacts]:
+        """All files that are live in some buckets."""
+        table = self._table(table_id)
+        wanted = set(buckets)
+        return [
+            _file_facts(table, stored)
+            for stored in table.files.values()
+            if stored.removed_snapshot is None
+            and BucketRef(stored.placed.file.partition, stored.placed.file.bucket) in wanted
+        ]
 
     async def find_changes(
         self, table_id: int, after: int, buckets: Sequence[BucketRef], *, compactions: bool = False
@@ -112,6 +125,9 @@ class MemoryCommits(MemoryJobs):
             journal.append(snapshots, snapshot)
         for table_id, placed in records.files:
             journal.put(self._table(table_id).files, placed.file_id, StoredFile(placed))
+        for table_id, moved in records.moved_files:
+            files = self._table(table_id).files
+            journal.put(files, moved.file_id, StoredFile(_moved(files[moved.source_id].placed, moved)))
         for table_id, changelog_file in records.changelog_files:
             journal.append(self._table(table_id).changelog_files, changelog_file)
         for new in records.results:
@@ -194,14 +210,27 @@ def _is_removed(stored: StoredFile, removal: RemoveFiles | RemoveEverything | Re
             return True
 
 
+def _moved(source: PlacedFile, moved: MovedFile) -> PlacedFile:
+    # Which rows it supersedes was said of the files of the moment in which it was added.
+    file = replace(source.file, level=moved.level, superseded_path=None)
+    return PlacedFile(moved.file_id, file, moved.added_snapshot, source.place)
+
+
 def _file_facts(table: StoredTable, stored: StoredFile) -> FileFacts:
     removed = stored.removed_snapshot
+    file = stored.placed.file
     return FileFacts(
         file_id=stored.placed.file_id,
-        path=stored.placed.file.path,
-        partition=stored.placed.file.partition,
-        bucket=stored.placed.file.bucket,
+        path=file.path,
+        partition=file.partition,
+        bucket=file.bucket,
         place=stored.placed.place,
+        level=file.level,
+        row_count=file.row_count,
+        size_bytes=file.size_bytes,
+        min_key=file.min_key,
+        max_key=file.max_key,
+        schema_id=file.schema_id,
         removed_snapshot=removed,
         removed_by="" if removed is None else table.snapshots[removed - 1].writer,
     )

@@ -68,10 +68,49 @@ class MemoryJobs(MemoryCatalog):
         self._keep(replace(self._state.jobs[job_id], due_at_ms=self._clock.now_ms() + duration_ms))
 
     async def put_job(self, job: Job, pause_ms: int) -> None:
-        """Changes state, attempts, reason and outcome of a job."""
+        """Changes a job that nobody holds any more."""
         now_ms = self._clock.now_ms()
         stored = self._state.jobs[job.job_id]
         self._keep(StoredJob(replace(job, holder="", updated_at_ms=now_ms), stored.table_id, now_ms + pause_ms))
+
+    async def set_payload(self, job: Job) -> None:
+        """Changes what a job does, and what was asked for since."""
+        stored = self._state.jobs[job.job_id]
+        changed = replace(stored.job, payload=dict(job.payload), requested=dict(job.requested))
+        self._keep(replace(stored, job=changed))
+
+    async def lock_jobs(self, table_id: int, kind: str, scopes: Sequence[str]) -> list[Job]:
+        """Those jobs of a table that exist."""
+        wanted = set(scopes)
+        return [
+            self._show(each)
+            for each in self._state.jobs.values()
+            if each.table_id == table_id and each.job.kind == kind and each.job.scope in wanted
+        ]
+
+    async def request_jobs(self, due: Sequence[DueJob]) -> None:
+        """Makes jobs due at once, those that somebody does behind their end."""
+        now_ms = self._clock.now_ms()
+        found = {(each.table_id, each.job.kind, each.job.scope): each for each in self._state.jobs.values()}
+        for each in due:
+            stored = found.get((each.table_id, each.kind, each.scope))
+            if stored is None:
+                self._insert(each)
+            elif stored.job.state is JobState.LEASED:
+                priority = max(stored.job.priority, each.priority)
+                changed = replace(stored.job, priority=priority, requested=dict(each.payload))
+                self._keep(replace(stored, job=changed))
+            else:
+                is_done = stored.job.state is JobState.DONE
+                job = replace(
+                    stored.job,
+                    state=JobState.DUE,
+                    priority=each.priority if is_done else max(stored.job.priority, each.priority),
+                    payload=dict(each.payload),
+                    attempts=0,
+                    updated_at_ms=now_ms,
+                )
+                self._keep(StoredJob(job, each.table_id, now_ms))
 
     async def list_jobs(self, table_uuids: Sequence[str]) -> list[Job]:
         """All jobs, or those of some tables."""
@@ -96,6 +135,10 @@ class MemoryJobs(MemoryCatalog):
                 rests = stored.job.state is JobState.FAILED
                 self._keep(StoredJob(job, due.table_id, stored.due_at_ms if rests else now_ms))
             return
+        self._insert(due)
+
+    def _insert(self, due: DueJob) -> None:
+        now_ms = self._clock.now_ms()
         job_id = self._state.last_job_id + 1
         self._journal.set(self._state, "last_job_id", job_id)
         new = self._table(due.table_id).new

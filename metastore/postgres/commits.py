@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
-from lakelog.format.commit import BucketRef, RemoveEverything, RemoveFiles, RemovePartitions, WriterProgress
+from lakelog.format.commit import (
+    BucketRef,
+    DroppedGroup,
+    RemoveEverything,
+    RemoveFiles,
+    RemovePartitions,
+    WriterProgress,
+)
 from lakelog.format.commit_facts import (
     Attempt,
     AttemptState,
@@ -50,12 +57,12 @@ _LOCK_WRITER: Final = "SELECT pg_advisory_xact_lock(%s::bigint)"
 _FIND_RESULTS: Final = f"""
 SELECT k.place, {NOW_MS}, coalesce(w.epoch, 0), last.identifier, r.identifier,
     replace(r.attempt_id::text, '-', ''), r.snapshot_id,
-    replace(r.snapshot_uuid::text, '-', ''), r.committed_at_ms
+    replace(r.snapshot_uuid::text, '-', ''), r.committed_at_ms, r.dropped
 FROM unnest(%s::uuid[], %s::text[], %s::bigint[]) WITH ORDINALITY AS k(table_uuid, writer, identifier, place)
 JOIN table_head h ON h.table_uuid = k.table_uuid
 LEFT JOIN writer w ON w.writer = k.writer COLLATE "C"
 LEFT JOIN LATERAL (
-    SELECT identifier, attempt_id, snapshot_id, snapshot_uuid, committed_at_ms FROM commit_result
+    SELECT identifier, attempt_id, snapshot_id, snapshot_uuid, committed_at_ms, dropped FROM commit_result
     WHERE table_id = h.table_id AND writer = k.writer COLLATE "C" AND identifier = k.identifier LIMIT 1
 ) r ON true
 LEFT JOIN LATERAL (
@@ -75,13 +82,29 @@ _LOCK_JOBS: Final = f"""
 SELECT '{JOB_LEASES}' || job_id, epoch FROM job WHERE job_id = ANY(%s::bigint[]) ORDER BY job_id FOR SHARE
 """
 
-_FIND_FILES: Final = """
-SELECT f.file_id, f.path, coalesce(p.encoded, ''), f.bucket, f.order_snapshot, f.order_ordinal, f.order_time_ms,
-    f.removed_snapshot, coalesce(s.writer, '')
+_FILE_FACTS: Final = """
+    f.order_snapshot, f.order_ordinal, f.order_time_ms, f.file_id, f.path, f.bucket, f.level, f.row_count, f.size_bytes,
+    f.min_key, f.max_key, f.schema_id
+"""
+
+_FIND_FILES: Final = f"""
+SELECT coalesce(p.encoded, ''), f.removed_snapshot, coalesce(s.writer, ''), {_FILE_FACTS}
 FROM data_file f
 LEFT JOIN table_partition p ON p.partition_id = f.partition_id
 LEFT JOIN snapshot s ON s.table_id = f.table_id AND s.snapshot_id = f.removed_snapshot
 WHERE f.table_id = %s AND f.file_id = ANY(%s::bigint[])
+"""
+
+# SUBTLE: OFFSET 0 keeps the lookup of each bucket one of its own, by the index of live files; see _FIND_RESULTS.
+_FIND_LIVE_FILES: Final = f"""
+SELECT b.partition, NULL::bigint, '', {_FILE_FACTS}
+FROM unnest(%s::bytea[], %s::int[]) AS b(partition, bucket)
+LEFT JOIN table_partition p ON p.table_id = %s AND p.encoded = b.partition
+CROSS JOIN LATERAL (
+    SELECT * FROM data_file
+    WHERE table_id = %s AND partition_id = CASE WHEN b.partition = '' THEN 0 ELSE p.partition_id END
+    AND bucket = b.bucket AND removed_snapshot IS NULL OFFSET 0
+) f
 """
 
 # The first id of files that came behind a snapshot: they rise together, so that "behind" is a range of the primary key.
@@ -216,10 +239,13 @@ class PostgresCommits:
     async def find_files(self, table_id: int, file_ids: Sequence[int]) -> list[FileFacts]:
         """Those of the files that exist, live or not."""
         rows = await self._session.write(_FIND_FILES, (table_id, arrays.integers(file_ids)))
-        return [
-            FileFacts(file_id, path, partition, bucket, Place(snapshot, ordinal, time_ms), removed, writer)
-            for file_id, path, partition, bucket, snapshot, ordinal, time_ms, removed, writer in rows
-        ]
+        return [_file_facts(row) for row in rows]
+
+    async def find_live_files(self, table_id: int, buckets: Sequence[BucketRef]) -> list[FileFacts]:
+        """All files that are live in some buckets."""
+        wanted = (arrays.blobs([ref.partition for ref in buckets]), arrays.integers([ref.bucket for ref in buckets]))
+        rows = await self._session.write(_FIND_LIVE_FILES, (*wanted, table_id, table_id))
+        return [_file_facts(row) for row in rows]
 
     async def find_changes(
         self, table_id: int, after: int, buckets: Sequence[BucketRef], *, compactions: bool = False
@@ -308,9 +334,30 @@ def heads(rows: Sequence[Row]) -> dict[str, TableHead]:
     return {head.table_uuid: head for head in found}
 
 
-def _result(row: Sequence[object]) -> RecordedResult:
-    attempt_id, snapshot_id, snapshot_uuid, committed_at_ms = row
-    return RecordedResult(attempt_id or "", snapshot_id, snapshot_uuid or "", committed_at_ms)  # type: ignore[arg-type]
+def _result(row: Sequence[Any]) -> RecordedResult:
+    attempt_id, snapshot_id, snapshot_uuid, committed_at_ms, dropped = row
+    groups = tuple([DroppedGroup(**each) for each in dropped or ()])
+    return RecordedResult(attempt_id or "", snapshot_id, snapshot_uuid or "", committed_at_ms, groups)
+
+
+def _file_facts(row: Row) -> FileFacts:
+    partition, removed, removed_by, snapshot, ordinal, time_ms, file_id, path, bucket, level, *rest = row
+    row_count, size_bytes, min_key, max_key, schema_id = rest
+    return FileFacts(
+        file_id,
+        path,
+        partition,
+        bucket,
+        Place(snapshot, ordinal, time_ms),
+        level,
+        row_count,
+        size_bytes,
+        min_key,
+        max_key,
+        schema_id,
+        removed,
+        removed_by,
+    )
 
 
 def _attempt(row: Row) -> Attempt:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
 from typing import Final
 
-from lakelog.format.commit_facts import AttemptState, PlacedChangelogFile, PlacedFile, TableHead
+from lakelog.format.commit import DroppedGroup
+from lakelog.format.commit_facts import AttemptState, MovedFile, PlacedChangelogFile, PlacedFile, TableHead
 from lakelog.format.job import DueJob
 from lakelog.format.snapshot import ChangelogState, Snapshot
 
@@ -27,9 +29,9 @@ SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::uuid[], %s::uuid[], %s::tex
     %s::bigint[], %s::jsonb[], %s::bigint[], %s::text[], %s::jsonb[])
 ), results AS (
 INSERT INTO commit_result (table_id, writer, identifier, snapshot_id, snapshot_uuid, committed_at_ms, attempt_id,
-    properties)
+    properties, dropped)
 SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::uuid[], %s::bigint[], %s::uuid[],
-    %s::jsonb[])
+    %s::jsonb[], %s::jsonb[])
 )
 UPDATE table_head h SET latest_snapshot_id = n.latest_snapshot_id, latest_uuid = n.latest_uuid,
     committed_at_ms = n.committed_at_ms, watermark_ms = n.watermark_ms, total_rows = n.total_rows,
@@ -67,6 +69,19 @@ INSERT INTO data_file ({_FILE_COLUMNS}, partition_id)
 SELECT {_FILE_COLUMNS}, coalesce(p.partition_id, 0)
 FROM unnest({_FILE_ARRAYS}, %s::bytea[]) AS n({_FILE_COLUMNS}, encoded)
 LEFT JOIN table_partition p USING (table_id, encoded)
+"""
+
+# Which rows such a file supersedes was said of the files of the moment in which it was added; others may stand in their
+# places since, and then the rows are looked for again.
+_INSERT_MOVED: Final = """
+INSERT INTO data_file (table_id, file_id, partition_id, row_count, delete_count, size_bytes, added_snapshot,
+    order_snapshot, order_time_ms, order_ordinal, bucket, schema_id, level, path, min_key, max_key, statistics)
+SELECT f.table_id, n.file_id, f.partition_id, f.row_count, f.delete_count, f.size_bytes, n.added_snapshot,
+    f.order_snapshot, f.order_time_ms, f.order_ordinal, f.bucket, f.schema_id, n.level, f.path, f.min_key, f.max_key,
+    f.statistics
+FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::int[]) AS n(table_id, file_id, source_id,
+    added_snapshot, level)
+JOIN data_file f ON f.table_id = n.table_id AND f.file_id = n.source_id
 """
 
 _INSERT_CHANGELOG: Final = """
@@ -121,27 +136,30 @@ def attachment_statements(attachment: Attachment) -> list[Statement]:
 
 
 def group_statements(records: GroupRecords) -> list[Statement]:
-    """The statements that write a group: at most seven, and no more than four where none has a changelog."""
+    """The statements that write a group: at most eight, and no more than four where all only add data."""
     statements = [Statement(_RECORD, (*_snapshots(records), *_results(records.results), *_heads(records.heads)))]
     if records.files:
         statements += _files(records.files)
+    if records.moved_files:
+        statements.append(Statement(_INSERT_MOVED, _moved(records.moved_files)))
     if records.changelog_files:
         statements += _changelog_files(records.changelog_files)
     if records.attempts:
         states = [state.value for state in records.attempts.values()]
         statements.append(Statement(_SET_ATTEMPTS, (arrays.words(records.attempts), arrays.words(states))))
     if records.jobs:
-        statements.append(Statement(_MAKE_DUE, _jobs(list(records.jobs.values()))))
+        statements.append(Statement(_MAKE_DUE, to_due_arrays(list(records.jobs.values()))))
     return statements
 
 
-def _jobs(due: Sequence[DueJob]) -> tuple[str, ...]:
+def to_due_arrays(due: Sequence[DueJob]) -> tuple[str, ...]:
+    """Jobs as arrays of their tables' ids, kinds, scopes, priorities and payloads."""
     return (
         arrays.integers([job.table_id for job in due]),
         arrays.words([job.kind for job in due]),
         arrays.texts([job.scope for job in due]),
         arrays.integers([job.priority for job in due]),
-        arrays.texts([_json(job.payload) for job in due]),
+        arrays.texts([to_json(job.payload) for job in due]),
     )
 
 
@@ -172,10 +190,10 @@ def _snapshots(records: GroupRecords) -> tuple[str, ...]:
         arrays.integers([s.removed_files for s in found]),
         arrays.texts([s.writer for s in found]),
         arrays.integers([s.identifier for s in found]),
-        arrays.texts([_json(s.properties) for s in found]),
+        arrays.texts([to_json(s.properties) for s in found]),
         arrays.integers(ends),
         arrays.words(["" if s.changelog is ChangelogState.NONE else s.changelog.value for s in found]),
-        arrays.texts([_json(s.siblings) for s in found]),
+        arrays.texts([to_json(s.siblings) for s in found]),
     )
 
 
@@ -207,6 +225,17 @@ def _files(rows: Sequence[tuple[int, PlacedFile]]) -> list[Statement]:
     partitions = arrays.blobs([f.partition for f in files])
     new = _partitions({(table_id, p.file.partition) for table_id, p in rows if p.file.partition})
     return [new, Statement(_INSERT_PARTITIONED_FILES, (*columns, partitions))]
+
+
+def _moved(rows: Sequence[tuple[int, MovedFile]]) -> tuple[str, ...]:
+    files = [file for _, file in rows]
+    return (
+        arrays.integers([table_id for table_id, _ in rows]),
+        arrays.integers([f.file_id for f in files]),
+        arrays.integers([f.source_id for f in files]),
+        arrays.integers([f.added_snapshot for f in files]),
+        arrays.integers([f.level for f in files]),
+    )
 
 
 def _partitions(distinct: Collection[tuple[int, bytes]]) -> Statement:
@@ -248,8 +277,13 @@ def _results(rows: Sequence[NewResult]) -> tuple[str, ...]:
         arrays.words([row.result.snapshot_uuid for row in rows]),
         arrays.integers([row.result.committed_at_ms for row in rows]),
         arrays.words([row.result.attempt_id for row in rows]),
-        arrays.texts([_json(row.properties) for row in rows]),
+        arrays.texts([to_json(row.properties) for row in rows]),
+        arrays.texts([_dropped(row.result.dropped) for row in rows]),
     )
+
+
+def _dropped(groups: Sequence[DroppedGroup]) -> str | None:
+    return json.dumps([asdict(group) for group in groups], ensure_ascii=False) if groups else None
 
 
 def _heads(heads: Sequence[TableHead]) -> tuple[str, ...]:
@@ -267,5 +301,6 @@ def _heads(heads: Sequence[TableHead]) -> tuple[str, ...]:
     )
 
 
-def _json(values: Mapping[str, str] | Mapping[str, int]) -> str | None:
+def to_json(values: Mapping[str, str] | Mapping[str, int]) -> str | None:
+    """Values as JSON; None for none at all."""
     return json.dumps(dict(values), ensure_ascii=False) if values else None

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from lakelog.format.job import Job, JobState
+from lakelog.format.job import DueJob, Job, JobState
 
 from . import arrays
 from .catalog import NOW_MS
+from .group_records import to_due_arrays, to_json
 from .session import Row, Session
 
 _REMAINING_MS: Final = """
@@ -18,7 +19,8 @@ CASE WHEN j.state IN ('due', 'leased')
 
 _COLUMNS: Final = f"""
     j.job_id, replace(t.table_uuid::text, '-', ''), t.database || '.' || t.name, j.kind, j.scope, j.state, j.priority,
-    j.payload, j.attempts, j.reason, j.outcome, j.epoch, j.holder, {_REMAINING_MS}, j.created_at_ms, j.updated_at_ms
+    j.payload, j.attempts, j.reason, j.outcome, j.epoch, j.holder, {_REMAINING_MS}, j.created_at_ms, j.updated_at_ms,
+    j.requested, coalesce(j.done_epoch, 0)
 """
 
 _FROM: Final = "FROM job j JOIN catalog_table t ON t.table_id = j.table_id"
@@ -60,9 +62,34 @@ ORDER BY t.database, t.name, j.kind, j.scope
 _RENEW: Final = f"UPDATE job SET due_at = {_DUE_AT} WHERE job_id = %s"
 
 _PUT: Final = f"""
-UPDATE job SET state = %s, attempts = %s, reason = %s, outcome = %s, holder = '', due_at = {_DUE_AT},
-    updated_at_ms = {NOW_MS}
+UPDATE job SET state = %s, attempts = %s, reason = %s, outcome = %s, payload = %s::jsonb, requested = %s::jsonb,
+    done_epoch = %s, holder = '', due_at = {_DUE_AT}, updated_at_ms = {NOW_MS}
 WHERE job_id = %s
+"""
+
+_SET_PAYLOAD: Final = "UPDATE job SET payload = %s::jsonb, requested = %s::jsonb WHERE job_id = %s"
+
+# In one order, so that those who lock several never wait for each other in a circle.
+_LOCK_SCOPES: Final = f"""
+SELECT {_COLUMNS} {_FROM} WHERE j.table_id = %s AND j.kind = %s AND j.scope = ANY(%s::text[])
+ORDER BY j.job_id FOR UPDATE OF j
+"""
+
+_REQUEST: Final = f"""
+INSERT INTO job AS j (table_id, kind, scope, state, priority, payload, attempts, reason, outcome, epoch, holder, due_at,
+    created_at_ms, updated_at_ms)
+SELECT n.table_id, n.kind, n.scope, 'due', n.priority, n.payload, 0, '', '', 0, '', clock_timestamp(), {NOW_MS},
+    {NOW_MS}
+FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::jsonb[]) AS n(table_id, kind, scope, priority,
+    payload)
+ON CONFLICT (table_id, kind, scope) DO UPDATE SET
+    priority = CASE j.state WHEN 'done' THEN excluded.priority ELSE greatest(j.priority, excluded.priority) END,
+    requested = CASE j.state WHEN 'leased' THEN excluded.payload END,
+    payload = CASE j.state WHEN 'leased' THEN j.payload ELSE excluded.payload END,
+    attempts = CASE j.state WHEN 'leased' THEN j.attempts ELSE 0 END,
+    due_at = CASE j.state WHEN 'leased' THEN j.due_at ELSE excluded.due_at END,
+    updated_at_ms = CASE j.state WHEN 'leased' THEN j.updated_at_ms ELSE excluded.updated_at_ms END,
+    state = CASE j.state WHEN 'leased' THEN 'leased' ELSE 'due' END
 """
 
 _DOOM: Final = """
@@ -116,9 +143,32 @@ class PostgresJobs:
         await self._session.write(_RENEW, (duration_ms, str(job_id)))
 
     async def put_job(self, job: Job, pause_ms: int) -> None:
-        """Changes state, attempts, reason and outcome of a locked job that nobody holds any more."""
-        values = (job.state.value, job.attempts, job.reason, job.outcome, pause_ms, str(job.job_id))
+        """Changes a locked job that nobody holds any more."""
+        values = (
+            job.state.value,
+            job.attempts,
+            job.reason,
+            job.outcome,
+            to_json(job.payload),
+            to_json(job.requested),
+            str(job.done_epoch),
+            pause_ms,
+            str(job.job_id),
+        )
         await self._session.write(_PUT, values)
+
+    async def set_payload(self, job: Job) -> None:
+        """Changes what a locked job does, and what was asked for since."""
+        await self._session.write(_SET_PAYLOAD, (to_json(job.payload), to_json(job.requested), str(job.job_id)))
+
+    async def lock_jobs(self, table_id: int, kind: str, scopes: Sequence[str]) -> list[Job]:
+        """Keeps those jobs of a table that exist as they are."""
+        rows = await self._session.write(_LOCK_SCOPES, (str(table_id), kind, arrays.texts(scopes)))
+        return [_job(row) for row in rows]
+
+    async def request_jobs(self, due: Sequence[DueJob]) -> None:
+        """Makes jobs due at once, those that somebody does behind their end."""
+        await self._session.write(_REQUEST, to_due_arrays(due))
 
     async def list_jobs(self, table_uuids: Sequence[str]) -> list[Job]:
         """All jobs, or those of some tables, by table, kind and scope."""
@@ -135,4 +185,5 @@ def _job(row: Row) -> Job:
     values = list(row)
     values[5] = JobState(values[5])
     values[7] = values[7] or {}
+    values[16] = values[16] or {}
     return Job(*values)

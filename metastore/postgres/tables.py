@@ -194,6 +194,8 @@ commit_result = Table(
     Column("committed_at_ms", BigInteger, nullable=False),
     Column("attempt_id", HEX_UUID),
     Column("properties", JSONB),
+    # Of a compaction: the groups that were dropped, whose files its attempt left behind. NULL: none.
+    Column("dropped", JSONB),
 )
 
 writer = Table(

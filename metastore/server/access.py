@@ -49,6 +49,7 @@ NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_JOBS}FailJob": Role.WRITER,
     f"{_JOBS}ListJobs": Role.READER,
     f"{_JOBS}RetryJob": Role.WRITER,
+    f"{_JOBS}RequestJobs": Role.WRITER,
     f"{_CONSUMERS}OpenConsumer": Role.READER,
     f"{_CONSUMERS}AdvanceConsumer": Role.READER,
     f"{_CONSUMERS}ListConsumers": Role.READER,

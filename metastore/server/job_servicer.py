@@ -97,7 +97,9 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
         self, request: jobs_pb2.FinishJobRequest, context: Context
     ) -> jobs_pb2.FinishJobResponse:
         """Ends a job that went well."""
-        due_again = await self._service.finish_job(request.job_id, request.epoch, request.outcome)
+        due_again = await self._service.finish_job(
+            request.job_id, request.epoch, request.outcome, work_left=request.work_left
+        )
         return jobs_pb2.FinishJobResponse(due_again=due_again)
 
     async def FailJob(  # noqa: N802
@@ -122,3 +124,12 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
         """Makes a job due at once that failed or rests."""
         await self._service.retry_job(request.job_id)
         return jobs_pb2.RetryJobResponse()
+
+    async def RequestJobs(  # noqa: N802
+        self, request: jobs_pb2.RequestJobsRequest, context: Context
+    ) -> jobs_pb2.RequestJobsResponse:
+        """Asks for work on parts of a table."""
+        jobs = await self._service.request_jobs(
+            request.table_uuid, request.kind, tuple(request.scopes), dict(request.payload), priority=request.priority
+        )
+        return jobs_pb2.RequestJobsResponse(jobs=[to_proto_job(job) for job in jobs])

@@ -7,6 +7,7 @@ import json
 import tempfile
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,8 @@ import psycopg
 
 from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
-from lakelog.format.commit import Change, CommitRequest, RemoveFiles
+from lakelog.format.commit import BucketRef, Change, CommitRequest, CompactionGroup
+from lakelog.format.files import DataFile
 from lakelog.format.plan import PlanRequest
 from lakelog.format.snapshot import SnapshotKind
 from lakelog.options.values import TableOptions
@@ -192,22 +194,34 @@ def _spark_options(case: StreamCase, options: Mapping[str, str]) -> dict[str, An
 
 
 def compact(table: Table) -> None:
-    """Puts merged files into the place of all live ones, as a full compaction does."""
+    """Puts merged files into the place of all live ones, bucket by bucket, as a full compaction does."""
     metastore = table._catalog.metastore
     plan = metastore.plan(PlanRequest(table.uuid))
     info, options = plan.table, TableOptions(plan.table.options)
+    keyed = bool(info.schema.primary_key)
     attempt_id = metastore.stage_attempt([table.uuid], "compactor").attempt_id
     writer = TableWriter(table._catalog.open_store(info), info.schema, options, attempt_id)
     writer.write(table.scan().to_arrow())
+    outputs: dict[BucketRef, list[DataFile]] = {}
+    for file in writer.finish():
+        outputs.setdefault(BucketRef(file.partition, file.bucket), []).append(replace(file, level=5 if keyed else 0))
+    inputs: dict[BucketRef, list[int]] = {}
+    for live in plan.files.select(["file_id", "partition", "bucket"]).to_pylist():
+        inputs.setdefault(BucketRef(live["partition"], live["bucket"]), []).append(live["file_id"])
+    groups = [
+        CompactionGroup(ref, tuple(ids), len(outputs.get(ref, ())), level=5 if keyed else 0)
+        for ref, ids in inputs.items()
+    ]
     change = Change(
         table.uuid,
         SnapshotKind.COMPACT,
         info.schema.schema_id,
-        options.bucket_count(bool(info.schema.primary_key)),
-        tuple(writer.finish()),
-        RemoveFiles(tuple(plan.files.column("file_id").to_pylist())),
+        options.bucket_count(keyed),
+        tuple(file for ref in inputs for file in outputs.get(ref, ())),
+        groups=tuple(groups),
     )
-    metastore.commit(CommitRequest("compactor", next(_numbers), (change,), attempt_id))
+    (result,) = metastore.commit(CommitRequest("compactor", next(_numbers), (change,), attempt_id)).results
+    assert not result.dropped, result.dropped
 
 
 def forget(stack: EmbeddedStack, table: Table, earliest: int) -> None:

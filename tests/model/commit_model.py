@@ -4,9 +4,9 @@ Every protection is a flag, so that each can be switched off and must then be mi
 writer `w` commits identifier `i` exactly once, so the table must hold the row `(w, i)` exactly once when it has been
 told so, and at most once ever.
 
-Bounds: two writers with one identifier each, one of them with a zombie of an older epoch, two compactors, one
-collector that dooms without any delay, replies that may be lost. Storage, database and actors are all part of the
-state.
+Bounds: two writers with one identifier each, one of them with a zombie of an older epoch, two compactors of two groups
+each, one collector that dooms without any delay, replies that may be lost. Storage, database and actors are all part of
+the state.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class Protections:
     epochs: bool = True  # C3: a lower epoch is fenced in the same transaction
     staged: bool = True  # C4: a commit needs its attempt open, the collector dooms before it deletes
     live_inputs: bool = True  # C5: what is removed must be live
+    dropped_recorded: bool = True  # C2: who repeats a compaction is told which groups were dropped when it was applied
     numbered_at_commit: bool = True  # C1: ids are latest + 1 under the lock, not taken at the start
     keep_on_unknown: bool = True  # C8: nothing is deleted when the outcome is unknown
 
@@ -51,12 +52,19 @@ class Writer:
 
 @dataclass(frozen=True)
 class Compactor:
-    """Reads the live files, writes one in their place, commits. `phase`: idle, planned, written, done, refused."""
+    """Reads the live files in two groups, writes a file in the place of each, commits, and deletes what was dropped.
+
+    `phase`: idle, planned, written, lost (the reply was), done, refused.
+    """
 
     name: str
     phase: str = "idle"
-    inputs: frozenset[str] = frozenset()
-    rows: tuple[Row, ...] = ()
+    groups: tuple[tuple[frozenset[str], tuple[Row, ...]], ...] = ()  # inputs, and the rows in them
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """What it writes, by group."""
+        return tuple(f"{self.name}/{number}" for number in range(len(self.groups)))
 
 
 @dataclass(frozen=True)
@@ -68,6 +76,7 @@ class State:
     epochs: tuple[tuple[str, int], ...] = ()
     attempts: tuple[tuple[str, str], ...] = ()  # attempt -> open | committed | doomed
     results: frozenset[Row] = frozenset()
+    dropped: tuple[tuple[str, frozenset[int]], ...] = ()  # compactor -> its groups that did not stand
     live: tuple[tuple[str, tuple[Row, ...]], ...] = ()  # file -> rows in it
     stored: frozenset[str] = frozenset()
     snapshots: frozenset[int] = frozenset()
@@ -158,27 +167,49 @@ def _commit(state: State, w: Writer, rules: Protections) -> tuple[str, State]:
 
 
 def _compactor_steps(state: State, c: Compactor, rules: Protections) -> Iterator[tuple[str, Compactor, State]]:
-    live = dict(state.live)
-    if c.phase == "idle" and live:
-        rows = tuple(sorted(row for rows in live.values() for row in rows))
-        yield "plans", replace(c, phase="planned", inputs=frozenset(live), rows=rows), state
+    if c.phase == "idle" and state.live:
+        halves = [each for each in (state.live[:1], state.live[1:]) if each]
+        groups = tuple((frozenset(file for file, _ in half), _rows_of(half)) for half in halves)
+        yield "plans", replace(c, phase="planned", groups=groups), state
     elif c.phase == "planned":
-        after = replace(state, stored=state.stored | {c.name}, attempts=_put(state.attempts, c.name, "open"))
-        yield "writes its file", replace(c, phase="written"), after
-    elif c.phase == "written":
-        stands = not rules.live_inputs or c.inputs <= set(live)
-        open_ = not rules.staged or dict(state.attempts)[c.name] == "open"
-        if not (stands and open_):
-            yield "loses its race", replace(c, phase="refused"), replace(state, stored=state.stored - {c.name})
+        after = replace(state, stored=state.stored | set(c.files), attempts=_put(state.attempts, c.name, "open"))
+        yield "writes its files", replace(c, phase="written"), after
+    elif c.phase in ("written", "lost"):
+        if rules.staged and dict(state.attempts)[c.name] == "doomed" and c.name not in dict(state.dropped):
+            yield "was given up", replace(c, phase="refused"), replace(state, stored=state.stored - set(c.files))
             return
-        kept = tuple((file, rows) for file, rows in state.live if file not in c.inputs)
-        after = replace(
-            state,
-            live=_put(kept, c.name, c.rows),
-            attempts=_put(state.attempts, c.name, "committed"),
-            snapshots=state.snapshots | {max(state.snapshots, default=0) + 1},
-        )
-        yield "commits", replace(c, phase="done"), after
+        dropped, after = _commit_groups(state, c, rules)
+        useless = {c.files[number] for number in dropped}
+        told = replace(after, stored=after.stored - useless)
+        yield f"commits, {len(dropped)} groups dropped", replace(c, phase="done"), told
+        if c.phase == "written":
+            yield f"commits, {len(dropped)} groups dropped, the reply is lost", replace(c, phase="lost"), after
+
+
+def _rows_of(files: tuple[tuple[str, tuple[Row, ...]], ...]) -> tuple[Row, ...]:
+    return tuple(sorted(row for _, rows in files for row in rows))
+
+
+def _commit_groups(state: State, c: Compactor, rules: Protections) -> tuple[frozenset[int], State]:
+    """The gate, one transaction: the groups that are dropped."""
+    known = dict(state.dropped).get(c.name)
+    if known is not None and rules.dropped_recorded:
+        return known, state
+    live = dict(state.live)
+    stands = [not rules.live_inputs or inputs <= set(live) for inputs, _ in c.groups]
+    dropped = frozenset(number for number, stood in enumerate(stands) if not stood)
+    kept = state.live
+    for (inputs, rows), path, stood in zip(c.groups, c.files, stands, strict=True):
+        if stood:
+            kept = _put(tuple((file, held) for file, held in kept if file not in inputs), path, rows)
+    number = max(state.snapshots, default=0) + 1
+    return dropped, replace(
+        state,
+        live=kept,
+        attempts=_put(state.attempts, c.name, "committed" if any(stands) else "doomed"),
+        dropped=_put(state.dropped, c.name, dropped),
+        snapshots=state.snapshots | ({number} if any(stands) else set()),
+    )
 
 
 def _collector_steps(state: State, rules: Protections) -> Iterator[tuple[str, State]]:
@@ -188,8 +219,9 @@ def _collector_steps(state: State, rules: Protections) -> Iterator[tuple[str, St
             if status == "open" and state.collects:
                 doomed = replace(state, attempts=_put(state.attempts, attempt, "doomed"), collects=state.collects - 1)
                 yield f"collector dooms {attempt}", doomed
-            if status == "doomed" and attempt in state.stored:
-                yield f"collector deletes {attempt}", replace(state, stored=state.stored - {attempt})
+            files = {file for file in state.stored if file == attempt or file.startswith(f"{attempt}/")}
+            if status == "doomed" and files:
+                yield f"collector deletes {attempt}", replace(state, stored=state.stored - files)
     elif state.collects:
         for file in sorted(state.stored - set(dict(state.live))):
             yield (

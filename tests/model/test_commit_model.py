@@ -16,14 +16,17 @@ WRITER_AND_COMPACTORS = State(
     compactors=(Compactor("x"), Compactor("y")),
     collects=0,
 )
+COMPACTORS_AND_COLLECTOR = State(
+    writers=(Writer("a", 1, epoch=0, tries=2),), compactors=(Compactor("x"), Compactor("y"))
+)
 ZOMBIE = State(writers=(Writer("a", 1, epoch=1), Writer("a", 2, epoch=2)))
 SAME_WORK_TWICE = State(writers=(Writer("a", 1, epoch=1), Writer("a", 1, epoch=2)))
 
 
 @pytest.mark.parametrize(
     "initial",
-    [TWO_WRITERS, WRITER_AND_COMPACTORS, ZOMBIE, SAME_WORK_TWICE],
-    ids=["two-writers", "compactors", "zombie", "same-work-twice"],
+    [TWO_WRITERS, WRITER_AND_COMPACTORS, COMPACTORS_AND_COLLECTOR, ZOMBIE, SAME_WORK_TWICE],
+    ids=["two-writers", "compactors", "compactors-and-collector", "zombie", "same-work-twice"],
 )
 def test_the_protocol_holds_in_every_interleaving(initial: State) -> None:
     found = explore(initial, lambda s: steps(s, Protections()), fenced_violation)
@@ -39,6 +42,7 @@ def test_the_protocol_holds_in_every_interleaving(initial: State) -> None:
         ("epochs", ZOMBIE, "a zombie committed behind its successor"),
         ("staged", TWO_WRITERS, "live files are not in the store"),
         ("live_inputs", WRITER_AND_COMPACTORS, "a row is there twice"),
+        ("dropped_recorded", WRITER_AND_COMPACTORS, "live files are not in the store"),
         ("numbered_at_commit", TWO_WRITERS, "the poller can never see snapshots"),
         ("keep_on_unknown", TWO_WRITERS, "live files are not in the store"),
     ],

@@ -33,6 +33,7 @@ class Habits:
     keep_files_on_unknown: bool = True
     keep_position_when_done: bool = True
     own_epoch: bool = True
+    delete_dropped_groups_only: bool = True
 
 
 @dataclass
@@ -74,6 +75,8 @@ class World:
     successors: int = 0
     late_readers: float = 0.0
     """How likely the successor of a reader comes only when its consumer has expired."""
+    compactions: list[tuple[int, int]] = field(default_factory=list)
+    """Of each that was answered: its groups, and how many of them were dropped."""
 
     def catalog(self) -> Catalog:
         """The SDK as an actor uses it."""
@@ -205,12 +208,13 @@ def audit(world: World) -> set[tuple[str, int]]:
     state: dict[int, str] = {}
     seen: set[tuple[str, int]] = set()
     for snapshot in table.snapshots().to_pylist():
-        work = (snapshot["writer"], int(dict(snapshot["properties"])["batch"]))
-        assert work not in seen, f"{work} was applied twice, the second time as snapshot {snapshot['id']}"
-        seen.add(work)
-        if snapshot["kind"] == "OVERWRITE":
-            state = {}
-        apply(state, world.batch(*work), keep_deletes=snapshot["kind"] == "OVERWRITE")
+        if snapshot["kind"] != "COMPACT":
+            work = (snapshot["writer"], int(dict(snapshot["properties"])["batch"]))
+            assert work not in seen, f"{work} was applied twice, the second time as snapshot {snapshot['id']}"
+            seen.add(work)
+            if snapshot["kind"] == "OVERWRITE":
+                state = {}
+            apply(state, world.batch(*work), keep_deletes=snapshot["kind"] == "OVERWRITE")
         rows = table.scan(snapshot_id=snapshot["id"]).to_arrow().to_pylist()
         found = {row["k"]: row["v"] for row in rows}
         assert len(found) == len(rows), f"snapshot {snapshot['id']} shows a key twice"

@@ -11,8 +11,9 @@ from metastore.memory.store import MemoryStore as MemoryCatalogStore
 from metastore.service import MetastoreService
 from tests.simulation import actors, subscribers
 from tests.simulation.actors import Habits, World
+from tests.simulation.compactors import compact
 from tests.simulation.scheduler import Actor, Scheduler
-from tests.simulation.world import CountedIds, Faults, SimulatedStores, VirtualClock
+from tests.simulation.world import COMPACTING, CountedIds, Faults, SimulatedStores, VirtualClock
 
 
 def simulate(
@@ -23,6 +24,7 @@ def simulate(
     readers: Mapping[str, str] | None = None,
     cache_folder: str | None = None,
     late_readers: float = 0.0,
+    compactors: int = 0,
     **rates: float,
 ) -> World:
     """One history; raises what an actor or an auditor found.
@@ -34,6 +36,7 @@ def simulate(
         readers: Scan modes, by consumer.
         cache_folder: Where readers keep copies; it must be new.
         late_readers: How likely the successor of a reader comes only when its consumer has expired; 0: none expires.
+        compactors: How many there are, which know nothing of each other.
         rates: How often what goes wrong.
     """
     faults = Faults(
@@ -62,6 +65,8 @@ def simulate(
     for consumer, mode in (readers or {}).items():
         world.sinks[consumer] = actors.Sink()
         scheduler.start(consumer, partial(subscribers.read, world, consumer, mode))
+    for name in COMPACTING[:compactors]:
+        scheduler.start(name, partial(compact, world, name), mortal=False)
     scheduler.start("overwriter", lambda: actors.overwrite(world), mortal=False)
     scheduler.start("collector", lambda: actors.collect(world), mortal=False)
     scheduler.start("auditor", lambda: actors.audit_now_and_then(world), mortal=False)

@@ -20,7 +20,10 @@ from tests.simulation.scheduler import Scheduler
 
 T = TypeVar("T")
 
-WRITING: Final = ("a", "b", "c", "overwriter")
+COMPACTING: Final = ("x", "y", "z")
+"""Names of compactors."""
+
+WRITING: Final = ("a", "b", "c", "overwriter", *COMPACTING)
 """Names of those who commit; their successors' have more behind them."""
 
 _MUTATIONS: Final = frozenset(

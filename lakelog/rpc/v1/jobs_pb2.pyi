@@ -434,6 +434,26 @@ class Job(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class RequestedEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     JOB_ID_FIELD_NUMBER: _builtins.int
     TABLE_UUID_FIELD_NUMBER: _builtins.int
     TABLE_FIELD_NUMBER: _builtins.int
@@ -450,6 +470,8 @@ class Job(_message.Message):
     REMAINING_MS_FIELD_NUMBER: _builtins.int
     CREATED_AT_MS_FIELD_NUMBER: _builtins.int
     UPDATED_AT_MS_FIELD_NUMBER: _builtins.int
+    REQUESTED_FIELD_NUMBER: _builtins.int
+    DONE_EPOCH_FIELD_NUMBER: _builtins.int
     job_id: _builtins.int
     """Never used twice. `job/<id>` is the name of its lease: commits may be fenced with it, and its attempts are opened by this writer."""
     table_uuid: _builtins.str
@@ -457,9 +479,9 @@ class Job(_message.Message):
     table: _builtins.str
     """Its name as `database.table`."""
     kind: _builtins.str
-    """What is to be done: `changelog`."""
+    """What is to be done: `changelog` or `compact`."""
     scope: _builtins.str
-    """To what of the table; empty: all of it."""
+    """To what of the table; empty: all of it. Of `compact` a bucket: the encoded partition in hexadecimal, `/`, its number."""
     state: Global___JobState.ValueType
     """Where it is."""
     priority: _builtins.int
@@ -480,9 +502,15 @@ class Job(_message.Message):
     """When it became due first, in milliseconds since the epoch by the database's clock."""
     updated_at_ms: _builtins.int
     """When its state changed last."""
+    done_epoch: _builtins.int
+    """The epoch under which it last went well, to its end; 0: it never did."""
     @_builtins.property
     def payload(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """What the kind needs to know."""
+
+    @_builtins.property
+    def requested(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """The payload of what was asked for since it was taken, for which it is due again behind its end; empty: nothing."""
 
     def __init__(
         self,
@@ -503,10 +531,12 @@ class Job(_message.Message):
         remaining_ms: _builtins.int = ...,
         created_at_ms: _builtins.int = ...,
         updated_at_ms: _builtins.int = ...,
+        requested: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        done_epoch: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "created_at_ms", b"created_at_ms", "epoch", b"epoch", "holder", b"holder", "job_id", b"job_id", "kind", b"kind", "outcome", b"outcome", "payload", b"payload", "priority", b"priority", "reason", b"reason", "remaining_ms", b"remaining_ms", "scope", b"scope", "state", b"state", "table", b"table", "table_uuid", b"table_uuid", "updated_at_ms", b"updated_at_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "created_at_ms", b"created_at_ms", "done_epoch", b"done_epoch", "epoch", b"epoch", "holder", b"holder", "job_id", b"job_id", "kind", b"kind", "outcome", b"outcome", "payload", b"payload", "priority", b"priority", "reason", b"reason", "remaining_ms", b"remaining_ms", "requested", b"requested", "scope", b"scope", "state", b"state", "table", b"table", "table_uuid", b"table_uuid", "updated_at_ms", b"updated_at_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -645,22 +675,26 @@ class FinishJobRequest(_message.Message):
     JOB_ID_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
+    WORK_LEFT_FIELD_NUMBER: _builtins.int
     job_id: _builtins.int
     """The job."""
     epoch: _builtins.int
     """The caller's epoch."""
     outcome: _builtins.str
     """What was done, for people, at most 4096 characters; empty: nothing, and what is said of an earlier time stays."""
+    work_left: _builtins.bool
+    """It is given back before its end: it is due again at once, and what was asked for is still to be done."""
     def __init__(
         self,
         *,
         job_id: _builtins.int = ...,
         epoch: _builtins.int = ...,
         outcome: _builtins.str = ...,
+        work_left: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "job_id", b"job_id", "outcome", b"outcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "job_id", b"job_id", "outcome", b"outcome", "work_left", b"work_left"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -834,3 +868,91 @@ class RetryJobResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RetryJobResponse: _TypeAlias = RetryJobResponse  # noqa: Y015
+
+@_typing.final
+class RequestJobsRequest(_message.Message):
+    """Asks for work on parts of a table."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class PayloadEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    TABLE_UUID_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    SCOPES_FIELD_NUMBER: _builtins.int
+    PAYLOAD_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    table_uuid: _builtins.str
+    """The table. Not found when it was dropped."""
+    kind: _builtins.str
+    """Of which kind; only `compact` may be asked for."""
+    priority: _builtins.int
+    """Those with a higher one come first; from -1,000,000 to 1,000,000. One that waits with a higher one keeps it."""
+    @_builtins.property
+    def scopes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Which parts, each once, at least one and at most 4000; of `compact` each is a bucket."""
+
+    @_builtins.property
+    def payload(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """What is asked for. Of `compact` only `strategy`: `minor` (what is due, else what is at level 0) or `full` (everything). A job that
+        waits for something stronger is not weakened by it.
+        """
+
+    def __init__(
+        self,
+        *,
+        table_uuid: _builtins.str = ...,
+        kind: _builtins.str = ...,
+        scopes: _abc.Iterable[_builtins.str] | None = ...,
+        payload: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        priority: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "payload", b"payload", "priority", b"priority", "scopes", b"scopes", "table_uuid", b"table_uuid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RequestJobsRequest: _TypeAlias = RequestJobsRequest  # noqa: Y015
+
+@_typing.final
+class RequestJobsResponse(_message.Message):
+    """Answers RequestJobs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOBS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def jobs(self) -> _containers.RepeatedCompositeFieldContainer[Global___Job]:
+        """One for each scope, in their order. What was asked for is done once the job's `done_epoch` is above the `epoch` that it has here."""
+
+    def __init__(
+        self,
+        *,
+        jobs: _abc.Iterable[Global___Job] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["jobs", b"jobs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RequestJobsResponse: _TypeAlias = RequestJobsResponse  # noqa: Y015

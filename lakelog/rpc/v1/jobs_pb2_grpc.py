@@ -95,6 +95,11 @@ class JobServiceStub:
                 request_serializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.RetryJobRequest.SerializeToString,
                 response_deserializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.RetryJobResponse.FromString,
                 _registered_method=True)
+        self.RequestJobs = channel.unary_unary(
+                '/lakelog.rpc.v1.JobService/RequestJobs',
+                request_serializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.RequestJobsRequest.SerializeToString,
+                response_deserializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.RequestJobsResponse.FromString,
+                _registered_method=True)
 
 
 class JobServiceServicer:
@@ -186,6 +191,14 @@ class JobServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RequestJobs(self, request, context):
+        """Asks for work on parts of a table: makes their jobs, or makes them due at once. One that somebody does just now is due again behind
+        its end, since it may have begun without what the caller has seen. All of them or none; repeating asks for the work once more.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_JobServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -248,6 +261,11 @@ def add_JobServiceServicer_to_server(servicer, server):
                     servicer.RetryJob,
                     request_deserializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.RetryJobRequest.FromString,
                     response_serializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.RetryJobResponse.SerializeToString,
+            ),
+            'RequestJobs': grpc.unary_unary_rpc_method_handler(
+                    servicer.RequestJobs,
+                    request_deserializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.RequestJobsRequest.FromString,
+                    response_serializer=lakelog_dot_rpc_dot_v1_dot_jobs__pb2.RequestJobsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -575,6 +593,33 @@ class JobService:
             '/lakelog.rpc.v1.JobService/RetryJob',
             lakelog_dot_rpc_dot_v1_dot_jobs__pb2.RetryJobRequest.SerializeToString,
             lakelog_dot_rpc_dot_v1_dot_jobs__pb2.RetryJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RequestJobs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/lakelog.rpc.v1.JobService/RequestJobs',
+            lakelog_dot_rpc_dot_v1_dot_jobs__pb2.RequestJobsRequest.SerializeToString,
+            lakelog_dot_rpc_dot_v1_dot_jobs__pb2.RequestJobsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -59,6 +59,10 @@ class JobServiceStub:
     """Lists all jobs by table, kind and scope."""
     RetryJob: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.RetryJobRequest, _jobs_pb2.RetryJobResponse]
     """Makes a job due at once that failed or rests."""
+    RequestJobs: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.RequestJobsRequest, _jobs_pb2.RequestJobsResponse]
+    """Asks for work on parts of a table: makes their jobs, or makes them due at once. One that somebody does just now is due again behind
+    its end, since it may have begun without what the caller has seen. All of them or none; repeating asks for the work once more.
+    """
 
 @_typing.type_check_only
 class JobServiceAsyncStub(JobServiceStub):
@@ -91,6 +95,10 @@ class JobServiceAsyncStub(JobServiceStub):
     """Lists all jobs by table, kind and scope."""
     RetryJob: _aio.UnaryUnaryMultiCallable[_jobs_pb2.RetryJobRequest, _jobs_pb2.RetryJobResponse]  # type: ignore[assignment]
     """Makes a job due at once that failed or rests."""
+    RequestJobs: _aio.UnaryUnaryMultiCallable[_jobs_pb2.RequestJobsRequest, _jobs_pb2.RequestJobsResponse]  # type: ignore[assignment]
+    """Asks for work on parts of a table: makes their jobs, or makes them due at once. One that somebody does just now is due again behind
+    its end, since it may have begun without what the caller has seen. All of them or none; repeating asks for the work once more.
+    """
 
 class JobServiceServicer(metaclass=_abc_1.ABCMeta):
     """Who does which work. A lease only schedules; its epoch, checked inside the transaction of an effect, protects."""
@@ -192,5 +200,15 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_jobs_pb2.RetryJobResponse, _abc.Awaitable[_jobs_pb2.RetryJobResponse]]:
         """Makes a job due at once that failed or rests."""
+
+    @_abc_1.abstractmethod
+    def RequestJobs(
+        self,
+        request: _jobs_pb2.RequestJobsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_jobs_pb2.RequestJobsResponse, _abc.Awaitable[_jobs_pb2.RequestJobsResponse]]:
+        """Asks for work on parts of a table: makes their jobs, or makes them due at once. One that somebody does just now is due again behind
+        its end, since it may have begun without what the caller has seen. All of them or none; repeating asks for the work once more.
+        """
 
 def add_JobServiceServicer_to_server(servicer: JobServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

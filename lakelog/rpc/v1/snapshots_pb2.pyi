@@ -462,12 +462,15 @@ class Change(_message.Message):
     BUCKET_COUNT_FIELD_NUMBER: _builtins.int
     CHANGELOG_FIELD_NUMBER: _builtins.int
     CHANGELOG_FILES_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
     table_uuid: _builtins.str
     """The table."""
     kind: _types_pb2.SnapshotKind.ValueType
     """What the snapshot will be."""
     schema_id: _builtins.int
-    """The schema the files were written with; refused when it is not the table's current one."""
+    """The schema the files were written with; refused when it is not the table's current one. A COMPACT may have written with an
+    earlier one.
+    """
     base_snapshot_id: _builtins.int
     """The snapshot the change was made against; absent: the change assumes nothing."""
     watermark_ms: _builtins.int
@@ -475,16 +478,16 @@ class Change(_message.Message):
     allow_empty: _builtins.bool
     """Make a snapshot even where nothing is added or removed."""
     bucket_count: _builtins.int
-    """The number of buckets the files were written for; refused when it is not the table's."""
+    """The number of buckets the files were written for; refused when it is not the table's. Of a COMPACT all groups are dropped then."""
     changelog: _types_pb2.ChangelogState.ValueType
     """Whether `changelog_files` tell all that this change changes; zero: it has no changelog."""
     @_builtins.property
     def add_files(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.DataFile]:
-        """Files to add, in the order that decides between rows of one key."""
+        """Files to add, in the order that decides between rows of one key; of a COMPACT, group by group."""
 
     @_builtins.property
     def remove(self) -> Global___Removal:
-        """Files to take away; absent: none. Only for OVERWRITE and COMPACT."""
+        """Files to take away; absent: none. Only for OVERWRITE."""
 
     @_builtins.property
     def unchanged_buckets(self) -> _containers.RepeatedCompositeFieldContainer[Global___BucketRef]:
@@ -497,7 +500,13 @@ class Change(_message.Message):
     @_builtins.property
     def changelog_files(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.DataFile]:
         """The change rows, each file with a row-kind column, described as data files are. Only with ATTACHED, where none means that
-        nothing changes; not for COMPACT. They lie in the attempt's folder as data files do.
+        nothing changes. They lie in the attempt's folder as data files do. Of a COMPACT: group by group.
+        """
+
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___CompactionGroup]:
+        """Of a COMPACT, which has at least one and at most 1000: what it rewrites and moves. Each is committed or dropped by itself, in
+        their order. Only for COMPACT.
         """
 
     def __init__(
@@ -516,10 +525,11 @@ class Change(_message.Message):
         bucket_count: _builtins.int = ...,
         changelog: _types_pb2.ChangelogState.ValueType = ...,
         changelog_files: _abc.Iterable[_types_pb2.DataFile] | None = ...,
+        groups: _abc.Iterable[Global___CompactionGroup] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_base_snapshot_id", b"_base_snapshot_id", "_watermark_ms", b"_watermark_ms", "base_snapshot_id", b"base_snapshot_id", "remove", b"remove", "watermark_ms", b"watermark_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_base_snapshot_id", b"_base_snapshot_id", "_watermark_ms", b"_watermark_ms", "add_files", b"add_files", "allow_empty", b"allow_empty", "base_snapshot_id", b"base_snapshot_id", "bucket_count", b"bucket_count", "changelog", b"changelog", "changelog_files", b"changelog_files", "kind", b"kind", "properties", b"properties", "remove", b"remove", "schema_id", b"schema_id", "table_uuid", b"table_uuid", "unchanged_buckets", b"unchanged_buckets", "watermark_ms", b"watermark_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_base_snapshot_id", b"_base_snapshot_id", "_watermark_ms", b"_watermark_ms", "add_files", b"add_files", "allow_empty", b"allow_empty", "base_snapshot_id", b"base_snapshot_id", "bucket_count", b"bucket_count", "changelog", b"changelog", "changelog_files", b"changelog_files", "groups", b"groups", "kind", b"kind", "properties", b"properties", "remove", b"remove", "schema_id", b"schema_id", "table_uuid", b"table_uuid", "unchanged_buckets", b"unchanged_buckets", "watermark_ms", b"watermark_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__base_snapshot_id: _TypeAlias = _typing.Literal["base_snapshot_id"]  # noqa: Y015
     _WhichOneofArgType__base_snapshot_id: _TypeAlias = _typing.Literal["_base_snapshot_id", b"_base_snapshot_id"]  # noqa: Y015
@@ -531,6 +541,58 @@ class Change(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__watermark_ms) -> _WhichOneofReturnType__watermark_ms | None: ...
 
 Global___Change: _TypeAlias = Change  # noqa: Y015
+
+@_typing.final
+class CompactionGroup(_message.Message):
+    """What a compaction does to some files of one bucket. It is committed if all of them are live when the commit takes effect and no
+    row would change its place among others; else it is dropped, and nothing of it happens.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BUCKET_FIELD_NUMBER: _builtins.int
+    INPUT_FILE_IDS_FIELD_NUMBER: _builtins.int
+    OUTPUT_COUNT_FIELD_NUMBER: _builtins.int
+    MOVED_FILE_IDS_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    CHANGELOG_COUNT_FIELD_NUMBER: _builtins.int
+    output_count: _builtins.int
+    """How many of the change's `add_files` are its outputs, the next ones behind those of the groups before it. They get the latest
+    place of its inputs. 0: all rows are gone.
+    """
+    level: _builtins.int
+    """Of its outputs and of what it moves: at least 1 where the table has a primary key, else 0."""
+    changelog_count: _builtins.int
+    """How many of the change's `changelog_files` are its own, counted as the outputs are."""
+    @_builtins.property
+    def bucket(self) -> Global___BucketRef:
+        """Where all of its files are."""
+
+    @_builtins.property
+    def input_file_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Files whose rows its outputs hold; ids from a plan."""
+
+    @_builtins.property
+    def moved_file_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Files that get the level as they are, and keep their rows and place; ids from a plan. They get new ids."""
+
+    def __init__(
+        self,
+        *,
+        bucket: Global___BucketRef | None = ...,
+        input_file_ids: _abc.Iterable[_builtins.int] | None = ...,
+        output_count: _builtins.int = ...,
+        moved_file_ids: _abc.Iterable[_builtins.int] | None = ...,
+        level: _builtins.int = ...,
+        changelog_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["bucket", b"bucket"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bucket", b"bucket", "changelog_count", b"changelog_count", "input_file_ids", b"input_file_ids", "level", b"level", "moved_file_ids", b"moved_file_ids", "output_count", b"output_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompactionGroup: _TypeAlias = CompactionGroup  # noqa: Y015
 
 @_typing.final
 class BucketRef(_message.Message):
@@ -650,6 +712,7 @@ class ChangeResult(_message.Message):
     SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
     SNAPSHOT_UUID_FIELD_NUMBER: _builtins.int
     COMMITTED_AT_MS_FIELD_NUMBER: _builtins.int
+    DROPPED_GROUPS_FIELD_NUMBER: _builtins.int
     table_uuid: _builtins.str
     """The table."""
     snapshot_id: _builtins.int
@@ -658,6 +721,12 @@ class ChangeResult(_message.Message):
     """That snapshot's uuid; empty when there is none."""
     committed_at_ms: _builtins.int
     """When it took effect, in milliseconds since the epoch; 0 when there was nothing to commit."""
+    @_builtins.property
+    def dropped_groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___DroppedGroup]:
+        """Of a COMPACT: the groups that were not committed, in the change's order; all others were. Whoever repeats the request is told
+        the same.
+        """
+
     def __init__(
         self,
         *,
@@ -665,16 +734,69 @@ class ChangeResult(_message.Message):
         snapshot_id: _builtins.int | None = ...,
         snapshot_uuid: _builtins.str = ...,
         committed_at_ms: _builtins.int = ...,
+        dropped_groups: _abc.Iterable[Global___DroppedGroup] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_snapshot_id", b"_snapshot_id", "snapshot_id", b"snapshot_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_snapshot_id", b"_snapshot_id", "committed_at_ms", b"committed_at_ms", "snapshot_id", b"snapshot_id", "snapshot_uuid", b"snapshot_uuid", "table_uuid", b"table_uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_snapshot_id", b"_snapshot_id", "committed_at_ms", b"committed_at_ms", "dropped_groups", b"dropped_groups", "snapshot_id", b"snapshot_id", "snapshot_uuid", b"snapshot_uuid", "table_uuid", b"table_uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__snapshot_id: _TypeAlias = _typing.Literal["snapshot_id"]  # noqa: Y015
     _WhichOneofArgType__snapshot_id: _TypeAlias = _typing.Literal["_snapshot_id", b"_snapshot_id"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__snapshot_id) -> _WhichOneofReturnType__snapshot_id | None: ...
 
 Global___ChangeResult: _TypeAlias = ChangeResult  # noqa: Y015
+
+@_typing.final
+class DroppedGroup(_message.Message):
+    """A group that was not committed. Its outputs belong to nobody and may be deleted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    FILE_ID_FIELD_NUMBER: _builtins.int
+    SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
+    OTHER_WRITER_FIELD_NUMBER: _builtins.int
+    group: _builtins.int
+    """Its place among the change's groups, from 0."""
+    reason: _builtins.str
+    """INPUT_GONE: a file is not live any more. BUCKET_COUNT_CHANGED: the table has another number of buckets. SCHEMA_NEWER: an input
+    has a newer schema than the outputs. OUT_OF_ORDER: a file outside of the group stands between its rows and the place they would get.
+    LEVEL_TAKEN: another file of its level shares its key range. Others may follow.
+    """
+    message: _builtins.str
+    """What happened, in a sentence or two."""
+    file_id: _builtins.int
+    """Which file decided; absent: none did."""
+    snapshot_id: _builtins.int
+    """With INPUT_GONE: the snapshot that took the file away; absent: it is not known any more."""
+    other_writer: _builtins.str
+    """Who committed that snapshot; empty where there is none."""
+    def __init__(
+        self,
+        *,
+        group: _builtins.int = ...,
+        reason: _builtins.str = ...,
+        message: _builtins.str = ...,
+        file_id: _builtins.int | None = ...,
+        snapshot_id: _builtins.int | None = ...,
+        other_writer: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_file_id", b"_file_id", "_snapshot_id", b"_snapshot_id", "file_id", b"file_id", "snapshot_id", b"snapshot_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_file_id", b"_file_id", "_snapshot_id", b"_snapshot_id", "file_id", b"file_id", "group", b"group", "message", b"message", "other_writer", b"other_writer", "reason", b"reason", "snapshot_id", b"snapshot_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__file_id: _TypeAlias = _typing.Literal["file_id"]  # noqa: Y015
+    _WhichOneofArgType__file_id: _TypeAlias = _typing.Literal["_file_id", b"_file_id"]  # noqa: Y015
+    _WhichOneofReturnType__snapshot_id: _TypeAlias = _typing.Literal["snapshot_id"]  # noqa: Y015
+    _WhichOneofArgType__snapshot_id: _TypeAlias = _typing.Literal["_snapshot_id", b"_snapshot_id"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__file_id) -> _WhichOneofReturnType__file_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__snapshot_id) -> _WhichOneofReturnType__snapshot_id | None: ...
+
+Global___DroppedGroup: _TypeAlias = DroppedGroup  # noqa: Y015
 
 @_typing.final
 class CommitStreamRequest(_message.Message):

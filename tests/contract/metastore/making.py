@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from lakelog.client.metastore import Metastore
-from lakelog.format.commit import Change, CommitRequest, CommitResult, RemoveFiles
+from lakelog.format.commit import BucketRef, Change, CommitRequest, CommitResult, CompactionGroup, RemoveFiles
 from lakelog.format.files import DataFile
 from lakelog.format.keys import encode_key, encode_partition
 from lakelog.format.snapshot import ChangelogState, SnapshotKind
@@ -20,10 +21,17 @@ SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("v", pa.float64()
 _names = itertools.count(1)
 
 
-def make_table(metastore: Metastore, *, partitioned: bool = False, buckets: int = 4, keyed: bool = True) -> TableInfo:
+def make_table(
+    metastore: Metastore,
+    *,
+    partitioned: bool = False,
+    buckets: int = 4,
+    keyed: bool = True,
+    options: Mapping[str, str] | None = None,
+) -> TableInfo:
     """A table of its own, in the database `shop`."""
     metastore.create_database("shop", if_not_exists=True)
-    options = {"bucket": str(buckets)} if keyed else {}
+    options = options or ({"bucket": str(buckets)} if keyed else {})
     key = ["day", "id"] if partitioned else ["id"]
     table, created = metastore.create_table(
         TableName("shop", f"orders_{next(_names)}"),
@@ -98,6 +106,23 @@ def snapshot_ids(metastore: Metastore, table: TableInfo) -> list[int]:
     return [snapshot.snapshot_id for snapshot in metastore.list_snapshots(table.table_uuid).snapshots]
 
 
+def compaction(
+    table: TableInfo,
+    files: Sequence[DataFile] = (),
+    inputs: Sequence[int] = (),
+    *,
+    moves: Sequence[int] = (),
+    level: int | None = None,
+    **changes: Any,
+) -> Change:
+    """A compaction of one group: of the bucket of its first output, or of the first bucket."""
+    level = (1 if table.schema.primary_key else 0) if level is None else level
+    bucket = BucketRef(files[0].partition, files[0].bucket) if files else BucketRef(b"", 0)
+    group = CompactionGroup(bucket, tuple(inputs), len(files), tuple(moves), level)
+    outputs = [replace(file, level=level) for file in files]
+    return make_change(table, outputs, **{"kind": SnapshotKind.COMPACT, "groups": (group,), **changes})
+
+
 def rewrite(
     metastore: Metastore,
     table: TableInfo,
@@ -108,8 +133,12 @@ def rewrite(
     kind: SnapshotKind = SnapshotKind.COMPACT,
     file: dict[str, Any] | None = None,
     **change: Any,
-) -> Any:
+) -> CommitResult:
+    """Puts new files in the place of others, as a compaction of one group or as an overwrite."""
     attempt = metastore.stage_attempt([table.table_uuid], writer).attempt_id
     files = [make_file(attempt, name, **(file or {})) for name in names]
-    made = make_change(table, files, **{"kind": kind, "remove": RemoveFiles(file_ids), **change})
+    if kind is SnapshotKind.COMPACT:
+        made = compaction(table, files, file_ids, **change)
+    else:
+        made = make_change(table, files, **{"kind": kind, "remove": RemoveFiles(file_ids), **change})
     return metastore.commit(CommitRequest(writer, identifier, (made,), attempt))

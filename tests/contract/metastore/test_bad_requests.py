@@ -13,6 +13,7 @@ from lakelog.format.commit import (
     BucketRef,
     Change,
     CommitRequest,
+    CompactionGroup,
     Fence,
     RemoveEverything,
     RemoveFiles,
@@ -43,6 +44,13 @@ def with_statistics(*columns: ColumnStatistics) -> CommitRequest:
     return commit(change(add_files=(make_file(A, statistics=columns),)), attempt_id=A)
 
 
+BUCKET = BucketRef(b"", 0)
+
+
+def compact(*groups: CompactionGroup, **fields: Any) -> CommitRequest:
+    return commit(change(kind=SnapshotKind.COMPACT, groups=groups, **fields))
+
+
 COMMITS: list[tuple[str, CommitRequest, str]] = [
     ("writer", commit(writer=""), "1 to 256 characters"),
     ("writer", commit(writer="x" * 257), "1 to 256 characters"),
@@ -65,7 +73,36 @@ COMMITS: list[tuple[str, CommitRequest, str]] = [
     ("unchanged_buckets", commit(change(unchanged_buckets=(BucketRef(b"", 0),))), "base_snapshot_id as well"),
     ("watermark_ms", commit(change(watermark_ms=2**63)), "from -9223372036854775808"),
     ("remove", commit(change(remove=RemoveEverything())), "An APPEND removes nothing"),
-    ("remove", commit(change(kind=SnapshotKind.COMPACT, remove=RemoveEverything())), "names the files"),
+    ("remove", commit(change(kind=SnapshotKind.COMPACT, remove=RemoveFiles((1,)))), "put them in groups"),
+    ("groups", commit(change(groups=(CompactionGroup(BUCKET, (1,)),))), "Only a COMPACT rewrites"),
+    ("groups", compact(), "Give 1 to 1000"),
+    ("groups", compact(*[CompactionGroup(BUCKET, (n,)) for n in range(1, 1002)]), "Give 1 to 1000"),
+    ("groups.inputs", compact(CompactionGroup(BUCKET)), "or leave the group out"),
+    ("groups.inputs", compact(CompactionGroup(BUCKET, (0,))), "from 1"),
+    ("groups.inputs", compact(CompactionGroup(BUCKET, (1, 2), moves=(2,))), "Name each file once"),
+    ("groups.inputs", compact(CompactionGroup(BUCKET, (1,)), CompactionGroup(BUCKET, (1,))), "Name each file once"),
+    ("groups.inputs", compact(CompactionGroup(BUCKET, tuple(range(1, 100_002)))), "at most 100000"),
+    ("groups.bucket", compact(CompactionGroup(BucketRef(b"", -1), (1,))), "from 0"),
+    ("groups.partition", compact(CompactionGroup(BucketRef(b"x" * 2049, 0), (1,))), "at most 2048"),
+    ("groups.level", compact(CompactionGroup(BUCKET, (1,), level=128)), "from 0 to 127"),
+    ("groups.output_count", compact(CompactionGroup(BUCKET, (1,), -1)), "from 0"),
+    ("groups.output_count", compact(CompactionGroup(BUCKET, (1,), 1)), "The change has 0 such files"),
+    ("groups.output_count", compact(CompactionGroup(BUCKET, (), 1, (1,)), add_files=(make_file(A),)), "no outputs"),
+    ("groups.changelog_count", compact(CompactionGroup(BUCKET, (1,), changelog_count=2)), "has 0 such files"),
+    ("level", compact(CompactionGroup(BUCKET, (1,), 1, level=2), add_files=(make_file(A),)), "so must '"),
+    ("bucket", compact(CompactionGroup(BUCKET, (1,), 1), add_files=(make_file(A, bucket=1),)), "in the order of their"),
+    ("allow_empty", compact(CompactionGroup(BUCKET, (1,)), allow_empty=True), "makes no snapshot"),
+    (
+        "unchanged_buckets",
+        compact(CompactionGroup(BUCKET, (1,)), base_snapshot_id=0, unchanged_buckets=(BUCKET,)),
+        "assumes no more than that its own files are there",
+    ),
+    (
+        "superseded_path",
+        compact(CompactionGroup(BUCKET, (1,), 1), add_files=(make_file(A, superseded_path=""),)),
+        "stands in the places of its inputs",
+    ),
+    ("level", commit(change(add_files=(make_file(A, level=1),))), "is new and thus at level 0"),
     ("remove.file_ids", commit(change(kind=OVERWRITE, remove=RemoveFiles((1, 1)))), "Name each file once"),
     ("remove.file_ids", commit(change(kind=OVERWRITE, remove=RemoveFiles((0,)))), "from 1"),
     ("remove.partition_values", commit(change(kind=OVERWRITE, remove=RemovePartitionValues({}))), "at least one"),

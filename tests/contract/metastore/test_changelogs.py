@@ -9,7 +9,7 @@ import pytest
 
 from lakelog.client.metastore import Metastore, WatchPosition
 from lakelog.errors import InvalidArgument, NotFound
-from lakelog.format.commit import CommitRequest, CommitResult, RemoveEverything, RemoveFiles
+from lakelog.format.commit import CommitRequest, CommitResult, RemoveEverything
 from lakelog.format.files import FILE_SCHEMA, ColumnStatistics
 from lakelog.format.keys import encode_key
 from lakelog.format.plan import AtSnapshot, InRange, PlanRequest
@@ -178,7 +178,6 @@ def test_a_repeat_attaches_nothing(metastore: Metastore) -> None:
     ("fields", "message"),
     [
         ({"change": {"changelog": NONE}}, "changelog_files is '1 files'. changelog says 'none': say ATTACHED"),
-        ({"change": {"kind": SnapshotKind.COMPACT, "remove": RemoveFiles((1,))}}, "A COMPACT changes no row"),
         ({"bucket": 4}, "is for bucket 4, but"),
         ({"path": "data/x.parquet"}, "a commit's files lie in the folder of its attempt"),
         ({"schema_id": 1}, "was written with schema 1, but its commit says 0"),

@@ -40,20 +40,20 @@ def live(metastore: Metastore, table: TableInfo) -> dict[int, str]:
 def test_of_two_that_remove_one_file_the_second_is_refused(metastore: Metastore) -> None:
     table = make_table(metastore)
     append(metastore, table, 1, names="abc")
-    rewrite(metastore, table, 1, 1, 2, writer="first compactor")
+    rewrite(metastore, table, 1, 1, 2, writer="first", kind=SnapshotKind.OVERWRITE)
     with pytest.raises(CommitConflict) as error:
-        rewrite(metastore, table, 1, 2, 3, writer="second compactor")
-    assert "'first compactor' removed" in error.value.message
+        rewrite(metastore, table, 1, 2, 3, writer="second", kind=SnapshotKind.OVERWRITE)
+    assert "'first' removed" in error.value.message
     assert "b.parquet' with snapshot 2. Plan anew" in error.value.message
     assert error.value.reason == "FILES_NOT_LIVE"
     assert error.value.metadata == {
         "table": str(table.name),
-        "other_writer": "first compactor",
+        "other_writer": "first",
         "snapshot_id": "2",
         "file_ids": "2",
         "retry": "replan",
     }
-    assert live(metastore, table) == {4: "z", 3: "c"}
+    assert live(metastore, table) == {3: "c", 4: "z"}
     assert snapshot_ids(metastore, table) == [1, 2]
 
 
@@ -61,36 +61,14 @@ def test_files_that_never_were_cannot_be_removed(metastore: Metastore) -> None:
     table = make_table(metastore)
     append(metastore, table, 1)
     with pytest.raises(CommitConflict, match=r"does not have: 7, 8, 9, 10, 11 and 2 more"):
-        rewrite(metastore, table, 1, 1, *range(7, 14))
+        rewrite(metastore, table, 1, 1, *range(7, 14), kind=SnapshotKind.OVERWRITE)
     assert live(metastore, table) == {1: "a"}
-
-
-def test_what_a_compaction_writes_takes_the_place_of_its_inputs(metastore: Metastore) -> None:
-    """C6: newer files stay in front of it although it is committed later."""
-    table = make_table(metastore)
-    append(metastore, table, 1, names="ab")
-    append(metastore, table, 2, names="c")
-    append(metastore, table, 3, names="d")
-    times = [snapshot.committed_at_ms for snapshot in metastore.list_snapshots(table.table_uuid).snapshots]
-    rewrite(metastore, table, 1, 1, 2, 3, names="xy")
-    files = metastore.plan(PlanRequest(table.table_uuid)).files.to_pylist()
-    assert [file["path"].split("/")[-1][0] for file in files] == ["x", "y", "d"]
-    places = [(file["order_snapshot"], file["order_ordinal"], file["order_time_ms"]) for file in files]
-    assert places == [(2, 0, times[1]), (2, 0, times[1]), (3, 0, times[2])]
-    assert [file["added_snapshot"] for file in files] == [4, 4, 3]
-
-
-def test_a_compaction_adds_no_data(metastore: Metastore) -> None:
-    table = make_table(metastore)
-    append(metastore, table, 1)
-    with pytest.raises(InvalidArgument, match="from which it removes no file"):
-        rewrite(metastore, table, 1, 1, file={"bucket": 2})
 
 
 def test_totals_follow_what_is_removed(metastore: Metastore) -> None:
     table = make_table(metastore)
     append(metastore, table, 1, names="abc", row_count=5)
-    result = rewrite(metastore, table, 1, 1, 3, file={"row_count": 7, "size_bytes": 10})
+    result = rewrite(metastore, table, 1, 1, 2, file={"row_count": 7, "size_bytes": 10})
     assert result.results[0].snapshot_id == 2
     snapshot = metastore.list_snapshots(table.table_uuid).snapshots[-1]
     assert (snapshot.total_rows, snapshot.total_files, snapshot.total_bytes) == (12, 2, 1010)

@@ -7,14 +7,14 @@ import pytest
 
 from lakelog.client.metastore import Metastore
 from lakelog.errors import InvalidArgument, NotFound
-from lakelog.format.commit import CommitRequest, RemoveEverything, RemoveFiles
+from lakelog.format.commit import CommitRequest, RemoveEverything
 from lakelog.format.files import FILE_SCHEMA, ColumnStatistics
 from lakelog.format.keys import encode_key
 from lakelog.format.plan import AtSnapshot, AtTime, InRange, PlanRequest
 from lakelog.format.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
 from lakelog.format.snapshot import SnapshotKind
 from lakelog.format.table import TableInfo
-from tests.contract.metastore.making import append, day, key, make_change, make_file, make_table
+from tests.contract.metastore.making import append, compaction, day, key, make_change, make_file, make_table
 
 DAY, ID, V = 1, 2, 3
 
@@ -49,7 +49,6 @@ def test_a_plan_tells_all_of_a_file(metastore: Metastore) -> None:
         attempt,
         partition=day("mon"),
         bucket=3,
-        level=2,
         row_count=2**40,
         delete_count=5,
         size_bytes=2**41,
@@ -68,7 +67,7 @@ def test_a_plan_tells_all_of_a_file(metastore: Metastore) -> None:
             "path": file.path,
             "partition": day("mon"),
             "bucket": 3,
-            "level": 2,
+            "level": 0,
             "row_count": 2**40,
             "delete_count": 5,
             "size_bytes": 2**41,
@@ -91,8 +90,7 @@ def history(metastore: Metastore) -> TableInfo:
     append(metastore, table, 1, names="a")
     append(metastore, table, 2, names="b")
     attempt = metastore.stage_attempt([table.table_uuid], "c").attempt_id
-    change = make_change(table, [make_file(attempt, "c")], kind=SnapshotKind.COMPACT, remove=RemoveFiles((1,)))
-    metastore.commit(CommitRequest("c", 1, (change,), attempt))
+    metastore.commit(CommitRequest("c", 1, (compaction(table, [make_file(attempt, "c")], (1,)),), attempt))
     append(metastore, table, 3, names="d")
     metastore.commit(
         CommitRequest("o", 1, (make_change(table, kind=SnapshotKind.OVERWRITE, remove=RemoveEverything()),))

@@ -6,13 +6,14 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from typing import Any, ClassVar
 
 import pytest
 
 from lakelog.client.metastore import Watch, WatchPosition
 from lakelog.errors import CommitConflict, Fenced, LakelogError
-from lakelog.format.commit import CommitRequest, RemoveFiles
+from lakelog.format.commit import INPUT_GONE, CommitRequest, RemoveFiles
 from lakelog.format.commit_facts import FileFacts
 from lakelog.format.plan import PlanRequest
 from lakelog.format.snapshot import SnapshotKind
@@ -21,7 +22,7 @@ from metastore.inprocess import InProcessMetastore
 from metastore.postgres.store import PostgresStore, PostgresTransaction
 from metastore.records import GroupFacts, GroupKeys
 from tests.contract.metastore.conftest import open_in_process
-from tests.contract.metastore.making import append, empty, make_change, make_file, make_table, snapshot_ids
+from tests.contract.metastore.making import append, compaction, empty, make_change, make_file, make_table, snapshot_ids
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ def test_many_writers_on_one_table(pair: tuple[InProcessMetastore, InProcessMeta
 
 
 def removal(table: TableInfo, attempt: str, writer: str, *file_ids: int) -> CommitRequest:
-    change = make_change(table, [make_file(attempt)], kind=SnapshotKind.COMPACT, remove=RemoveFiles(file_ids))
+    change = make_change(table, [make_file(attempt)], kind=SnapshotKind.OVERWRITE, remove=RemoveFiles(file_ids))
     return CommitRequest(writer, 1, (change,), attempt)
 
 
@@ -79,6 +80,26 @@ def race_for_a_file(one: InProcessMetastore, other: InProcessMetastore) -> list[
         lambda: one.commit(removal(table, attempts[0], "c0", 1, 2)),
         lambda: other.commit(removal(table, attempts[1], "c1", 2, 3)),
     )
+
+
+def test_two_compactors_at_one_file(pair: tuple[InProcessMetastore, InProcessMetastore]) -> None:
+    """C5, C6: one of them is told that its group was dropped, and its attempt is doomed."""
+    for _ in range(20):
+        table = make_table(pair[0])
+        append(pair[0], table, 1, names="abc")
+        attempts = [pair[0].stage_attempt([table.table_uuid], "c").attempt_id for _ in range(2)]
+        requests = [
+            CommitRequest(f"c{n}", 1, (compaction(table, [make_file(attempts[n])], inputs),), attempts[n])
+            for n, inputs in enumerate([(1, 2), (1, 2, 3)])
+        ]
+        results = together(*(partial(pair[n].commit, requests[n]) for n in range(2)))
+        (loser,) = [n for n in range(2) if results[n].results[0].dropped]
+        (dropped,) = results[loser].results[0].dropped
+        assert (dropped.reason, dropped.snapshot_id, dropped.other_writer) == (INPUT_GONE, 2, f"c{1 - loser}")
+        assert results[1 - loser].results[0].snapshot_id == 2
+        pair[0].abandon_attempt(attempts[loser])
+        with pytest.raises(CommitConflict, match="committed"):
+            pair[0].abandon_attempt(attempts[1 - loser])
 
 
 def test_two_that_remove_one_file(pair: tuple[InProcessMetastore, InProcessMetastore]) -> None:

@@ -34,6 +34,7 @@ LOOKUPS: dict[str, tuple[str, tuple[Any, ...]]] = {
         ([b""], [0], 1, 1, 1, ROWS - 1, ROWS - 1, 1, ROWS - 1, 1, "false"),
     ),
     "files to remove": (commits._MARK_FILES, (ROWS + 1, 1, [5, 6])),
+    "what is live in a bucket": (commits._FIND_LIVE_FILES, ([b""], [7], 1, 1)),
 }
 
 WITHOUT_CARE = {
@@ -44,6 +45,7 @@ WITHOUT_CARE = {
         "JOIN snapshot s ON s.table_id = %s AND s.snapshot_id = c.snapshot_id AND (s.kind <> 'COMPACT' OR %s::boolean)",
     ),
     "files to remove": ("coalesce(removed_snapshot, 0) = 0", "removed_snapshot IS NULL"),
+    "what is live in a bucket": (" OFFSET 0", ""),
 }
 
 

@@ -1,8 +1,8 @@
 """The compactor with a fault in it, for tests: dies at a step of its first job, as told by the variable `FAULT`.
 
 Steps are `taken` (it has the job), `staged` (and an attempt), `written` (files are there, nobody knows of them) and
-`attached` (all but the job's end is done). At `frozen`, which is the step `written`, it stops until somebody lets it go
-on.
+`attached`, or `committed` for a compaction (all but the job's end is done). At `frozen`, which is the step `written`,
+it stops until somebody lets it go on.
 """
 
 from __future__ import annotations
@@ -30,19 +30,22 @@ def freeze() -> None:
 
 def install_fault(step: str) -> None:
     changelogs: Any = import_module("compactor.changelogs")
-    do, attach, stage, make = (
-        changelogs.ChangelogDuty.do,
+    compactions: Any = import_module("compactor.compactions")
+    attach, stage, commit = (
         GrpcMetastore.attach_changelogs,
         GrpcMetastore.stage_attempt,
-        changelogs.make_late_changelogs,
+        GrpcMetastore.commit,
     )
 
     frozen: list[bool] = []
 
-    def faulty_do(self: Any, job: Any, control: Any) -> Any:
-        if step == "taken":
-            die()
-        return do(self, job, control)
+    def faulty_do(do: Any) -> Any:
+        def run(self: Any, job: Any, control: Any) -> Any:
+            if step == "taken":
+                die()
+            return do(self, job, control)
+
+        return run
 
     def faulty_stage(self: Any, *arguments: Any, **more: Any) -> Any:
         staged = stage(self, *arguments, **more)
@@ -50,14 +53,17 @@ def install_fault(step: str) -> None:
             die()
         return staged
 
-    def faulty_make(*arguments: Any) -> Any:
-        made = make(*arguments)
-        if step == "written":
-            die()
-        if step == "frozen" and not frozen:
-            frozen.append(True)
-            freeze()
-        return made
+    def faulty_make(make: Any) -> Any:
+        def run(*arguments: Any) -> Any:
+            made = make(*arguments)
+            if step == "written":
+                die()
+            if step == "frozen" and not frozen:
+                frozen.append(True)
+                freeze()
+            return made
+
+        return run
 
     def faulty_attach(self: Any, request: Any) -> Any:
         result = attach(self, request)
@@ -65,8 +71,17 @@ def install_fault(step: str) -> None:
             die()
         return result
 
-    changelogs.ChangelogDuty.do = faulty_do
-    changelogs.make_late_changelogs = faulty_make
+    def faulty_commit(self: Any, request: Any) -> Any:
+        result = commit(self, request)
+        if step == "committed":
+            die()
+        return result
+
+    for duty in (changelogs.ChangelogDuty, compactions.CompactionDuty):
+        duty.do = faulty_do(duty.do)
+    changelogs.make_late_changelogs = faulty_make(changelogs.make_late_changelogs)
+    compactions.do_piece = faulty_make(compactions.do_piece)
+    GrpcMetastore.commit = faulty_commit  # type: ignore[method-assign]
     GrpcMetastore.stage_attempt = faulty_stage  # type: ignore[method-assign]
     GrpcMetastore.attach_changelogs = faulty_attach  # type: ignore[method-assign]
 

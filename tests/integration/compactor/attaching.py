@@ -8,10 +8,11 @@ from typing import Any
 import structlog
 
 from compactor.changelogs import ChangelogDuty
+from compactor.compactions import CompactionDuty
 from compactor.metrics import Metrics
 from compactor.service import Service
 from lakelog.clock import SystemClock
-from lakelog.format.job import CHANGELOG
+from lakelog.format.job import CHANGELOG, COMPACT
 from lakelog.storage.caches import Caches
 from lakelog.storage.stores import LocationStores, Stores
 
@@ -32,7 +33,10 @@ def make_service(
         metastore,
         waiting=metastore,
         find_tables=find_tables,
-        duties={CHANGELOG: ChangelogDuty(metastore, stores, Caches(), clock, metrics, log)},
+        duties={
+            CHANGELOG: ChangelogDuty(metastore, stores, Caches(), clock, metrics, log),
+            COMPACT: CompactionDuty(metastore, stores, clock, metrics, log),
+        },
         stores=stores,
         holder=holder,
         lease_s=lease_s,

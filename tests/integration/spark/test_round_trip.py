@@ -117,6 +117,17 @@ def test_values_with_merging(spark: SparkSession, make_table: MakeTable) -> None
     assert same(spark.read.format("lakelog").option("table", table.name).load().toArrow(), expected)
 
 
+def test_a_range_of_rows_with_lists(spark: SparkSession, make_table: MakeTable) -> None:
+    pairs = pa.list_(pa.struct([pa.field("a", pa.int64())]))
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("pairs", pairs)])
+    table = make_table(schema, ["id"])
+    rows = [{"id": number, "pairs": None if number % 3 == 0 else [{"a": number}]} for number in range(20)]
+    table.upsert(pa.Table.from_pylist(rows, schema=schema))
+    few = lakelog.spark.read_table(spark, table.name, filter="id > 7 AND id < 15")
+    assert not few.inputFiles(), "read at once"
+    assert sorted(few.toArrow().to_pylist(), key=lambda row: row["id"]) == rows[8:15]
+
+
 @pytest.mark.parametrize(
     ("condition", "ids"),
     [

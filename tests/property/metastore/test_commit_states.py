@@ -27,16 +27,15 @@ from hypothesis.stateful import (
 
 from lakelog.embedded.postgres import EmbeddedPostgres
 from lakelog.errors import CommitConflict, Fenced, LakelogError, OutcomeUnknown, Unavailable
-from lakelog.format.commit import CommitRequest, CommitResult, RemoveFiles
+from lakelog.format.commit import INPUT_GONE, CommitRequest, CommitResult
 from lakelog.format.plan import PlanRequest
-from lakelog.format.snapshot import SnapshotKind
 from lakelog.format.table import TableInfo
 from metastore.inprocess import InProcessMetastore
 from metastore.postgres import migrate
 from metastore.postgres.connections import libpq_url
 from tests.contract.metastore.conftest import open_in_process
 from tests.contract.metastore.cutting_proxy import Cut, CuttingProxy
-from tests.contract.metastore.making import make_change, make_file, make_table
+from tests.contract.metastore.making import compaction, make_change, make_file, make_table
 
 WRITERS = ("ann", "bob")
 
@@ -48,6 +47,8 @@ class Known:
     table: TableInfo
     results: dict[tuple[str, int], CommitResult] = field(default_factory=dict)
     live: dict[str, int] = field(default_factory=dict)
+    files: dict[str, int] = field(default_factory=dict)
+    """All that ever were."""
     latest: int = 0
     last: dict[str, int] = field(default_factory=dict)
 
@@ -69,7 +70,7 @@ class Place:
 
 
 class Commits(RuleBasedStateMachine):
-    """One table, two writers with epochs, attempts, compactions; faults before any call."""
+    """One table, two writers with epochs, attempts, compactions of what may be gone; faults before any call."""
 
     place: Place
     attempts = Bundle("attempts")
@@ -78,7 +79,7 @@ class Commits(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.metastore = self.place.metastore
-        self.known = Known(make_table(self.metastore))
+        self.known = Known(make_table(self.metastore, keyed=False))
         # Epochs and attempts belong to the whole metastore: names are this machine's own.
         self.prefix = self.known.table.name.name
         self.epochs = dict.fromkeys(WRITERS, 0)
@@ -139,9 +140,9 @@ class Commits(RuleBasedStateMachine):
 
     @rule(target=applied, attempt=attempts, choice=st.integers(0, 99), writer=st.sampled_from(WRITERS))
     def compact(self, attempt: str, choice: int, writer: str) -> object:
-        if not self.known.live:
+        if not self.known.files:
             return multiple()
-        name = sorted(self.known.live)[choice % len(self.known.live)]
+        name = sorted(self.known.files)[choice % len(self.known.files)]
         return self.commit(writer, 100 + choice, attempt, self.epochs[writer], remove=name)
 
     @rule(writer=st.sampled_from(WRITERS), gap=st.integers(1, 3), attempt=attempts)
@@ -185,9 +186,12 @@ class Commits(RuleBasedStateMachine):
     def commit(self, writer: str, identifier: int, attempt: str, epoch: int, remove: str | None = None) -> object:
         known = self.known
         name = f"f{next(self.numbers)}"
-        kind = SnapshotKind.APPEND if remove is None else SnapshotKind.COMPACT
-        removal = None if remove is None else RemoveFiles((known.live[remove],))
-        change = make_change(known.table, [make_file(attempt, name)], kind=kind, remove=removal)
+        file = make_file(attempt, name)
+        change = (
+            make_change(known.table, [file])
+            if remove is None
+            else compaction(known.table, [file], (known.files[remove],))
+        )
         request = CommitRequest(self.prefix + writer, identifier, (change,), attempt, epoch=epoch)
         before = known.results.get((writer, identifier))
         try:
@@ -204,6 +208,14 @@ class Commits(RuleBasedStateMachine):
         assert epoch == self.epochs[writer]
         assert self.states[attempt] == "open"
         assert result.attempt_id == attempt
+        if remove is not None and remove not in known.live:
+            assert [dropped.reason for dropped in result.results[0].dropped] == [INPUT_GONE]
+            assert result.results[0].snapshot_id is None
+            self.states[attempt] = "doomed"
+            known.results[writer, identifier] = result
+            known.last[writer] = max(known.last.get(writer, -1), identifier)
+            assert self.plan() == known.live
+            return multiple((request, result))
         self.states[attempt] = "committed"
         known.latest += 1
         assert result.results[0].snapshot_id == known.latest
@@ -212,7 +224,7 @@ class Commits(RuleBasedStateMachine):
         if remove is not None:
             del known.live[remove]
         files = self.plan()
-        known.live[name] = files[name]
+        known.live[name] = known.files[name] = files[name]
         assert files == known.live
         return multiple((request, result))
 

@@ -11,7 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakelog.clock import SystemClock
-from lakelog.format.commit import Change, CommitRequest, RemoveEverything, RemoveFiles, RemovePartitions
+from lakelog.format.commit import (
+    BucketRef,
+    Change,
+    CommitRequest,
+    CompactionGroup,
+    RemoveEverything,
+    RemovePartitions,
+)
 from lakelog.format.files import ColumnStatistics
 from lakelog.format.plan import AtSnapshot, InRange, PlanRequest
 from lakelog.format.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
@@ -40,6 +47,7 @@ class ModelFile:
     values: tuple[int, ...]
     added: int
     order: tuple[int, int]
+    level: int = 0
     removed: int | None = None
 
 
@@ -75,7 +83,7 @@ new_files = st.lists(
 actions = st.one_of(
     st.builds(Action, st.just("append"), new_files),
     st.builds(Action, st.just("append"), new_files),
-    st.builds(Action, st.just("compact"), numbers=st.tuples(st.integers(0, 99), st.integers(1, 3))),
+    st.builds(Action, st.just("compact"), numbers=st.tuples(st.integers(0, 99), st.integers(0, 3))),
     st.builds(Action, st.just("overwrite"), numbers=st.lists(st.integers(0, 3), max_size=2).map(tuple)),
     st.builds(Action, st.just("truncate")),
     st.builds(Action, st.just("pack")),
@@ -167,6 +175,7 @@ class History:
             return
         change = Change(self.table_uuid, SnapshotKind.OVERWRITE, 0, BUCKETS)
         gone: list[ModelFile] = []
+        level = 0
         brought: list[tuple[str | None, int, tuple[int, ...]]] = []
         place: tuple[int, int] | None = None
         live = model.live(model.latest)
@@ -179,12 +188,16 @@ class History:
             first = live[action.numbers[0] % len(live)]
             mates = [f for f in live if (f.day, f.bucket) == (first.day, first.bucket)]
             mates.sort(key=lambda f: (f.order, f.file_id))
-            start = mates.index(first)
-            gone = mates[start : start + action.numbers[1]]
+            # The oldest ones become one, or only the oldest gets a higher level, whose next entry this then is.
+            rewritten = action.numbers[1]
+            gone = mates[: rewritten or 1]
+            level = max(f.level for f in gone) + 1
             place = max(f.order for f in gone)
             brought = [(first.day, first.bucket, tuple(value for f in gone for value in f.values))]
-            remove = RemoveFiles(tuple(f.file_id for f in gone))
-            change = replace(change, kind=SnapshotKind.COMPACT, remove=remove)
+            ids = tuple(f.file_id for f in gone)
+            ref = BucketRef(day(first.day), first.bucket)
+            group = CompactionGroup(ref, ids, 1, level=level) if rewritten else CompactionGroup(ref, (), 0, ids, level)
+            change = replace(change, kind=SnapshotKind.COMPACT, groups=(group,))
         elif action.kind == "overwrite":
             days = {DAYS[number] for number in action.numbers}
             gone = [f for f in live if f.day in days]
@@ -193,10 +206,12 @@ class History:
             gone = live
             change = replace(change, remove=RemoveEverything())
         attempt = (await self.service.stage_attempt([self.table_uuid], "w")).attempt_id
+        written = [] if place is not None and not change.groups[0].output_count else brought
         files = tuple(
             make_file(
                 attempt,
                 f"f{n}",
+                level=level,
                 partition=day(file_day),
                 bucket=bucket,
                 row_count=len(values),
@@ -204,7 +219,7 @@ class History:
                 max_key=key(max(values)),
                 statistics=(ColumnStatistics(ID, 0, key(min(values)), key(max(values))),),
             )
-            for n, (file_day, bucket, values) in enumerate(brought)
+            for n, (file_day, bucket, values) in enumerate(written)
         )
         request = CommitRequest("w", next(self.identifiers), (replace(change, add_files=files),), attempt)
         result = (await self.service.commit(request)).results[0]
@@ -217,7 +232,7 @@ class History:
         for n, (file_day, bucket, values) in enumerate(brought):
             order = place or (model.latest, n)
             file_id = len(model.files) + 1
-            model.files.append(ModelFile(file_id, file_day, bucket, values, model.latest, order))
+            model.files.append(ModelFile(file_id, file_day, bucket, values, model.latest, order, level))
 
     async def ask(self, question: Question) -> None:
         model, latest = self.model, self.model.latest
@@ -270,6 +285,7 @@ class History:
                     *known.order,
                 )
                 assert (row["partition"], row["bucket"]) == (day(known.day), known.bucket)
+                assert (row["level"], row["row_count"]) == (known.level, len(known.values))
 
     @staticmethod
     def is_wanted(f: ModelFile, question: Question) -> bool:

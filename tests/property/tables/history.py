@@ -53,6 +53,10 @@ class History(TableForm):
     def __repr__(self) -> str:
         return f"{self.table!r} with {self.options}"
 
+    def now_ms(self) -> int:
+        """When what is committed now is committed; matters only with `sequence.delete-retention`."""
+        return 0
+
     # How it is used
 
     def send(self, call: str, data: pa.Table, more: dict[str, Any]) -> WriteResult:
@@ -239,6 +243,7 @@ class History(TableForm):
             identifier=identifier,
             watermark=watermark,
             properties=properties,
+            time_ms=self.now_ms(),
         )
 
     # What it shows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,10 +15,11 @@ RETRACTS = ("-U", "-D")
 
 @dataclass(frozen=True)
 class Record:
-    """A row as it is written."""
+    """A row as it is written, and when it was committed."""
 
     row: Row
     kind: str = "+I"
+    time_ms: int = 0
 
 
 @dataclass
@@ -47,6 +49,7 @@ class TableModel:
         ignored: Kinds of rows that the options drop.
         rowkind_field: Name of that column, if any.
         keeps_first: The first row of a key stays.
+        retention_ms: For how long a delete goes on beating rows of lower sequence; None: longer than anything lasts.
     """
 
     key: tuple[str, ...]
@@ -56,6 +59,7 @@ class TableModel:
     ignored: tuple[str, ...]
     rowkind_field: str | None
     keeps_first: bool = False
+    retention_ms: int | None = None
     records: list[Record] = field(default_factory=list)
     snapshots: list[SnapshotModel] = field(default_factory=list)
     done: dict[str, dict[int, int | None]] = field(default_factory=dict)
@@ -79,7 +83,7 @@ class TableModel:
         for record in records:
             key = self.key_of(record.row)
             current = last.get(key)
-            if current is None or not (self.keeps_first or self._is_below(record.row, current.row)):
+            if current is None or not (self.keeps_first or self._is_beaten(record, current)):
                 last[key] = record
         return list(last.values())
 
@@ -93,6 +97,7 @@ class TableModel:
         identifier: int,
         watermark: int | None,
         properties: Mapping[str, str],
+        time_ms: int = 0,
     ) -> None:
         """Takes a commit; what a snapshot must come of is the caller's to check."""
         if writer is not None:
@@ -102,6 +107,7 @@ class TableModel:
         assert snapshot_id == len(self.snapshots) + 1, "snapshots are numbered one after the other"
         if removed is not None:
             self.records = [record for record in self.records if not removed(record.row)]
+        records = [dataclasses.replace(record, time_ms=time_ms) for record in records]
         self.records = self.merged([*self.records, *records])
         before = self.snapshots[-1].watermark if self.snapshots else None
         marks = [mark for mark in (before, watermark) if mark is not None]
@@ -118,6 +124,12 @@ class TableModel:
                 dict(properties),
             )
         )
+
+    def _is_beaten(self, record: Record, current: Record) -> bool:
+        age_ms = record.time_ms - current.time_ms
+        if current.kind in RETRACTS and self.retention_ms is not None and age_ms > self.retention_ms:
+            return False
+        return self._is_below(record.row, current.row)
 
     def _is_below(self, row: Row, current: Row) -> bool:
         for name in self.sequence:

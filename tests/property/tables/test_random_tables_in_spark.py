@@ -18,6 +18,7 @@ from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.results import WriteResult
 from lakelog.spark.types import to_spark_schema
+from tests.property.tables.compacted import CompactedHistory
 from tests.property.tables.history import History
 from tests.property.tables.keyed_changes import check_keyed_changes
 
@@ -87,6 +88,10 @@ class KeyedSparkHistory(SparkHistory):
         super().__init__(spark, catalog, name, seed)
 
 
+class CompactedSparkHistory(SparkHistory, CompactedHistory):
+    """One of a table whose files are put together in between."""
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + TABLES))
 def test_a_table_of_spark_shows_what_lists_show(spark: SparkSession, stack: EmbeddedStack, seed: int) -> None:
@@ -114,3 +119,16 @@ def test_its_changelog_is_what_was_written_or_the_difference_of_its_states(
             history.step()
         history.check_newest()
         check_keyed_changes(history, 6)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("seed", range(FIRST_SEED + 2000, FIRST_SEED + 2000 + TABLES))
+def test_a_compacted_table_shows_the_same(spark: SparkSession, stack: EmbeddedStack, seed: int) -> None:
+    with lakelog.connect(stack.target) as catalog:
+        catalog.create_database("sparkrandom", if_not_exists=True)
+        history = CompactedSparkHistory(spark, catalog, f"sparkrandom.c{seed}", seed)
+        for _ in range(8):
+            history.step()
+        history.check_newest()
+        history.check_reads(6)
+        check_keyed_changes(history, 4)

@@ -28,6 +28,7 @@ class FakeMetastore:
     def __init__(self, *jobs: Job | LakelogError) -> None:
         self.jobs = list(jobs)
         self.calls: list[tuple[Any, ...]] = []
+        self.left: list[bool] = []
         self.asked_for: list[list[str]] = []
         self.closed = threading.Event()
         self.heartbeat_error: LakelogError | None = None
@@ -50,9 +51,10 @@ class FakeMetastore:
             raise self.heartbeat_error
         return duration_ms
 
-    def finish_job(self, job_id: int, epoch: int, outcome: str) -> bool:
+    def finish_job(self, job_id: int, epoch: int, outcome: str, *, work_left: bool) -> bool:
         self.calls.append(("finish", job_id, epoch, outcome))
-        return False
+        self.left.append(work_left)
+        return work_left
 
     def fail_job(self, job_id: int, epoch: int, reason: str, *, final: bool, passing: bool) -> JobState:
         self.calls.append(("fail", job_id, epoch, reason, final))
@@ -98,6 +100,7 @@ def test_a_job_that_went_well_is_finished_with_what_was_done() -> None:
     metastore = FakeMetastore(JOB, JOB)
     assert make(metastore).run() is Ending.FINE
     assert metastore.calls == [("finish", 7, 3, "did it")] * 2
+    assert metastore.left == [False, False]
 
 
 @pytest.mark.parametrize(
@@ -172,6 +175,7 @@ def test_a_signal_ends_a_job_behind_the_step_in_hand_and_gives_it_back() -> None
     service = make(metastore, do, once=False)
     assert service.run() is Ending.FINE
     assert metastore.calls == [("finish", 7, 3, "half of it")]
+    assert metastore.left == [True]
 
 
 def test_where_no_table_is_left_nothing_is_asked_for_and_a_signal_still_ends_it() -> None:

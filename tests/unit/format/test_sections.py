@@ -3,7 +3,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakelog.format.sections import KeyRange, split_sections
+from lakelog.format.sections import KeyRange, do_meet, find_depth, split_sections
 
 POINTS = st.one_of(st.none(), st.integers(0, 30).map(lambda n: bytes([n])))
 RANGES = st.lists(
@@ -46,3 +46,13 @@ def test_sections_are_the_connected_components(ranges: list[KeyRange]) -> None:
     assert sorted(map(sorted, components)) == sorted(sections)
     for left, right in pairwise(sections):
         assert min(ranges[i].lower or b"" for i in left) < min(ranges[i].lower or b"" for i in right)
+
+
+@given(RANGES)
+def test_the_depth_is_how_many_meet_in_one_key(ranges: list[KeyRange]) -> None:
+    points = [bytes([number]) for number in range(32)]
+    depths = [sum(do_meet(each, KeyRange(point, point)) for each in ranges) for point in [b"", *points]]
+    assert find_depth(ranges) == max([1, *depths])
+    for left in ranges:
+        for right in ranges:
+            assert do_meet(left, right) == overlap(left, right)

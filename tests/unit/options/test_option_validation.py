@@ -177,7 +177,7 @@ def test_keys_that_cannot_be(primary_key: tuple[str, ...], partition_by: tuple[s
     assert part in caught.value.message
 
 
-@pytest.mark.parametrize("name", ["_row_kind", "_SNAPSHOT_ID", "_commit_timestamp"])
+@pytest.mark.parametrize("name", ["_row_kind", "_SNAPSHOT_ID", "_commit_timestamp", "_replaces_older"])
 def test_reserved_columns_are_refused(name: str) -> None:
     with pytest.raises(InvalidArgument, match="reserved name"):
         check({}, (), (), pa.schema([("id", pa.int64()), (name, pa.int64())]))

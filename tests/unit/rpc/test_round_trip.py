@@ -17,6 +17,8 @@ from lakelog.format.commit import (
     ChangeResult,
     CommitRequest,
     CommitResult,
+    CompactionGroup,
+    DroppedGroup,
     Fence,
     RemoveEverything,
     RemoveFiles,
@@ -115,6 +117,11 @@ changes = st.builds(
     allow_empty=st.booleans(),
     changelog=changelog_states,
     changelog_files=tuples(files),
+    groups=tuples(
+        st.builds(
+            CompactionGroup, st.builds(BucketRef, octets, int32), tuples(int64), int32, tuples(int64), int32, int32
+        )
+    ),
 )
 commit_requests = st.builds(
     CommitRequest,
@@ -126,7 +133,12 @@ commit_requests = st.builds(
     epoch=int64,
     fences=tuples(st.builds(Fence, text, int64)),
 )
-commit_results = st.builds(CommitResult, text, tuples(st.builds(ChangeResult, text, optional(int64), text, int64)))
+dropped_groups = st.builds(DroppedGroup, int32, text, text, optional(int64), optional(int64), text)
+commit_results = st.builds(
+    CommitResult,
+    text,
+    tuples(st.builds(ChangeResult, text, optional(int64), text, int64, tuples(dropped_groups))),
+)
 writer_progress = st.builds(WriterProgress, optional(int64), optional(int64), properties, int64)
 numbers = [pa.int8(), pa.int64(), pa.float64(), pa.bool_(), pa.decimal128(38, 9)]
 others = [pa.string(), pa.binary(), pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")]

@@ -1,0 +1,250 @@
+"""The compaction of one bucket as work: planned on what is live now, done piece by piece, told to the gate in groups.
+
+    live files -> plan (pure, `lakelog.format.compaction`) -> pieces, each rewritten by itself -> one group a piece
+
+Pieces share no key, or no order: each of them is committed or dropped without the others.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lakelog.client.metastore import Metastore
+from lakelog.format import job
+from lakelog.format.commit import BucketRef, Change, CompactionGroup
+from lakelog.format.compaction.bucket_plan import find_delete_horizon, plan_due, plan_full, plan_level_0
+from lakelog.format.compaction.plan import AppendPlan, BucketPlan, NoPlan, Rewrite
+from lakelog.format.compaction.runs import to_bucket_files
+from lakelog.format.compaction.settings import CompactionSettings, to_compaction_settings
+from lakelog.format.compaction.small_files import SmallFileState, add_files, plan_all_small_files, plan_small_files
+from lakelog.format.compaction.windows import WaitingWindow, plan_whole_bucket, plan_window
+from lakelog.format.files import DataFile
+from lakelog.format.plan import Plan, PlanRequest
+from lakelog.format.sections import KeyRange, do_meet
+from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.table import TableInfo
+from lakelog.options.table_options import SEQUENCE_DELETE_RETENTION, SEQUENCE_FIELD
+from lakelog.options.values import TableOptions
+from lakelog.storage.append_rewrite import FileRewrite, rewrite_files
+from lakelog.storage.live_file import LiveFile, to_live_files
+from lakelog.storage.run_rewrite import RunRewrite, rewrite_runs
+from lakelog.storage.store import ObjectStore
+
+MAX_GROUPS: Final = 1000
+"""Of one commit: the metastore takes no more."""
+
+
+class Strategy(enum.Enum):
+    """What of a bucket is compacted."""
+
+    DUE = job.DUE
+    """What its sizes and the table's options make due."""
+    MINOR = job.MINOR
+    """That, or else all that writers have written since the last time."""
+    FULL = job.FULL
+    """Everything, to the highest level."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Files that are rewritten together by one worker. Picklable.
+
+    Args:
+        rewrite: What to read and write.
+        why: In a sentence for people.
+    """
+
+    rewrite: RunRewrite | FileRewrite
+    why: str
+
+    @property
+    def inputs(self) -> tuple[LiveFile, ...]:
+        """The files that are replaced."""
+        return self.rewrite.inputs
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the files that are replaced."""
+        return sum(file.size_bytes for file in self.inputs)
+
+
+@dataclass(frozen=True)
+class BucketWork:
+    """What a compaction of a bucket does.
+
+    Args:
+        info: The table, as it was when this was planned.
+        bucket: Where.
+        level: Of all that is written and moved.
+        pieces: To be rewritten, in any order.
+        moved: Ids of files that get the level as they are.
+        why: In a sentence for people.
+    """
+
+    info: TableInfo
+    bucket: BucketRef
+    level: int
+    pieces: tuple[Piece, ...]
+    moved: tuple[int, ...]
+    why: str
+
+
+@dataclass(frozen=True)
+class DonePiece:
+    """A piece and the files that were written for it; none where no row was left."""
+
+    piece: Piece
+    files: tuple[DataFile, ...]
+
+
+def list_bucket(metastore: Metastore, table_uuid: str, bucket: BucketRef) -> Plan:
+    """The live files of a bucket, now.
+
+    Raises:
+        NotFound: There is no such table.
+    """
+    partitions = (bucket.partition,) if bucket.partition else ()
+    return metastore.plan(PlanRequest(table_uuid, buckets=(bucket.bucket,), partitions=partitions))
+
+
+def plan_work(plan: Plan, bucket: BucketRef, strategy: Strategy) -> BucketWork | NoPlan:
+    """Plan the compaction of a bucket. Pure.
+
+    Args:
+        plan: The live files of the bucket, and nothing else.
+        bucket: Which one.
+        strategy: What of it.
+
+    Raises:
+        InvalidArgument: The table's options contradict each other.
+    """
+    if plan.snapshot is None or plan.files.num_rows == 0:
+        return NoPlan("The bucket has no files.")
+    info, options = plan.table, TableOptions(plan.table.options)
+    has_key = bool(info.schema.primary_key)
+    settings = to_compaction_settings(info.options, has_primary_key=has_key)
+    files = {file.file_id: file for file in to_live_files(plan.files)}
+    if has_key:
+        return _plan_keyed(plan, bucket, strategy, settings, options, files)
+    found = _plan_append(plan, strategy, settings, is_ordered=options.bucket_count(False) > 0)
+    if isinstance(found, NoPlan):
+        return found
+    pieces = tuple(
+        Piece(FileRewrite(f"compact-{number:05d}", tuple(files[file_id] for file_id in each.file_ids)), each.why)
+        for number, each in enumerate(found)
+    )
+    return BucketWork(info, bucket, 0, pieces, (), found[0].why)
+
+
+def do_piece(store: ObjectStore, info: TableInfo, attempt_id: str, piece: Piece) -> DonePiece:
+    """Writes what replaces a piece's files; blocks. A failure leaves nothing behind.
+
+    Raises:
+        DataCorrupted: A data file is damaged or missing; named.
+        LakelogError: The store failed.
+    """
+    options, rewrite = TableOptions(info.options), piece.rewrite
+    if isinstance(rewrite, RunRewrite):
+        return DonePiece(piece, rewrite_runs(store, info.schema, options, attempt_id, rewrite))
+    return DonePiece(piece, rewrite_files(store, info.schema, options, attempt_id, rewrite))
+
+
+def to_change(work: BucketWork, done: Sequence[DonePiece], moved: Sequence[int]) -> Change:
+    """What is committed of a compaction: a group for each piece, and for what is moved as many as there may be. Pure.
+
+    Args:
+        work: The compaction.
+        done: Pieces of it, fewer than `MAX_GROUPS`.
+        moved: Which of its files are moved with them.
+    """
+    groups = [
+        CompactionGroup(
+            work.bucket, tuple(file.file_id for file in each.piece.inputs), len(each.files), level=work.level
+        )
+        for each in done
+    ]
+    room = MAX_GROUPS - len(groups)
+    size = -(-len(moved) // room)
+    groups += [
+        CompactionGroup(work.bucket, moves=tuple(moved[start : start + size]), level=work.level)
+        for start in range(0, len(moved), max(size, 1))
+    ]
+    return Change(
+        table_uuid=work.info.table_uuid,
+        kind=SnapshotKind.COMPACT,
+        schema_id=work.info.schema.schema_id,
+        bucket_count=TableOptions(work.info.options).bucket_count(bool(work.info.schema.primary_key)),
+        add_files=tuple(file for each in done for file in each.files),
+        groups=tuple(groups),
+    )
+
+
+def _plan_keyed(
+    plan: Plan,
+    bucket: BucketRef,
+    strategy: Strategy,
+    settings: CompactionSettings,
+    options: TableOptions,
+    files: dict[int, LiveFile],
+) -> BucketWork | NoPlan:
+    assert plan.snapshot is not None, "there are files"
+    now_ms = plan.snapshot.committed_at_ms
+    horizon_ms = None
+    if options.get(SEQUENCE_FIELD):
+        horizon_ms = find_delete_horizon(now_ms, options.get(SEQUENCE_DELETE_RETENTION))
+    columns = to_bucket_files(plan.files)
+    found: BucketPlan | NoPlan
+    if strategy is Strategy.FULL:
+        found = plan_full(columns, settings, why="A full compaction was asked for.", delete_horizon_ms=horizon_ms)
+    else:
+        found = plan_due(columns, settings, now_ms=now_ms, last_full_ms=now_ms, delete_horizon_ms=horizon_ms)
+        if isinstance(found, NoPlan) and strategy is Strategy.MINOR:
+            found = plan_level_0(columns, settings, delete_horizon_ms=horizon_ms)
+    if isinstance(found, NoPlan):
+        return found
+    pieces = tuple(
+        Piece(_to_run_rewrite(number, each, found.output_level, files, now_ms), each.why)
+        for number, each in enumerate(found.rewrites)
+    )
+    moved = tuple(move.file_id for move in found.moves)
+    return BucketWork(plan.table, bucket, found.output_level, pieces, moved, found.why)
+
+
+def _to_run_rewrite(
+    number: int, rewrite: Rewrite, level: int, files: dict[int, LiveFile], base_time_ms: int
+) -> RunRewrite:
+    chosen = set(rewrite.file_ids)
+    # In the plan's order, which the files have.
+    inputs = tuple(file for file_id, file in files.items() if file_id in chosen)
+    hull = _hull(inputs)
+    rest = tuple(
+        file
+        for file_id, file in files.items()
+        if file_id not in chosen and do_meet(hull, KeyRange(file.min_key, file.max_key))
+    )
+    return RunRewrite(f"compact-{number:05d}", inputs, rest, base_time_ms, level)
+
+
+def _plan_append(
+    plan: Plan, strategy: Strategy, settings: CompactionSettings, *, is_ordered: bool
+) -> Sequence[AppendPlan] | NoPlan:
+    if is_ordered:
+        window: AppendPlan | WaitingWindow | NoPlan
+        window = (
+            plan_whole_bucket(plan.files, settings) if strategy is Strategy.FULL else plan_window(plan.files, settings)
+        )
+        return [window] if isinstance(window, AppendPlan) else NoPlan(window.reason)
+    if strategy is not Strategy.DUE:
+        return plan_all_small_files(plan.files, settings) or NoPlan("Fewer than two small files are there.")
+    scan = plan_small_files(add_files(SmallFileState(), plan.files, settings), settings)
+    return scan.plans or NoPlan(scan.reason)
+
+
+def _hull(files: Sequence[LiveFile]) -> KeyRange:
+    lowers, uppers = [file.min_key for file in files], [file.max_key for file in files]
+    lower = None if None in lowers else min(each for each in lowers if each is not None)
+    upper = None if None in uppers else max(each for each in uppers if each is not None)
+    return KeyRange(lower, upper)

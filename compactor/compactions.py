@@ -1,0 +1,204 @@
+"""The duty of compacting buckets (SEMANTICS.md 6): a read stays what it was, and costs less.
+
+    live files -> plan -> attempt -> pieces rewritten -> committed in groups: those that still stand
+
+Why each step may be repeated, and what a death leaves behind:
+
+1. An attempt is opened under the job's name. Whoever takes the job over dooms it, and deletes its files.
+2. Files are written; nobody sees them.
+3. They are committed, fenced by the job's epoch. What others have replaced meanwhile is dropped with a reason, and its
+   files are deleted: the attempt is committed by then, so that nobody else can ever take them.
+4. While the outcome is not known nothing is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lakelog.client.metastore import Metastore
+from lakelog.clock import Clock
+from lakelog.errors import Effect, InvalidArgument, LakelogError
+from lakelog.format.commit import BucketRef, Change, CommitRequest, DroppedGroup, Fence, split_group_files
+from lakelog.format.compaction.plan import NoPlan
+from lakelog.format.job import STRATEGY, Job, parse_bucket_scope
+from lakelog.serving.logs import Log
+from lakelog.storage.store import ObjectStore
+from lakelog.storage.stores import Stores
+
+from .bucket_work import BucketWork, DonePiece, Piece, Strategy, do_piece, list_bucket, plan_work, to_change
+from .duty import Control
+from .leftovers import give_up_attempt
+from .metrics import Metrics
+
+_COMMIT_EVERY_S: Final = 60.0
+"""What was rewritten is committed so often, so that the death of a long compaction costs little."""
+
+_MAX_PIECES_TOGETHER: Final = 500
+
+_ROUNDS: Final = 5
+"""Plans that one job makes, one on what the other has left: others may have come between, and what was compacted may
+make more due. What is due still is made so again by the next commit."""
+
+_COMMITS_A_JOB: Final = 1 << 20
+"""More than any job makes under one epoch; identifiers of later epochs come behind."""
+
+
+@dataclass
+class _Done:
+    """What a job has done so far."""
+
+    rewritten: int = 0
+    written: int = 0
+    moved: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
+    dropped: int = 0
+    commits: int = 0
+
+    def describe(self, reason: str) -> str:
+        if not self.commits:
+            return f"nothing: {reason}" if reason else ""
+        parts = []
+        if self.rewritten:
+            parts.append(
+                f"rewrote {self.rewritten} files ({self.read_bytes} bytes) "
+                f"into {self.written} ({self.written_bytes} bytes)"
+            )
+        if self.moved:
+            parts.append(f"moved {self.moved} files to another level")
+        if self.dropped:
+            parts.append(f"dropped {self.dropped} {'part' if self.dropped == 1 else 'parts'} that others came before")
+        return ", ".join(parts)
+
+
+class CompactionDuty:
+    """Implements `Duty` for jobs of the kind `compact`, each of one bucket.
+
+    Args:
+        metastore: Who plans and commits.
+        stores: Where the tables' files are.
+        clock: For how long work is not committed.
+        metrics: What is measured.
+        log: For lines.
+    """
+
+    def __init__(self, metastore: Metastore, stores: Stores, clock: Clock, metrics: Metrics, log: Log) -> None:
+        self._metastore = metastore
+        self._stores = stores
+        self._clock = clock
+        self._metrics = metrics
+        self._log = log
+
+    def do(self, job: Job, control: Control) -> str:
+        """Compacts the bucket, again while more is due, a few times at most."""
+        partition, number = parse_bucket_scope(job.scope)
+        bucket, strategy = BucketRef(partition, number), _read_strategy(job)
+        done, reason = _Done(), ""
+        for _ in range(_ROUNDS):
+            if control.is_stopping:
+                break
+            control.check()
+            found = plan_work(list_bucket(self._metastore, job.table_uuid, bucket), bucket, strategy)
+            if isinstance(found, NoPlan):
+                reason = found.reason
+                break
+            dropped = done.dropped
+            self._do_work(job, found, control, done)
+            if strategy is not Strategy.DUE and done.dropped == dropped:
+                # What was asked for is done: what came meanwhile was not there when it was.
+                break
+        return done.describe(reason)
+
+    def _do_work(self, job: Job, work: BucketWork, control: Control, done: _Done) -> None:
+        log = self._log.bind(job_id=job.job_id, table=str(work.info.name), bucket=work.bucket.bucket)
+        log.debug("compacting", pieces=len(work.pieces), moved=len(work.moved), level=work.level, why=work.why)
+        pieces, moved = list(work.pieces), work.moved
+        while (pieces or moved) and not control.is_stopping:
+            store, attempt_id = self._open_attempt(job)
+            try:
+                finished = self._rewrite_some(store, attempt_id, work, pieces, control)
+                control.check()
+                if not finished and not moved:
+                    give_up_attempt(self._metastore, store, attempt_id)
+                    return
+                change = to_change(work, finished, moved)
+                done.commits += 1
+                dropped = self._commit(job, change, attempt_id, done.commits)
+            except BaseException as error:
+                # Where it may have been committed after all, nothing is deleted.
+                if not isinstance(error, LakelogError) or error.effect is Effect.NONE:
+                    give_up_attempt(self._metastore, store, attempt_id)
+                raise
+            self._account(store, change, finished, dropped, done, log)
+            moved = ()
+
+    def _open_attempt(self, job: Job) -> tuple[ObjectStore, str]:
+        staged = self._metastore.stage_attempt([job.table_uuid], job.lease)
+        return self._stores.open(staged.tables[0].location), staged.attempt_id
+
+    def _rewrite_some(
+        self, store: ObjectStore, attempt_id: str, work: BucketWork, pieces: list[Piece], control: Control
+    ) -> list[DonePiece]:
+        """Takes pieces off the list and does them, until it is time to commit."""
+        finished: list[DonePiece] = []
+        began_s = self._clock.monotonic_s()
+        while pieces and len(finished) < _MAX_PIECES_TOGETHER and not control.is_stopping:
+            control.check()
+            finished.append(do_piece(store, work.info, attempt_id, pieces.pop(0)))
+            if self._clock.monotonic_s() - began_s > _COMMIT_EVERY_S:
+                break
+        return finished
+
+    def _commit(self, job: Job, change: Change, attempt_id: str, number: int) -> tuple[DroppedGroup, ...]:
+        request = CommitRequest(
+            job.lease,
+            job.epoch * _COMMITS_A_JOB + number,
+            (change,),
+            attempt_id,
+            fences=(Fence(job.lease, job.epoch),),
+        )
+        return self._metastore.commit(request).results[0].dropped
+
+    def _account(
+        self,
+        store: ObjectStore,
+        change: Change,
+        finished: Sequence[DonePiece],
+        dropped: Sequence[DroppedGroup],
+        done: _Done,
+        log: Log,
+    ) -> None:
+        files = split_group_files(change)
+        for each in dropped:
+            log.info("dropped", reason=each.reason, message=each.message)
+            store.delete_many([file.path for file in files[each.group]])
+        lost = {each.group for each in dropped}
+        kept = [each for number, each in enumerate(finished) if number not in lost]
+        moved = sum(len(group.moves) for number, group in enumerate(change.groups) if number not in lost)
+        read_bytes = sum(each.piece.size_bytes for each in kept)
+        written_bytes = sum(file.size_bytes for each in kept for file in each.files)
+        done.rewritten += sum(len(each.piece.inputs) for each in kept)
+        done.written += sum(len(each.files) for each in kept)
+        done.moved += moved
+        done.read_bytes += read_bytes
+        done.written_bytes += written_bytes
+        done.dropped += len(lost)
+        self._metrics.compacted_bytes.labels("read").inc(read_bytes)
+        self._metrics.compacted_bytes.labels("written").inc(written_bytes)
+        self._metrics.moved_files.inc(moved)
+        for each in dropped:
+            self._metrics.dropped.labels(each.reason).inc()
+
+
+def _read_strategy(job: Job) -> Strategy:
+    text = job.payload.get(STRATEGY, Strategy.DUE.value)
+    try:
+        return Strategy(text)
+    except ValueError:
+        known = ", ".join(each.value for each in Strategy)
+        raise InvalidArgument(
+            f"Job {job.job_id} asks for the strategy '{text[:80]}'; this compactor knows {known}. Use a newer one.",
+            metadata={"strategy": text[:80]},
+        ) from None

@@ -1,0 +1,183 @@
+"""What a table's options say about compaction.
+
+The options stand here, not in `lakelog.options`, until something compacts by them: before that a table that is given
+one of them is refused. To let users give them, their declarations move to `lakelog/options/table_options.py` as they
+are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lakelog.errors import InvalidArgument
+from lakelog.options.option import Option
+from lakelog.options.table_options import CHANGELOG_PRODUCER, TARGET_FILE_SIZE
+from lakelog.options.value_types import Duration, MemorySize, Whole
+from lakelog.options.values import TableOptions
+
+COMPACTION_TRIGGER: Final = Option[int](
+    "num-sorted-run.compaction-trigger",
+    Whole(1, 1000),
+    5,
+    "From how many sorted runs of a bucket on (files of level 0, and levels above it that hold files) their sizes are "
+    "looked at; with more, some are always compacted. Fewer runs make reads cheaper and compactions more frequent.",
+)
+NUM_LEVELS: Final = Option[int | None](
+    "num-levels",
+    Whole(2, 1001),
+    None,
+    "How many levels a bucket of a primary-key table has, level 0 included.",
+    default_text="`num-sorted-run.compaction-trigger` + 1",
+)
+MAX_SIZE_AMPLIFICATION: Final = Option[int](
+    "compaction.max-size-amplification-percent",
+    Whole(0, 1_000_000),
+    200,
+    "A bucket is compacted as a whole when all its sorted runs but the oldest are together larger than this percentage "
+    "of the oldest.",
+)
+SIZE_RATIO: Final = Option[int](
+    "compaction.size-ratio",
+    Whole(0, 1_000_000),
+    1,
+    "A compaction goes on to the next older sorted run while that is at most this percentage larger than those taken "
+    "so far.",
+)
+OPTIMIZATION_INTERVAL: Final = Option[int | None](
+    "compaction.optimization-interval",
+    Duration(),
+    None,
+    "How long after its last full compaction a bucket of more than one sorted run is compacted as a whole again.",
+    default_text="never by time",
+)
+TOTAL_SIZE_THRESHOLD: Final = Option[int | None](
+    "compaction.total-size-threshold",
+    MemorySize(),
+    None,
+    "A bucket that is smaller than this is always compacted as a whole.",
+    default_text="none",
+)
+INCREMENTAL_SIZE_THRESHOLD: Final = Option[int | None](
+    "compaction.incremental-size-threshold",
+    MemorySize(),
+    None,
+    "A bucket is compacted as a whole when what lies above its highest level is larger than this.",
+    default_text="none",
+)
+DELTA_COMMITS: Final = Option[int | None](
+    "full-compaction.delta-commits",
+    Whole(1, 1_000_000),
+    None,
+    "After how many commits of data all buckets written since are compacted as a whole.",
+    default_text="1 with the changelog producer full-compaction, else never by commits",
+)
+MIN_FILE_NUM: Final = Option[int](
+    "compaction.min.file-num",
+    # One file alone would be rewritten for ever.
+    Whole(2, 1_000_000),
+    5,
+    "How many small files of an append table are compacted even where they do not fill a file together.",
+)
+OPEN_FILE_COST: Final = Option[int](
+    "source.split.open-file-cost",
+    MemorySize(last=1 << 40),
+    4 << 20,
+    "How many bytes opening a file counts as where small files of an append table are put together.",
+)
+
+_FULL_COMPACTION: Final = "full-compaction"
+_FOR_KEYED_TABLES: Final[tuple[Option[Any], ...]] = (
+    DELTA_COMMITS,
+    OPTIMIZATION_INTERVAL,
+    TOTAL_SIZE_THRESHOLD,
+    INCREMENTAL_SIZE_THRESHOLD,
+)
+
+
+@dataclass(frozen=True)
+class CompactionSettings:
+    """By which a table's compactions are planned. Sizes are of files, in bytes.
+
+    Args:
+        target_file_size_bytes: At about which size a file ends and the next begins.
+        compaction_trigger: `num-sorted-run.compaction-trigger`.
+        level_count: `num-levels`.
+        max_size_amplification_percent: `compaction.max-size-amplification-percent`.
+        size_ratio_percent: `compaction.size-ratio`.
+        optimization_interval_ms: `compaction.optimization-interval`; None: never by time.
+        total_size_threshold_bytes: `compaction.total-size-threshold`; None: none.
+        incremental_size_threshold_bytes: `compaction.incremental-size-threshold`; None: none.
+        delta_commits: `full-compaction.delta-commits`; None: never by commits.
+        min_file_count: `compaction.min.file-num`.
+        open_file_cost_bytes: `source.split.open-file-cost`.
+    """
+
+    target_file_size_bytes: int
+    compaction_trigger: int = COMPACTION_TRIGGER.default
+    level_count: int = COMPACTION_TRIGGER.default + 1
+    max_size_amplification_percent: int = MAX_SIZE_AMPLIFICATION.default
+    size_ratio_percent: int = SIZE_RATIO.default
+    optimization_interval_ms: int | None = None
+    total_size_threshold_bytes: int | None = None
+    incremental_size_threshold_bytes: int | None = None
+    delta_commits: int | None = None
+    min_file_count: int = MIN_FILE_NUM.default
+    open_file_cost_bytes: int = OPEN_FILE_COST.default
+
+    @property
+    def small_file_bytes(self) -> int:
+        """Below this size a file is small: 0.7 times the target, rounded as Paimon does (SEMANTICS.md 6.2).
+
+        Not the target itself, since files end only about there: what a compaction wrote is not to be written again.
+        """
+        return self.target_file_size_bytes // 10 * 7
+
+
+def to_compaction_settings(options: Mapping[str, str], *, has_primary_key: bool) -> CompactionSettings:
+    """The settings that a table's options ask for. Pure.
+
+    Args:
+        options: By key, as text; those that say nothing about compaction are passed over.
+        has_primary_key: Whether the table has a primary key.
+
+    Raises:
+        InvalidArgument: A wrong value, or options that contradict each other or the kind of table; names the option,
+            the value and the remedy.
+    """
+    producer = options.get(CHANGELOG_PRODUCER.key, CHANGELOG_PRODUCER.default).strip().lower()
+    delta_commits = DELTA_COMMITS.read(options)
+    if not has_primary_key:
+        _check_append(options)
+    elif producer == _FULL_COMPACTION and delta_commits is None:
+        # Without it a stream of the table would never show anything (SEMANTICS.md 3.6).
+        delta_commits = 1
+    trigger = COMPACTION_TRIGGER.read(options)
+    target = TableOptions({key: text for key, text in options.items() if key == TARGET_FILE_SIZE.key})
+    return CompactionSettings(
+        target_file_size_bytes=target.target_file_size_bytes(has_primary_key),
+        compaction_trigger=trigger,
+        # With so many levels, the runs that the trigger allows never push each other into level 0.
+        level_count=NUM_LEVELS.read(options) or trigger + 1,
+        max_size_amplification_percent=MAX_SIZE_AMPLIFICATION.read(options),
+        size_ratio_percent=SIZE_RATIO.read(options),
+        optimization_interval_ms=OPTIMIZATION_INTERVAL.read(options),
+        total_size_threshold_bytes=TOTAL_SIZE_THRESHOLD.read(options),
+        incremental_size_threshold_bytes=INCREMENTAL_SIZE_THRESHOLD.read(options),
+        delta_commits=delta_commits,
+        min_file_count=MIN_FILE_NUM.read(options),
+        open_file_cost_bytes=OPEN_FILE_COST.read(options),
+    )
+
+
+def _check_append(options: Mapping[str, str]) -> None:
+    for option in _FOR_KEYED_TABLES:
+        if option.key in options:
+            raise InvalidArgument(
+                f"Option '{option.key}' = '{options[option.key][:80]}' is not possible. Only buckets of tables with a "
+                "primary key are compacted as a whole; this table has none. Leave the option out, or name a primary "
+                "key.",
+                reason="INVALID_OPTION",
+                metadata={"option": option.key, "value": options[option.key][:80]},
+            )

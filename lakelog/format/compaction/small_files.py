@@ -1,0 +1,216 @@
+"""Append tables without buckets: small files are packed into tasks, partition by partition (SEMANTICS.md 6.2).
+
+Objectives, which pull against each other: few small files; every row is rewritten about once; no task waits long for
+company; nothing is remembered of files that are large enough, so that a table of a million files costs nothing.
+
+What is known are the small files of each partition that no task has taken yet, and how many scans ago the partition
+last got files. A scan brings what commits have added since the scan before, compactions included, and plans: files are
+taken smallest first, a bin closes as soon as it has two files and twice the target size, each file counting a little
+more than it is, for it must be opened. The rest is a task of its own if it has enough files; else it waits, and after
+some scans in vain goes together as it is. A single file is forgotten some scans later: it is found again when the
+partition's small files are listed anew.
+
+All of it is pure; states are values, and planning costs what the scan brought and the partitions that wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakelog.format.compaction.plan import AppendPlan
+from lakelog.format.compaction.settings import CompactionSettings
+
+COMPACT_AGE: Final = 5
+"""Scans after which two files or more are compacted though nothing joined them: at one scan a minute, six minutes."""
+
+FORGET_AGE: Final = 10
+"""Scans after which a partition with a single small file is forgotten, so that idle partitions cost no memory."""
+
+_Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class SmallFiles:
+    """The small files of one partition that no task has taken.
+
+    Args:
+        file_ids: Int64, ascending.
+        sizes_bytes: Int64, one a file.
+        age: Scans in vain since the partition last got files.
+    """
+
+    file_ids: _Numbers
+    sizes_bytes: _Numbers
+    age: int = 0
+
+
+@dataclass(frozen=True)
+class SmallFileState:
+    """What is known between two scans: the small files by encoded partition. Begins empty."""
+
+    partitions: Mapping[bytes, SmallFiles] = field(default_factory=dict)
+
+    @property
+    def file_count(self) -> int:
+        """How many files wait."""
+        return sum(len(known.file_ids) for known in self.partitions.values())
+
+
+@dataclass(frozen=True)
+class PackedScan:
+    """What a scan leads to.
+
+    Args:
+        plans: Tasks, by partition; each file is in one at most.
+        state: What is known behind it, without the files of the tasks.
+    """
+
+    plans: tuple[AppendPlan, ...]
+    state: SmallFileState
+
+    @property
+    def reason(self) -> str:
+        """Why nothing more is due, in a sentence for people."""
+        if not self.state.partitions:
+            return "No small file waits."
+        return f"{self.state.file_count} small files in {len(self.state.partitions)} partitions wait for others."
+
+
+def add_files(state: SmallFileState, added: pa.Table, settings: CompactionSettings) -> SmallFileState:
+    """Take note of files that were added, as far as they are small. Pure and vectorised.
+
+    Args:
+        state: What is known.
+        added: Columns `file_id`, `partition` and `size_bytes` of `lakelog.format.files.FILE_SCHEMA`; files that are
+            known already are not counted twice.
+        settings: The table's.
+
+    Returns:
+        A state in which all partitions that got files, small ones or not, have age 0.
+    """
+    if added.num_rows == 0:
+        return state
+    partitions = dict(state.partitions)
+    codes = added["partition"].combine_chunks().dictionary_encode()
+    numbers = codes.indices.to_numpy()
+    file_ids, sizes = added["file_id"].to_numpy(), added["size_bytes"].to_numpy()
+    order = np.argsort(numbers, kind="stable")
+    starts = np.searchsorted(numbers[order], np.arange(len(codes.dictionary) + 1))
+    for number, partition in enumerate(codes.dictionary.to_pylist()):
+        members = order[starts[number] : starts[number + 1]]
+        small = members[sizes[members] < settings.small_file_bytes]
+        known = partitions.get(partition, _NOTHING)
+        ids, firsts = np.unique(np.concatenate([known.file_ids, file_ids[small]]), return_index=True)
+        partitions[partition] = SmallFiles(ids, np.concatenate([known.sizes_bytes, sizes[small]])[firsts])
+    return SmallFileState(partitions)
+
+
+def remove_files(state: SmallFileState, file_ids: Sequence[int]) -> SmallFileState:
+    """Forget files that are not live any more, for instance behind an overwrite. Pure.
+
+    Args:
+        state: What is known.
+        file_ids: Those that were removed; unknown ones do not matter.
+    """
+    removed = np.array(file_ids, np.int64)
+    partitions: dict[bytes, SmallFiles] = {}
+    for partition, known in state.partitions.items():
+        left = ~np.isin(known.file_ids, removed)
+        if left.all():
+            partitions[partition] = known
+        elif left.any():
+            partitions[partition] = SmallFiles(known.file_ids[left], known.sizes_bytes[left], known.age)
+    return SmallFileState(partitions)
+
+
+def plan_small_files(state: SmallFileState, settings: CompactionSettings) -> PackedScan:
+    """Plan the tasks of one scan, behind `add_files` of what it brought. Pure.
+
+    Args:
+        state: What is known.
+        settings: The table's.
+
+    Returns:
+        Tasks, of which each may be done, committed or dropped without the others, and the state behind them. A
+        partition of which nothing is left to wait, or a single file since more than `FORGET_AGE` scans, is not in it.
+    """
+    plans: list[AppendPlan] = []
+    partitions: dict[bytes, SmallFiles] = {}
+    for partition, known in state.partitions.items():
+        order = np.argsort(known.sizes_bytes, kind="stable")
+        bins, rest = _pack(known.sizes_bytes[order], settings)
+        age = known.age
+        if bins:
+            why = "Small files fill a file together, or are enough."
+        else:
+            age += 1
+            if age > COMPACT_AGE and len(rest) > 1:
+                bins, rest = [rest], rest[:0]
+                why = f"{len(known.file_ids)} small files have waited for others for {age} scans."
+        plans.extend(_to_plan(partition, known, order[chosen], why) for chosen in bins)
+        if len(rest) and age <= FORGET_AGE:
+            left = np.sort(order[rest])
+            partitions[partition] = SmallFiles(known.file_ids[left], known.sizes_bytes[left], age)
+    return PackedScan(tuple(plans), SmallFileState(partitions))
+
+
+def plan_all_small_files(files: pa.Table, settings: CompactionSettings) -> tuple[AppendPlan, ...]:
+    """Plan the compaction of all small files at once, as somebody asks for it: nothing waits. Pure.
+
+    Args:
+        files: As of `add_files`, the live files of the partitions asked for; large ones are passed over.
+        settings: The table's.
+
+    Returns:
+        Tasks as of `plan_small_files`; the rest of each partition, if two files or more, is one of them.
+    """
+    plans: list[AppendPlan] = []
+    for partition, known in add_files(SmallFileState(), files, settings).partitions.items():
+        order = np.argsort(known.sizes_bytes, kind="stable")
+        bins, rest = _pack(known.sizes_bytes[order], settings)
+        if len(rest) > 1:
+            bins.append(rest)
+        plans.extend(_to_plan(partition, known, order[chosen], "All small files were asked for.") for chosen in bins)
+    return tuple(plans)
+
+
+def _pack(sizes_bytes: _Numbers, settings: CompactionSettings) -> tuple[list[_Numbers], _Numbers]:
+    """Positions of the files of each bin, and of those that are left; one step a bin, not a file.
+
+    Args:
+        sizes_bytes: Ascending.
+        settings: The table's.
+    """
+    ends = np.cumsum(sizes_bytes + settings.open_file_cost_bytes)
+    positions = np.arange(len(sizes_bytes))
+    bins: list[_Numbers] = []
+    start, filled = 0, 0
+    while start < len(sizes_bytes):
+        full = int(np.searchsorted(ends, filled + 2 * settings.target_file_size_bytes, side="left"))
+        # A bin of one file would only be written as it is.
+        last = max(full, start + 1)
+        if last >= len(sizes_bytes):
+            break
+        bins.append(positions[start : last + 1])
+        start, filled = last + 1, int(ends[last])
+    rest = positions[start:]
+    if len(rest) >= settings.min_file_count:
+        bins.append(rest)
+        rest = rest[:0]
+    return bins, rest
+
+
+def _to_plan(partition: bytes, known: SmallFiles, chosen: _Numbers, why: str) -> AppendPlan:
+    # In the order in which they came, so that columns that grow with time stay narrow in each row group.
+    indexes = np.sort(chosen)
+    size_bytes = int(known.sizes_bytes[indexes].sum())
+    return AppendPlan(partition, 0, tuple(known.file_ids[indexes].tolist()), size_bytes, None, why)
+
+
+_NOTHING: Final = SmallFiles(np.empty(0, np.int64), np.empty(0, np.int64))

@@ -1,0 +1,156 @@
+"""Append tables with buckets: only neighbours in the order are compacted, so that it survives (SEMANTICS.md 6.3).
+
+Rows of a bucket are read in the order in which they were committed: by their files' places, and among files of one
+place, which a compaction has written, by their ids. What replaces neighbours takes the latest of their places, so
+nothing moves over another file, and files that are committed meanwhile come behind it.
+
+`plan_window` goes through the files from the oldest on and holds a window of neighbours: when it has enough files, it
+is a plan; when it is as large as a file, its oldest member is let go. What was let go never needs to be looked at
+again, so that a plan needs only the files behind the place where the last one stopped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakelog.format.commit_facts import Place
+from lakelog.format.compaction.plan import AppendPlan, NoPlan
+from lakelog.format.compaction.settings import CompactionSettings
+
+MIN_FULL_FILES: Final = 3
+"""With fewer files a compaction as a whole would save less than it costs."""
+
+_Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class WaitingWindow:
+    """The end of a bucket, where too few small files stand beside each other yet.
+
+    Args:
+        file_ids: Those that wait for others, in their order; may be empty.
+        after: The place of the last file that was let go: only files behind it matter to later plans, and those of
+            this very place whose ids are in `file_ids`. None: none was let go.
+        reason: Why nothing is due, in a sentence for people.
+    """
+
+    file_ids: tuple[int, ...]
+    after: tuple[int, int] | None
+    reason: str
+
+
+def plan_window(files: pa.Table, settings: CompactionSettings) -> AppendPlan | WaitingWindow:
+    """Plan the oldest window of neighbours that is due in a bucket of an append table. Pure.
+
+    Args:
+        files: Columns of `lakelog.format.files.FILE_SCHEMA`, in any order: the live files of one bucket, all of them or
+            those behind some place.
+        settings: The table's.
+
+    Returns:
+        A plan for `compaction.min.file-num` neighbours, or a few more where a compaction has given several files one
+        place; or what waits. A window is only planned if it leaves fewer files.
+    """
+    bucket = _to_neighbours(files)
+    start, size_bytes = 0, 0
+    for end, size in enumerate(bucket.sizes_bytes.tolist(), 1):
+        size_bytes += size
+        if end - start >= settings.min_file_count:
+            last = bucket.find_end(end)
+            total = int(bucket.sizes_bytes[start:last].sum())
+            if -(-total // settings.target_file_size_bytes) < last - start:
+                why = f"{last - start} neighbours have {total} bytes together; {settings.min_file_count} are enough."
+                return bucket.to_plan(start, last, why)
+        if end - start >= settings.min_file_count or size_bytes >= settings.target_file_size_bytes:
+            size_bytes -= int(bucket.sizes_bytes[start])
+            start += 1
+    count = len(bucket.file_ids) - start
+    return WaitingWindow(
+        tuple(bucket.file_ids[start:].tolist()),
+        bucket.place_key(start - 1) if start else None,
+        f"{count} small file{'' if count == 1 else 's'} at the end of the bucket wait for others; "
+        f"{settings.min_file_count} are enough.",
+    )
+
+
+def plan_whole_bucket(files: pa.Table, settings: CompactionSettings) -> AppendPlan | NoPlan:
+    """Plan the compaction of a bucket of an append table as a whole: all behind its first files that are large. Pure.
+
+    Args:
+        files: Columns of `lakelog.format.files.FILE_SCHEMA`, in any order: all live files of one bucket.
+        settings: The table's.
+
+    Returns:
+        None if fewer than `MIN_FULL_FILES` are left, or no more small ones than large ones, or if as many files would
+        be written.
+    """
+    bucket = _to_neighbours(files)
+    is_small = bucket.sizes_bytes < settings.small_file_bytes
+    start = int(np.argmax(is_small)) if is_small.any() else len(is_small)
+    count, small = len(is_small) - start, int(is_small[start:].sum())
+    if count < MIN_FULL_FILES:
+        return NoPlan(
+            f"Behind the bucket's first {start} large files are {count}; {MIN_FULL_FILES} are needed."
+            if start
+            else f"The bucket has {count} files; {MIN_FULL_FILES} are needed."
+        )
+    if small <= count - small:
+        return NoPlan(f"Of the bucket's last {count} files {small} are small, no more than there are large ones.")
+    total = int(bucket.sizes_bytes[start:].sum())
+    if -(-total // settings.target_file_size_bytes) >= count:
+        return NoPlan(f"The bucket's last {count} files have {total} bytes and would be as many again.")
+    return bucket.to_plan(start, len(is_small), f"{small} of the bucket's last {count} files are small.")
+
+
+@dataclass(frozen=True, eq=False)
+class _Neighbours:
+    """The files of a bucket in the order in which their rows are read."""
+
+    partition: bytes
+    bucket: int
+    file_ids: _Numbers
+    sizes_bytes: _Numbers
+    places: _Numbers
+
+    def place_key(self, index: int) -> tuple[int, int]:
+        """A file's place without its time."""
+        snapshot, ordinal, _ = self.places[index].tolist()
+        return snapshot, ordinal
+
+    def find_end(self, end: int) -> int:
+        """The first place at or behind `end` where files of one place are not parted.
+
+        What replaces a part of them would have their place, but a higher id, and so stand behind them all.
+        """
+        while end < len(self.file_ids) and self.place_key(end) == self.place_key(end - 1):
+            end += 1
+        return end
+
+    def to_plan(self, start: int, end: int, why: str) -> AppendPlan:
+        """The plan to write the files from `start` to before `end` one behind the other."""
+        return AppendPlan(
+            self.partition,
+            self.bucket,
+            tuple(self.file_ids[start:end].tolist()),
+            int(self.sizes_bytes[start:end].sum()),
+            Place(*self.places[end - 1].tolist()),
+            why,
+        )
+
+
+def _to_neighbours(files: pa.Table) -> _Neighbours:
+    ordered = files.sort_by([("order_snapshot", "ascending"), ("order_ordinal", "ascending"), ("file_id", "ascending")])
+    names = ("file_id", "size_bytes", "order_snapshot", "order_ordinal", "order_time_ms")
+    columns = [ordered[name].to_numpy().astype(np.int64) for name in names]
+    return _Neighbours(
+        ordered["partition"][0].as_py() if ordered.num_rows else b"",
+        ordered["bucket"][0].as_py() if ordered.num_rows else 0,
+        columns[0],
+        columns[1],
+        np.column_stack(columns[2:]),
+    )

@@ -1,0 +1,66 @@
+"""Asking for work: what may be asked for, and what becomes of jobs that are asked for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from lakelog.format.commit_rules import table_gone
+from lakelog.format.job import COMPACT, FULL, MINOR, STRATEGY, DueJob, Job, parse_bucket_scope, plan_request
+
+from .limits import Limits
+from .requests import check_number, check_uuid, invalid
+from .store import Transaction
+
+MAX_PRIORITY: Final = 1_000_000
+
+_STRATEGIES: Final = (FULL, MINOR)
+
+
+def check_job_request(
+    table_uuid: str, kind: str, scopes: Sequence[str], payload: Mapping[str, str], priority: int, limits: Limits
+) -> None:
+    """Check all of a request that can be checked without looking at the table.
+
+    Raises:
+        InvalidArgument: Something is not possible; names the field, its value and the remedy.
+    """
+    check_uuid("table_uuid", table_uuid)
+    if kind != COMPACT:
+        raise invalid("kind", kind, f"Only jobs of the kind '{COMPACT}' can be asked for; commits make others due.")
+    if not 1 <= len(scopes) <= limits.max_requested_jobs:
+        raise invalid(
+            "scopes", f"{len(scopes)} scopes", f"Name 1 to {limits.max_requested_jobs}; ask several times for more."
+        )
+    for scope in scopes:
+        parse_bucket_scope(scope)
+    if len(set(scopes)) < len(scopes):
+        ((twice, _),) = Counter(scopes).most_common(1)
+        raise invalid("scopes", twice, "Name each bucket once.")
+    unknown = next((key for key in payload if key != STRATEGY), None)
+    if unknown is not None:
+        raise invalid("payload", unknown, f"A compaction is told its '{STRATEGY}' and nothing else.")
+    strategy = payload.get(STRATEGY)
+    if strategy not in _STRATEGIES:
+        raise invalid("payload.strategy", strategy, f"Give '{FULL}' or '{MINOR}'.")
+    check_number("priority", priority, -MAX_PRIORITY, MAX_PRIORITY)
+
+
+async def request_jobs(
+    tx: Transaction, table_uuid: str, kind: str, scopes: Sequence[str], payload: Mapping[str, str], priority: int
+) -> list[Job]:
+    """Makes jobs of a table due, in the order of the scopes.
+
+    Raises:
+        NotFound: There is no such table (any more).
+    """
+    # Before the jobs, as commits lock; and while it is held nobody else makes a new job of the table.
+    head = (await tx.lock_heads([table_uuid])).get(table_uuid)
+    if head is None:
+        raise table_gone(table_uuid)
+    found = {job.scope: job for job in await tx.lock_jobs(head.table_id, kind, scopes)}
+    due = [DueJob(head.table_id, kind, scope, priority, plan_request(found.get(scope), payload)) for scope in scopes]
+    await tx.request_jobs(due)
+    made = {job.scope: job for job in await tx.lock_jobs(head.table_id, kind, scopes)}
+    return [made[scope] for scope in scopes]

@@ -1,0 +1,277 @@
+"""Compactions: what is asked for is done, reads stay, and who comes late or dies leaves nothing (SEMANTICS.md 6)."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakelog.catalog import Catalog
+from lakelog.errors import CommitConflict, Fenced, OutcomeUnknown
+from lakelog.format.commit import CommitRequest, CommitResult
+from lakelog.format.job import COMPACT, FULL, MINOR, STRATEGY, Job, JobState, to_bucket_scope
+from lakelog.format.plan import PlanRequest
+from lakelog.table import Table
+from metastore.inprocess import InProcessMetastore
+from tests.integration.compactor.attaching import attach_all, make_service
+from tests.integration.sdk.conftest import data_files
+from tests.integration.sdk.faulty import FaultyMetastore, FaultyStores
+from tests.integration.sdk.keyed import make, replayed, rows, shown, told
+
+
+def request(metastore: InProcessMetastore, table: Table, strategy: str = FULL) -> list[Job]:
+    """Asks for the compaction of every bucket that has files."""
+    files = metastore.plan(PlanRequest(table.uuid)).files
+    buckets = sorted(set(zip(files["partition"].to_pylist(), files["bucket"].to_pylist(), strict=True)))
+    scopes = [to_bucket_scope(partition, bucket) for partition, bucket in buckets]
+    return metastore.request_jobs(table.uuid, COMPACT, scopes, {STRATEGY: strategy})
+
+
+def levels(table: Table) -> list[int]:
+    found: list[int] = table.files()["level"].to_pylist()
+    return sorted(found)
+
+
+def write_some(table: Table, count: int = 4) -> None:
+    for number in range(count):
+        table.write(rows("+I 1|1|1", f"+I 1|{number + 2}|{number}", f"+U 1|1|{number}", f"-D 1|{number + 1}|0"))
+
+
+@pytest.mark.parametrize("producer", ["none", "input", "lookup"])
+def test_a_full_compaction_leaves_one_file_a_bucket_and_every_read(
+    metastore: InProcessMetastore, catalog: Catalog, producer: str
+) -> None:
+    table = make(catalog, producer, bucket="2")
+    write_some(table)
+    before = [sorted(table.scan(snapshot_id=number).to_arrow().to_pylist(), key=str) for number in range(1, 5)]
+    changes = told(table, 0)
+    request(metastore, table)
+    attach_all(metastore)
+    assert [job.state for job in metastore.list_jobs()] == [JobState.DONE] * 2
+    assert levels(table) == [5] * len(set(table.files()["bucket"].to_pylist()))
+    assert [sorted(table.scan(snapshot_id=n).to_arrow().to_pylist(), key=str) for n in range(1, 5)] == before
+    assert sorted(table.scan().to_arrow().to_pylist(), key=str) == before[-1]
+    assert told(table, 0) == changes
+    kinds = [each.kind.name for each in metastore.list_snapshots(table.uuid).snapshots]
+    assert kinds[:4] == ["APPEND"] * 4
+    assert set(kinds[4:]) == {"COMPACT"}
+    if producer == "lookup":
+        assert replayed(table) == shown(table)
+
+
+def test_what_is_written_afterwards_is_merged_with_what_was_compacted(
+    metastore: InProcessMetastore, catalog: Catalog
+) -> None:
+    table = make(catalog, "lookup")
+    write_some(table)
+    request(metastore, table)
+    attach_all(metastore)
+    write_some(table)
+    request(metastore, table, MINOR)
+    attach_all(metastore)
+    assert 0 not in levels(table)
+    table.write(rows("-D 1|1|0", "+I 1|9|9"))
+    assert replayed(table) == shown(table)
+
+
+def test_nothing_to_do_is_said_with_its_reason(metastore: InProcessMetastore, catalog: Catalog) -> None:
+    table = make(catalog, "none")
+    write_some(table)
+    for _ in range(2):
+        request(metastore, table)
+        attach_all(metastore)
+    (job,) = metastore.list_jobs()
+    assert job.outcome == "nothing: The bucket is compacted as a whole: all its files are at its highest level, 5."
+    assert len(metastore.list_snapshots(table.uuid).snapshots) == 5
+
+
+@pytest.mark.parametrize("options", [{}, {"bucket": "1", "bucket-key": "k"}])
+def test_small_files_of_append_tables_are_put_together_in_their_order(
+    metastore: InProcessMetastore, catalog: Catalog, options: dict[str, str]
+) -> None:
+    schema = pa.schema([("k", pa.int64()), ("v", pa.string())])
+    table = catalog.create_table("shop.log", schema, options=options)
+    for number in range(12):
+        table.append(pa.table({"k": [number, number], "v": [f"a{number}", f"b{number}"]}, schema))
+    before = table.scan().to_arrow().to_pylist()
+    changes = table.changes().to_arrow().to_pylist()
+    request(metastore, table)
+    attach_all(metastore)
+    assert table.files().num_rows == 1
+    found = table.scan().to_arrow().to_pylist()
+    assert found == before if options else sorted(found, key=str) == sorted(before, key=str)
+    assert table.changes().to_arrow().to_pylist() == changes
+    table.append(pa.table({"k": [99], "v": ["z"]}, schema))
+    assert table.scan().count() == 25
+
+
+def test_only_what_others_replaced_meanwhile_is_dropped(
+    metastore: InProcessMetastore, catalog: Catalog, warehouse: Path
+) -> None:
+    table = make(catalog, "none")
+    write_some(table)
+    overwritten: list[int] = []
+
+    class Overwriting(FaultyMetastore):
+        def commit(self, wanted: CommitRequest) -> CommitResult:
+            if not overwritten:
+                table.overwrite(rows("+I 1|7|7").drop_columns(["_row_kind"]))
+                overwritten.append(1)
+            return self.inner.commit(wanted)
+
+    (job,) = request(metastore, table)
+    attach_all(Overwriting(metastore))
+    assert shown(table) == {(1, 7): 7}
+    (job,) = metastore.list_jobs()
+    assert job.state is JobState.DONE
+    # What was dropped is planned anew: the overwrite's file goes to the highest level.
+    assert "dropped 1 part that others came before" in job.outcome
+    assert levels(table) == [5]
+    assert not [path for path in data_files(warehouse) if "compact-" in path]
+
+
+def test_commits_meanwhile_neither_wait_nor_are_lost(metastore: InProcessMetastore, catalog: Catalog) -> None:
+    table = make(catalog, "lookup")
+    write_some(table)
+
+    class Busy(FaultyMetastore):
+        def commit(self, wanted: CommitRequest) -> CommitResult:
+            table.write(rows("+U 1|1|77", "-D 1|5|0"))
+            return self.inner.commit(wanted)
+
+    request(metastore, table)
+    attach_all(Busy(metastore))
+    assert shown(table)[1, 1] == 77
+    assert (1, 5) not in shown(table)
+    assert replayed(table) == shown(table)
+    assert levels(table) == [0, 5]
+
+
+def test_an_answer_that_was_lost_deletes_nothing(metastore: InProcessMetastore, catalog: Catalog) -> None:
+    table = make(catalog, "none")
+    write_some(table)
+    before = shown(table)
+
+    class Losing(FaultyMetastore):
+        def commit(self, wanted: CommitRequest) -> CommitResult:
+            self.inner.commit(wanted)
+            raise OutcomeUnknown("The answer was lost.")
+
+    request(metastore, table)
+    assert make_service(Losing(metastore)).step()
+    assert shown(table) == before
+    (job,) = metastore.list_jobs()
+    assert job.state is JobState.DUE
+
+
+def test_a_zombie_changes_nothing_and_deletes_only_what_is_its_own(
+    metastore: InProcessMetastore, catalog: Catalog, warehouse: Path
+) -> None:
+    table = make(catalog, "none")
+    write_some(table)
+    before = shown(table)
+    errors: list[Exception] = []
+
+    class Overtaken(FaultyMetastore):
+        def heartbeat_job(self, job_id: int, epoch: int, duration_ms: int) -> int:
+            return duration_ms
+
+        def commit(self, wanted: CommitRequest) -> CommitResult:
+            time.sleep(1.1)
+            attach_all(metastore, holder="another")
+            try:
+                return self.inner.commit(wanted)
+            except (Fenced, CommitConflict) as error:
+                errors.append(error)
+                raise
+
+    request(metastore, table)
+    assert make_service(Overtaken(metastore), holder="zombie", lease_s=1.0).step()
+    assert [type(error) for error in errors] == [Fenced]
+    assert shown(table) == before
+    assert len([path for path in data_files(warehouse) if "compact-" in path]) == 1
+
+
+def test_whoever_takes_over_deletes_what_the_dead_have_left(
+    metastore: InProcessMetastore, catalog: Catalog, warehouse: Path
+) -> None:
+    table = make(catalog, "none")
+    write_some(table)
+    before = shown(table)
+
+    class Killed(BaseException):
+        pass
+
+    class Dying(FaultyMetastore):
+        def commit(self, wanted: CommitRequest) -> CommitResult:
+            raise Killed
+
+        def abandon_attempt(self, attempt_id: str) -> Any:
+            raise Killed
+
+    request(metastore, table)
+    with pytest.raises(Killed):
+        make_service(Dying(metastore), lease_s=1.0).step()
+    assert len([path for path in data_files(warehouse) if "compact-" in path]) == 1
+    time.sleep(1.1)
+    attach_all(metastore)
+    assert shown(table) == before
+    assert len([path for path in data_files(warehouse) if "compact-" in path]) == 1
+    assert levels(table) == [5]
+
+
+def test_a_damaged_file_fails_its_job_and_no_other(
+    metastore: InProcessMetastore, catalog: Catalog, warehouse: Path
+) -> None:
+    table = make(catalog, "none")
+    write_some(table, 2)
+    path = data_files(warehouse)[0]
+    table.write(rows("+I 2|1|1"))
+    table.write(rows("+I 2|1|2"))
+    whole = (warehouse / path).read_bytes()
+    (warehouse / path).write_bytes(whole[:50])
+    request(metastore, table)
+    attach_all(metastore)
+    failed, done = metastore.list_jobs()
+    assert (failed.state, done.state) == (JobState.FAILED, JobState.DONE)
+    assert path.rpartition("/")[2] in failed.reason
+    (warehouse / path).write_bytes(whole)
+    request(metastore, table)
+    attach_all(metastore)
+    assert [job.state for job in metastore.list_jobs()] == [JobState.DONE] * 2
+    assert set(levels(table)) == {5}
+
+
+def test_a_store_that_fails_leaves_nothing(metastore: InProcessMetastore, catalog: Catalog, warehouse: Path) -> None:
+    table = make(catalog, "none")
+    write_some(table)
+    before = data_files(warehouse)
+    stores = FaultyStores()
+    stores.open(table.info.location)
+    stores.fail_at("commit", 1)
+    request(metastore, table)
+    assert make_service(metastore, stores=stores).step()
+    assert stores.failures
+    assert data_files(warehouse) == before
+    (job,) = metastore.list_jobs()
+    assert (job.state, job.attempts) == (JobState.DUE, 1)
+
+
+def test_a_table_that_is_dropped_meanwhile_leaves_nothing_behind(
+    metastore: InProcessMetastore, catalog: Catalog, warehouse: Path
+) -> None:
+    table = make(catalog, "none")
+    write_some(table)
+
+    class Dropping(FaultyMetastore):
+        def commit(self, wanted: CommitRequest) -> CommitResult:
+            catalog.drop_table("shop.t")
+            return self.inner.commit(wanted)
+
+    request(metastore, table)
+    attach_all(Dropping(metastore))
+    assert not [path for path in data_files(warehouse) if "compact-" in path]
+    assert metastore.list_jobs() == []

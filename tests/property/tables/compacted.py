@@ -1,0 +1,143 @@
+"""A random table whose files are put together between its commits, while others wait for theirs, or lose the race."""
+
+from __future__ import annotations
+
+import itertools
+from random import Random
+from typing import Final
+
+from compactor.bucket_work import Strategy, do_piece, list_bucket, plan_work, to_change
+from lakelog.catalog import Catalog
+from lakelog.format.commit import BucketRef, Change, CommitRequest, CompactionGroup
+from lakelog.format.compaction.plan import NoPlan
+from lakelog.format.files import DataFile
+from lakelog.format.plan import PlanRequest
+from lakelog.format.snapshot import SnapshotKind
+from lakelog.options.values import TableOptions
+from lakelog.storage.append_rewrite import FileRewrite, rewrite_files
+from lakelog.storage.bucket_changes import group_by_bucket
+from lakelog.storage.live_file import LiveFile, to_live_files
+from lakelog.storage.run_rewrite import RunRewrite, rewrite_runs
+from lakelog.table import Table
+from tests.property.tables.history import History
+from tests.property.tables.model import SnapshotModel
+
+_identifiers: Final = itertools.count(1)
+_MEMORY_BYTES: Final = (1, 1 << 20)
+
+
+class CompactedHistory(History):
+    """A history in which compactions happen.
+
+    Args:
+        catalog: Where the table is made.
+        name: Its full name.
+        seed: Decides everything.
+    """
+
+    def __init__(self, catalog: Catalog, name: str, seed: int) -> None:
+        super().__init__(catalog, name, seed)
+        self.compactions = 0
+        self._waiting: list[CommitRequest] = []
+
+    def step(self) -> None:
+        """One of a history's steps, and perhaps a compaction that begins or ends."""
+        super().step()
+        if self.random.random() < 0.7:
+            compact = self.random.choice((rewrite_some, compact_some))
+            rewritten = compact(self.table, self.random)
+            if rewritten is not None:
+                self._waiting.append(rewritten)
+        while self._waiting and self.random.random() < 0.7:
+            self._commit_rewritten(self._waiting.pop(0))
+
+    def _commit_rewritten(self, request: CommitRequest) -> None:
+        (result,) = self.table._catalog.metastore.commit(request).results
+        # What lost its race, against an overwrite or another compaction, is dropped.
+        if result.snapshot_id is not None:
+            self.compactions += 1
+            before = self.model.snapshots[-1]
+            self.model.snapshots.append(
+                SnapshotModel("COMPACT", before.rows, [], [], set(), None, 0, before.watermark, {})
+            )
+
+
+def compact_some(table: Table, random: Random) -> CommitRequest | None:
+    """Does what is planned for a bucket, as it is now; what comes of it can be committed at any time."""
+    metastore = table._catalog.metastore
+    everything = metastore.plan(PlanRequest(table.uuid))
+    if not everything.files.num_rows:
+        return None
+    partition, number = random.choice(list(group_by_bucket(to_live_files(everything.files))))
+    bucket = BucketRef(partition, number)
+    work = plan_work(list_bucket(metastore, table.uuid, bucket), bucket, random.choice(tuple(Strategy)))
+    if isinstance(work, NoPlan):
+        return None
+    attempt_id = metastore.stage_attempt([table.uuid], "compactor").attempt_id
+    store = table._catalog.open_store(work.info)
+    done = [do_piece(store, work.info, attempt_id, piece) for piece in work.pieces]
+    return CommitRequest("compactor", next(_identifiers), (to_change(work, done, work.moved),), attempt_id)
+
+
+def rewrite_some(table: Table, random: Random) -> CommitRequest | None:
+    """Rewrites some files of a bucket, as they are now; what comes of it can be committed at any time."""
+    metastore = table._catalog.metastore
+    plan = metastore.plan(PlanRequest(table.uuid))
+    files = to_live_files(plan.files)
+    if not files:
+        return None
+    assert plan.snapshot is not None
+    info, options = plan.table, TableOptions(plan.table.options)
+    has_key = bool(info.schema.primary_key)
+    bucket = random.choice([*group_by_bucket(files).values()])
+    first, count = random.randrange(len(bucket)), random.choice((1, 2, 3, len(bucket)))
+    inputs = bucket[first : first + count]
+    if not has_key:
+        # A window ends where a place does.
+        ends = [file for file in bucket[first + count :] if _place(file) == _place(inputs[-1])]
+        inputs += ends
+    if options.bucket_count(has_key) < 0:
+        inputs = sorted(random.sample(bucket, len(inputs)), key=bucket.index)
+    attempt_id = metastore.stage_attempt([table.uuid], "compactor").attempt_id
+    store = table._catalog.open_store(info)
+    made: tuple[DataFile, ...]
+    level = random.randrange(1, 6) if has_key else 0
+    if has_key:
+        rest = [file for file in bucket if file not in inputs]
+        rewrite = RunRewrite("c", tuple(inputs), tuple(rest), plan.snapshot.committed_at_ms, level)
+        memory_bytes = random.choice(_MEMORY_BYTES)
+        made = rewrite_runs(store, info.schema, options, attempt_id, rewrite, memory_bytes=memory_bytes)
+        _check_ranges(made)
+    else:
+        rest = [file for file in bucket if file not in inputs]
+        rewritten = FileRewrite("c", tuple(inputs), tuple(rest))
+        made = rewrite_files(store, info.schema, options, attempt_id, rewritten)
+        assert sum(file.row_count for file in made) == sum(file.row_count for file in inputs)
+    change = Change(
+        table.uuid,
+        SnapshotKind.COMPACT,
+        info.schema.schema_id,
+        options.bucket_count(has_key),
+        made,
+        groups=(
+            CompactionGroup(
+                BucketRef(inputs[0].partition, inputs[0].bucket),
+                tuple(file.file_id for file in inputs),
+                len(made),
+                level=level,
+            ),
+        ),
+    )
+    return CommitRequest("compactor", next(_identifiers), (change,), attempt_id)
+
+
+def _place(file: LiveFile) -> tuple[int, int]:
+    return file.order_snapshot, file.order_ordinal
+
+
+def _check_ranges(made: tuple[DataFile, ...]) -> None:
+    for before, behind in itertools.pairwise(made):
+        assert before.max_key is not None
+        assert behind.min_key is not None
+        # Equal only where long keys are cut.
+        assert before.max_key <= behind.min_key or len(before.max_key) >= 60
