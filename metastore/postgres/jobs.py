@@ -99,7 +99,7 @@ RETURNING replace(attempt_id::text, '-', '')
 
 
 class PostgresJobs:
-    """See `metastore.store.JobTransaction`."""
+    """See `metastore.job_store.JobTransaction`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
