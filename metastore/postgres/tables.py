@@ -264,6 +264,10 @@ job = Table(
     Column("due_at", TIMESTAMP(timezone=True), nullable=False),
     Column("created_at_ms", BigInteger, nullable=False),
     Column("updated_at_ms", BigInteger, nullable=False),
+    # What was asked for while it was being done; NULL: nothing.
+    Column("requested", JSONB),
+    # Under which epoch it was last done; NULL: it never was.
+    Column("done_epoch", BigInteger),
     Index("job_of_table", "table_id", "kind", "scope", unique=True),
     Index("job_waiting", "kind", "due_at", postgresql_where=text("state IN ('due', 'leased')")),
 )
