@@ -30,6 +30,7 @@ from lakelog.format.schema import TableSchema
 from lakelog.storage.live_file import LiveFile
 from lakelog.storage.local_copy import LocalCopy, ReadRows, read_file, read_rows, write_copy
 from lakelog.storage.parquet_reader import DataFileReader
+from lakelog.storage.parquet_writer import plan_file_schema
 from lakelog.storage.store import ObjectStore
 
 CACHE_VARIABLE: Final = "LAKELOG_CACHE_DIR"
@@ -341,7 +342,9 @@ def _add_fields(fields: Sequence[pa.Field], copy: LocalCopy | None, schema: Tabl
     """What an older copy has, too, so that readers of different columns do not take turns in making it."""
     known = {field.name for field in fields}
     older = copy.column_names if copy is not None else frozenset()
-    return [*fields, *(field for field in schema.arrow if field.name in older and field.name not in known)]
+    # As files store them: rows of all copies must go together.
+    stored = plan_file_schema(schema, with_row_kind=False)
+    return [*fields, *(field for field in stored if field.name in older and field.name not in known)]
 
 
 def _translate(error: OSError, folder: Path) -> LakelogError:

@@ -63,9 +63,14 @@ class SteppedClock(SystemClock):
 
 
 class LateHistory(CompactedHistory):
-    """One of a table with a sequence column of few values, whose deletes are over after some commits."""
+    """One of a table with a sequence column of few values, whose deletes are over after some commits.
+
+    Without the producer `lookup`: a writer that looks old rows up does not know when its commit will be, and tells a
+    late row by the time of its base.
+    """
 
     keyed_share = 1.0
+    producers = ("none", "none", "input")
 
     def __init__(self, catalog: Catalog, name: str, seed: int, clock: SteppedClock) -> None:
         self._clock = clock

@@ -160,3 +160,18 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     )
     with pytest.raises(DataCorrupted, match=file.path):
         lookup.find([file], number_keys(*range(100)))
+
+
+def test_rows_of_a_copy_that_was_made_again_are_as_files_store_them(tmp_path: Path) -> None:
+    fields = [pa.field("k", pa.int64(), False), pa.field("a", pa.int64(), False), pa.field("b", pa.int64(), False)]
+    schema = TableSchema(0, assign_field_ids(pa.schema(fields)), ("k",))
+    stored = plan_file_schema(schema, with_row_kind=False)
+    store = MemoryStore()
+    file = write_data_file(store, "data/1/f", schema, pa.table([[1], [2], [3]], schema=stored))
+    cache = CopyCache(tmp_path, LIMITS)
+    for names in (["k", "a"], ["k", "b"]):
+        cache.obtain(store, file, schema, [stored.field(name) for name in names], ["k"])
+    found = KeyLookup(store, schema, MergePolicy(("k",), (), False, 0), cache, list(stored)).find(
+        [file], pa.table({"k": [1]})
+    )
+    assert [field.nullable for field in pa.table(found.run.table).schema][:3] == [False, True, True]
