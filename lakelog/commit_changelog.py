@@ -9,6 +9,7 @@ from lakelog.client.retry import RetryPolicy
 from lakelog.clock import Clock
 from lakelog.errors import CommitConflict
 from lakelog.format.commit import CommitResult
+from lakelog.format.commit_rules import TIME_PASSED
 from lakelog.format.snapshot import ChangelogState
 from lakelog.options.table_options import (
     CHANGELOG_PRODUCER,
@@ -22,7 +23,7 @@ from lakelog.options.values import TableOptions
 _MAX_LOOKUPS: Final = 20
 """Tries against others that change the same buckets: the waits between them, which grow, add up to about 15 seconds."""
 
-_LOOK_AGAIN: Final = ("BUCKET_CHANGED", "BASE_EXPIRED")
+_LOOK_AGAIN: Final = ("BUCKET_CHANGED", "BASE_EXPIRED", TIME_PASSED)
 """Reasons of a conflict that a lookup against the newest snapshot settles."""
 
 LATER: Final = "later"
@@ -34,6 +35,10 @@ class LooksUp(Protocol):
 
     def look_up(self) -> None:
         """Looks up against the newest snapshot what was not yet, or has changed since."""
+        ...
+
+    def learn_time(self, now_ms: int) -> None:
+        """Takes note of the database's time."""
 
 
 def find_producer(options: TableOptions, *, replaces: bool) -> str:
@@ -109,6 +114,9 @@ def commit_lookups(
                 raise
             if tries == _MAX_LOOKUPS:
                 raise _never_settled(error) from error
+            if error.reason == TIME_PASSED:
+                for lookup in lookups:
+                    lookup.learn_time(int(error.metadata["time_ms"]))
         clock.sleep(policy.backoff_s(tries, draw()))
     raise AssertionError("the last try returns or raises")
 

@@ -10,6 +10,7 @@ Objectives, which conflict: a changelog never wrong; other writers never blocked
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from lakelog.client.metastore import Metastore
 from lakelog.clock import Clock
-from lakelog.format.commit import BucketRef
+from lakelog.format.commit import ANY_TIME, BucketRef, TimeWindow
 from lakelog.format.files import DataFile
 from lakelog.format.table import TableInfo
 from lakelog.options.values import TableOptions
@@ -74,6 +75,8 @@ class LookupChangelog:
         self._told: dict[Bucket, ToldBucket] = {}
         self._looks = 0
         self._is_told = False
+        # How far the database's clock is ahead of ours, where that has mattered.
+        self._ahead_ms = 0
         self.base_snapshot_id = 0
         """The snapshot that the old rows are of; 0: there was none."""
 
@@ -93,6 +96,11 @@ class LookupChangelog:
     def files(self) -> tuple[DataFile, ...]:
         """The changelog files, by bucket."""
         return tuple(file for told in self._told.values() for file in told.files)
+
+    @property
+    def window(self) -> TimeWindow:
+        """When the commit must be for the changelog to be right."""
+        return functools.reduce(TimeWindow.meet, (told.window for told in self._told.values()), ANY_TIME)
 
     @property
     def buckets(self) -> tuple[BucketRef, ...]:
@@ -116,15 +124,14 @@ class LookupChangelog:
             self._is_told = False
             return
         plan = self._metastore.plan(to_plan_request(self._info.table_uuid, None, to_added(self._new, 0, 0)))
-        base, time_ms = 0, self._clock.now_ms()
+        base, time_ms = 0, self._clock.now_ms() + self._ahead_ms
         if plan.snapshot is not None:
-            # As the gate will have it: a commit is never older than the one before it. SUBTLE: its own time is not
-            # known yet, so that a late row decides otherwise than here where the `sequence.delete-retention` of a
-            # delete ends between this moment and the commit.
+            # About as the gate will have it: a commit is never older than the one before it. Where more than about
+            # matters, it keeps to the window, or refuses.
             base, time_ms = plan.snapshot.snapshot_id, max(time_ms, plan.snapshot.committed_at_ms)
         added, live = to_added(self._new, base, time_ms), to_live_files(plan.files)
         lookups = to_lookups(f"lookup-{self._looks:03d}", added, live)
-        changed = [each for each in lookups if not self._still_holds(each)]
+        changed = [each for each in lookups if not self._still_holds(each, time_ms)]
         self._looks += 1
         for each in changed:
             old = self._told.pop(each.bucket, None)
@@ -140,10 +147,14 @@ class LookupChangelog:
             raise failure
         self.base_snapshot_id = base
 
+    def learn_time(self, now_ms: int) -> None:
+        """Takes note of the database's time, by which it is decided how long deletes beat late rows."""
+        self._ahead_ms = now_ms - self._clock.now_ms()
+
     def delete(self) -> None:
         """Deletes all that was written; never raises for what cannot be deleted, which the collector finds."""
         self._changelogs.delete(self.paths)
 
-    def _still_holds(self, lookup: BucketLookup) -> bool:
+    def _still_holds(self, lookup: BucketLookup, time_ms: int) -> bool:
         told = self._told.get(lookup.bucket)
-        return told is not None and told.base == lookup.base
+        return told is not None and told.base == lookup.base and told.window.holds(time_ms)

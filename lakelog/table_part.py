@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakelog.commit_changelog import find_producer, to_changelog_state, to_open_rules
 from lakelog.commit_note import CommitNote
-from lakelog.format.commit import Change, Removal, RemovePartitions
+from lakelog.format.commit import ANY_TIME, Change, Removal, RemovePartitions
 from lakelog.format.files import DataFile
 from lakelog.format.snapshot import SnapshotKind
 from lakelog.format.table import TableInfo
@@ -118,6 +118,7 @@ class TablePart:
             remove=removal,
             base_snapshot_id=None if self.lookup is None else self.lookup.base_snapshot_id,
             unchanged_buckets=() if self.lookup is None else self.lookup.buckets,
+            window=ANY_TIME if self.lookup is None else self.lookup.window,
             watermark_ms=note.watermark_ms,
             properties={**note.properties, **to_open_rules(self.producer, self.info.options)},
             allow_empty=note.allow_empty,

@@ -30,7 +30,7 @@ from lakelog.format.commit_facts import (
     WriterFacts,
 )
 from lakelog.format.commit_rebase import Rebased, place_moves, rebase_compaction
-from lakelog.format.commit_rules import Verdict, applied_results, check_commit
+from lakelog.format.commit_rules import Verdict, applied_results, check_commit, find_commit_time
 from lakelog.format.job import CHANGELOG, CHANGELOG_PRIORITY, DueJob
 from lakelog.format.snapshot import ChangelogState, Snapshot
 
@@ -135,6 +135,7 @@ async def _load_facts(
         writer_epoch=facts.epochs.get(request.writer, 0),
         attempt=facts.attempts.get(request.attempt_id),
         lease_epochs=facts.leases,
+        now_ms=facts.now_ms,
         files=files,
         changes=changes,
         compactions=compactions,
@@ -182,9 +183,7 @@ async def _apply(
 ) -> Accepted:
     results = []
     made: dict[str, tuple[int, Snapshot]] = {}
-    # One time for all tables, so that a time in between never parts what was committed together.
-    times_ms = [state.facts.heads[change.table_uuid].committed_at_ms for change in request.changes]
-    now_ms = max(state.facts.now_ms, *times_ms)
+    now_ms = find_commit_time(request, state.facts.heads, state.facts.now_ms)
     for rebased in changes:
         change = rebased.change
         head = state.facts.heads[change.table_uuid]

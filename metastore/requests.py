@@ -169,6 +169,7 @@ def check_change(change: Change) -> None:
             raise invalid("unchanged_buckets", f"{len(change.unchanged_buckets)} buckets", "Give at most 214,748.")
     if change.watermark_ms is not None:
         check_number("watermark_ms", change.watermark_ms, -MAX_INT64 - 1)
+    _check_window(change)
     check_properties("properties", change.properties)
     files = (*change.add_files, *change.changelog_files) if change.changelog_files else change.add_files
     if len({file.path for file in files}) < len(files):
@@ -187,6 +188,14 @@ def check_change(change: Change) -> None:
         )
     if change.changelog is ChangelogState.OPEN and change.kind is not SnapshotKind.APPEND:
         raise invalid("changelog", change.changelog.value, "Only what an APPEND changed is told later.")
+
+
+def _check_window(change: Change) -> None:
+    after, until = change.window.after_ms, change.window.until_ms
+    if after is not None:
+        check_number("committed_after_ms", after, 0)
+    if until is not None:
+        check_number("committed_until_ms", until, 0 if after is None else after + 1)
 
 
 def _check_levels(change: Change) -> None:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakelog.errors import InvalidArgument
+from lakelog.format.commit import ANY_TIME, TimeWindow
 from lakelog.format.equality import equal_rows
 from lakelog.format.merge import (
     COMMIT_TIMESTAMP_COLUMN,
@@ -121,13 +122,14 @@ class CommitChanges:
         changes: As of `fold_commits`.
         base_shown: Which rows of the base a read shows afterwards.
         shown: Which rows of each run it shows.
-        depends_on_time: A late row met a delete of higher sequence, so that the commit's time decides between them.
+        window: For which times of the commit all this holds: where late rows met deletes of higher sequence, its time
+            decides between them.
     """
 
     changes: pa.Table
     base_shown: Mask
     shown: list[Mask]
-    depends_on_time: bool
+    window: TimeWindow
 
 
 def fold_commit(base: MergeRun | None, runs: Sequence[MergeRun], rules: ChangelogRules) -> CommitChanges:
@@ -148,7 +150,7 @@ def fold_commit(base: MergeRun | None, runs: Sequence[MergeRun], rules: Changelo
         folded.changes[0].drop_columns([_PLACE]),
         np.empty(0, bool) if base is None else parts[0],
         parts[len(parts) - len(runs) :],
-        folded.depends_on_time,
+        folded.window,
     )
 
 
@@ -159,7 +161,7 @@ class _Folded:
     changes: list[pa.Table]
     rows: pa.Table
     left: Positions
-    depends_on_time: bool
+    window: TimeWindow
 
 
 def _fold(base: MergeRun | None, commits: Sequence[Sequence[MergeRun]], rules: ChangelogRules) -> _Folded:
@@ -180,12 +182,12 @@ def _fold(base: MergeRun | None, commits: Sequence[Sequence[MergeRun]], rules: C
         start = base.table.num_rows
         current[groups[:start]] = np.arange(start)
     told: list[tuple[Positions, Positions]] = []
-    depends_on_time = False
+    window = ANY_TIME
     for run in merged:
         end = start + (0 if run is None else run.table.num_rows)
         own = np.arange(start, end)
         old = current[groups[own]]
-        depends_on_time = depends_on_time or records.depend_on_time(own, old)
+        window = window.meet(records.find_window(own, old, rules))
         new = np.where(records.wins(own, old, rules), own, old)
         current[groups[own]] = new
         told.append((records.visible(old), records.visible(new)))
@@ -194,7 +196,7 @@ def _fold(base: MergeRun | None, commits: Sequence[Sequence[MergeRun]], rules: C
     commit_of = np.repeat(np.arange(len(told)), [len(own) for own, _ in told])
     left = records.visible(current)
     changes = _tell(rows, before, after, commit_of, len(told), rules)
-    return _Folded(changes, rows, left[left != _ABSENT], depends_on_time)
+    return _Folded(changes, rows, left[left != _ABSENT], window)
 
 
 @dataclass(frozen=True)
@@ -226,12 +228,17 @@ class _Records:
         wins: Mask = (old == _ABSENT) | (self.sequences[new] >= self.sequences[old]) | outlived
         return wins
 
-    def depend_on_time(self, new: Positions, old: Positions) -> bool:
-        """Whether a new record comes late behind a delete, which may be outlived."""
+    def find_window(self, new: Positions, old: Positions, rules: ChangelogRules) -> TimeWindow:
+        """For which times of the new records `wins` says the same: late ones behind a delete may outlive it."""
         if self.sequences is None:
-            return False
+            return ANY_TIME
         late = (old != _ABSENT) & self.retract[old] & (self.sequences[new] < self.sequences[old])
-        return bool(late.any())
+        if not late.any():
+            return ANY_TIME
+        ends = self.times[old[late]] + rules.delete_retention_ms
+        is_over = self.times[new[late]] > ends
+        after, until = ends[is_over], ends[~is_over]
+        return TimeWindow(int(after.max()) if len(after) else None, int(until.min()) if len(until) else None)
 
     def visible(self, records: Positions) -> Positions:
         """The rows that a read shows for these deciding records."""

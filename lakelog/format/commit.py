@@ -50,6 +50,34 @@ class BucketRef:
 
 
 @dataclass(frozen=True)
+class TimeWindow:
+    """Times of a commit for which something holds that was told before it: above one, and not above another.
+
+    Args:
+        after_ms: It must be later; milliseconds since the epoch by the database's clock; None: any.
+        until_ms: It must not be later; None: any.
+    """
+
+    after_ms: int | None = None
+    until_ms: int | None = None
+
+    def holds(self, time_ms: int) -> bool:
+        """Whether a time lies in it."""
+        return (self.after_ms is None or self.after_ms < time_ms) and (
+            self.until_ms is None or time_ms <= self.until_ms
+        )
+
+    def meet(self, other: TimeWindow) -> TimeWindow:
+        """The times that lie in both."""
+        after = [each for each in (self.after_ms, other.after_ms) if each is not None]
+        until = [each for each in (self.until_ms, other.until_ms) if each is not None]
+        return TimeWindow(max(after, default=None), min(until, default=None))
+
+
+ANY_TIME: Final = TimeWindow()
+
+
+@dataclass(frozen=True)
 class CompactionGroup:
     """What a compaction does to some files of one bucket; it stands or falls by itself.
 
@@ -131,6 +159,8 @@ class Change:
         changelog: Whether the change says all that it changes.
         changelog_files: Where it does: the change rows, in files as `add_files` has them, each with a `_row_kind`.
         groups: What a compaction rewrites and moves; empty for all other kinds.
+        window: When it must be committed for its changelog and positions to be right: deletes beat late rows for a
+            while only (`sequence.delete-retention`).
     """
 
     table_uuid: str
@@ -147,6 +177,7 @@ class Change:
     changelog: ChangelogState = ChangelogState.NONE
     changelog_files: tuple[DataFile, ...] = ()
     groups: tuple[CompactionGroup, ...] = ()
+    window: TimeWindow = ANY_TIME
 
 
 @dataclass(frozen=True)

@@ -185,6 +185,7 @@ class CommitFacts:
         writer_epoch: The writer's; 0 when it never registered.
         attempt: The request's attempt; None when it is not known or none was named.
         lease_epochs: By lease name; a lease that is missing was never held.
+        now_ms: The store's time, read while the heads are locked.
         files: By table uuid: those of the named files that exist.
         changes: By table uuid: what happened behind the base to the buckets that must be unchanged.
         compactions: By table uuid, for changes that compact.
@@ -195,6 +196,7 @@ class CommitFacts:
     writer_epoch: int = 0
     attempt: Attempt | None = None
     lease_epochs: Mapping[str, int] | None = None
+    now_ms: int = 0
     files: Mapping[str, Sequence[FileFacts]] | None = None
     changes: Mapping[str, Sequence[BucketChange]] | None = None
     compactions: Mapping[str, CompactionFacts] | None = None

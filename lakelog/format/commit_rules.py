@@ -38,6 +38,9 @@ from lakelog.format.snapshot import SnapshotKind
 MAX_LISTED: Final = 5
 """How many files or buckets a message lists; the rest is counted."""
 
+TIME_PASSED: Final = "TIME_PASSED"
+"""The reason of a conflict over when a change was to be committed; `time_ms` in its metadata is when it would be."""
+
 _SEGMENT: Final = r"[A-Za-z0-9_=-][A-Za-z0-9_.=-]{0,199}"
 _PATH: Final = re.compile(rf"data/[0-9a-f]{{32}}/(?:{_SEGMENT}/){{0,8}}{_SEGMENT}")
 
@@ -70,13 +73,23 @@ def check_commit(request: CommitRequest, facts: CommitFacts) -> Verdict:
     _check_writer_epoch(request, facts.writer_epoch)
     _check_fences(request, facts.lease_epochs or {})
     _check_attempt(request, facts.attempt)
+    time_ms = find_commit_time(request, facts.heads, facts.now_ms)
     for change in request.changes:
         head = facts.heads[change.table_uuid]
+        _check_window(change, head, time_ms)
         _check_previous(request, head, facts.writers.get(change.table_uuid, WriterFacts()))
         check_fit(change, head, request.attempt_id)
         _check_base(change, head, (facts.changes or {}).get(change.table_uuid, ()))
         _check_files(change, head, (facts.files or {}).get(change.table_uuid, ()))
     return Verdict.APPLY
+
+
+def find_commit_time(request: CommitRequest, heads: Mapping[str, TableHead], now_ms: int) -> int:
+    """When a commit takes effect, in milliseconds, never before the one before it. Pure.
+
+    One time for all its tables, so that a time in between never parts what was committed together.
+    """
+    return max(now_ms, *(heads[change.table_uuid].committed_at_ms for change in request.changes))
 
 
 def table_gone(table_uuid: str) -> NotFound:
@@ -264,6 +277,17 @@ def _check_attempt(request: CommitRequest, attempt: Attempt | None) -> None:
                 reason="ATTEMPT_TABLES",
                 metadata={**metadata, "table_uuid": change.table_uuid},
             )
+
+
+def _check_window(change: Change, head: TableHead, time_ms: int) -> None:
+    if change.window.holds(time_ms):
+        return
+    raise CommitConflict(
+        f"The change of {head.name} was told for a commit at another time: meanwhile a delete has stopped beating late "
+        "rows ('sequence.delete-retention'), or does so still. Tell it again for the time now, and commit at once.",
+        reason=TIME_PASSED,
+        metadata={"table": head.name, "time_ms": str(time_ms), "retry": "replan"},
+    )
 
 
 def _check_previous(request: CommitRequest, head: TableHead, facts: WriterFacts) -> None:

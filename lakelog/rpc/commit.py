@@ -16,6 +16,7 @@ from lakelog.format.commit import (
     RemoveFiles,
     RemovePartitions,
     RemovePartitionValues,
+    TimeWindow,
     WriterProgress,
 )
 from lakelog.rpc.files import from_proto_data_file, to_proto_data_file
@@ -81,6 +82,8 @@ def _to_proto_change(change: Change) -> snapshots_pb2.Change:
         changelog=to_proto_changelog_state(change.changelog),
         changelog_files=[to_proto_data_file(file) for file in change.changelog_files],
         groups=[_to_proto_group(group) for group in change.groups],
+        committed_after_ms=change.window.after_ms,
+        committed_until_ms=change.window.until_ms,
     )
 
 
@@ -100,6 +103,14 @@ def _from_proto_change(message: snapshots_pb2.Change, position: int) -> Change:
         changelog=from_proto_changelog_state(message.changelog, f"changes[{position}].changelog"),
         changelog_files=tuple([from_proto_data_file(file) for file in message.changelog_files]),
         groups=tuple([_from_proto_group(group) for group in message.groups]),
+        window=_from_proto_window(message),
+    )
+
+
+def _from_proto_window(message: snapshots_pb2.Change) -> TimeWindow:
+    return TimeWindow(
+        message.committed_after_ms if message.HasField("committed_after_ms") else None,
+        message.committed_until_ms if message.HasField("committed_until_ms") else None,
     )
 
 

@@ -26,6 +26,7 @@ from lakelog.commit_changelog import commit_lookups, find_producer, to_changelog
 from lakelog.commit_note import check_identity, name_dropped_table
 from lakelog.errors import CommitConflict, Effect, LakelogError
 from lakelog.format.commit import (
+    ANY_TIME,
     Change,
     CommitRequest,
     CommitResult,
@@ -237,6 +238,7 @@ def _make_request(
         remove=None if overwrite is None else overwrite.to_removal(files),
         base_snapshot_id=None if lookup is None else lookup.base_snapshot_id,
         unchanged_buckets=() if lookup is None else lookup.buckets,
+        window=ANY_TIME if lookup is None else lookup.window,
         watermark_ms=terms.watermark_ms,
         properties={**terms.properties, **to_open_rules(producer, info.options)},
         allow_empty=terms.allow_empty,

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from lakelog.errors import LakelogError
 from lakelog.format.changelog import ChangelogRules
+from lakelog.format.commit import ANY_TIME, TimeWindow
 from lakelog.format.files import DataFile
 from lakelog.format.merge import MergeRun
 from lakelog.format.rowkind import ROW_KIND_COLUMN
@@ -81,12 +82,14 @@ class ToldBucket:
         files: Its changelog files.
         superseded_path: The file of positions, as `DataFile` has it: empty where nothing is superseded, None where it
             is not known.
+        window: When the commit must be for all this to hold.
     """
 
     bucket: Bucket
     base: tuple[str, ...]
     files: tuple[DataFile, ...]
     superseded_path: str | None
+    window: TimeWindow = ANY_TIME
 
     @property
     def paths(self) -> list[str]:
@@ -220,13 +223,13 @@ class BucketChangelogs:
         path = f"data/{self._attempt_id}/{lookup.name}-superseded-{lookup.bucket[1]}.parquet"
         by_path = superseded.by_path()
         if not by_path:
-            return ToldBucket(lookup.bucket, lookup.base, files, None if by_path is None else "")
+            return ToldBucket(lookup.bucket, lookup.base, files, None if by_path is None else "", superseded.window)
         try:
             write_superseded(self._store, path, by_path)
         except BaseException:
             self.delete(file.path for file in files)
             raise
-        return ToldBucket(lookup.bucket, lookup.base, files, path)
+        return ToldBucket(lookup.bucket, lookup.base, files, path, superseded.window)
 
     def write_all(self, lookups: Iterable[BucketLookup]) -> tuple[ToldBucket, ...]:
         """Does one after the other; a failure leaves no file of any of them behind. Raises as `write`."""
@@ -289,14 +292,14 @@ class BucketChangelogs:
         is_small = lookup.row_count <= _TOLD_ROWS
         if is_small and sum(file.size_bytes for file in lookup.files) <= _TOLD_BYTES:
             runs = [self._read(file) for file in lookup.files]
-            changes, gone = self._changes.fold_one(lookup.before, runs, [0] * len(runs))
-            superseded.add(gone)
+            changes, gone, window = self._changes.fold_one(lookup.before, runs, [0] * len(runs))
+            superseded.add(gone, window)
             yield changes
             return
         for step in self._changes.read_by_key_ranges(lookup.files):
             runs = [to_run(each.rows, file) for each, file in zip(step, lookup.files, strict=True)]
-            changes, gone = self._changes.fold_one(lookup.before, runs, [each.start for each in step])
-            superseded.add(gone)
+            changes, gone, window = self._changes.fold_one(lookup.before, runs, [each.start for each in step])
+            superseded.add(gone, window)
             yield changes
 
     def _read(self, file: LiveFile) -> MergeRun:
@@ -347,14 +350,16 @@ class BucketChangelogs:
 
 
 class _Superseded:
-    """Positions as they are found, key range by key range: 8 bytes a row that a commit supersedes."""
+    """What is found, key range by key range: positions, 8 bytes a superseded row, and when the commit must be."""
 
     def __init__(self, lookup: BucketLookup) -> None:
         self._paths = [file.path for file in (*lookup.before, *lookup.files)]
         self._found: list[list[Positions]] = [[] for _ in self._paths]
         self._are_known = True
+        self.window = ANY_TIME
 
-    def add(self, positions: Sequence[Positions] | None) -> None:
+    def add(self, positions: Sequence[Positions] | None, window: TimeWindow) -> None:
+        self.window = self.window.meet(window)
         if positions is None:
             self._are_known = False
             return

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakelog.format.changelog import ChangelogRules, fold_commit, fold_commits
+from lakelog.format.commit import ANY_TIME, TimeWindow
 from lakelog.format.merge import MergeRun
 from lakelog.format.ordering import comparable_keys
 from lakelog.format.plan import AtSnapshot, PlanRequest
@@ -87,7 +88,7 @@ class BucketChanges:
 
     def fold_one(
         self, base: Sequence[LiveFile], runs: Sequence[MergeRun], starts: Sequence[int]
-    ) -> tuple[pa.Table, list[Positions] | None]:
+    ) -> tuple[pa.Table, list[Positions] | None, TimeWindow]:
         """The changelog of one commit to the bucket, and which rows no read shows once it is done.
 
         Args:
@@ -96,22 +97,22 @@ class BucketChanges:
             starts: The position in its file of each run's first row.
 
         Returns:
-            The changes; and for each file of the base, then for each run, positions in the file, rising: None where
-            the time of the commit decides, which is not known yet.
+            The changes; for each file of the base, then for each run, positions in the file, rising: None where the
+            time of the commit decides; and for which times the changes hold.
 
         Raises:
             DataCorrupted: A file is damaged or missing; named.
         """
         found = self._look_up(base, [runs])
         told = fold_commit(None if found is None else found.run, runs, self.rules)
-        if told.depends_on_time:
-            return told.changes, None
+        if told.window != ANY_TIME:
+            return told.changes, None, told.window
         superseded: list[Positions] = [np.empty(0, np.int64)] * len(base)
         if found is not None:
             gone = ~told.base_shown
             superseded = [np.sort(found.positions[gone & (found.files == place)]) for place in range(len(base))]
         own = [start + np.flatnonzero(~shown) for start, shown in zip(starts, told.shown, strict=True)]
-        return told.changes, superseded + own
+        return told.changes, superseded + own, ANY_TIME
 
     def _look_up(self, base: Sequence[LiveFile], commits: Sequence[Sequence[MergeRun]]) -> FoundRecords | None:
         if not base:

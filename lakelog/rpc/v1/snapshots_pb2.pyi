@@ -463,6 +463,8 @@ class Change(_message.Message):
     CHANGELOG_FIELD_NUMBER: _builtins.int
     CHANGELOG_FILES_FIELD_NUMBER: _builtins.int
     GROUPS_FIELD_NUMBER: _builtins.int
+    COMMITTED_AFTER_MS_FIELD_NUMBER: _builtins.int
+    COMMITTED_UNTIL_MS_FIELD_NUMBER: _builtins.int
     table_uuid: _builtins.str
     """The table."""
     kind: _types_pb2.SnapshotKind.ValueType
@@ -481,6 +483,12 @@ class Change(_message.Message):
     """The number of buckets the files were written for; refused when it is not the table's. Of a COMPACT all groups are dropped then."""
     changelog: _types_pb2.ChangelogState.ValueType
     """Whether `changelog_files` tell all that this change changes; zero: it has no changelog."""
+    committed_after_ms: _builtins.int
+    """What the change tells holds only if it is committed later than this, in milliseconds since the epoch by the database's clock;
+    absent: at any time. Conflict with TIME_PASSED otherwise.
+    """
+    committed_until_ms: _builtins.int
+    """What the change tells holds only if it is committed no later than this; absent: at any time."""
     @_builtins.property
     def add_files(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.DataFile]:
         """Files to add, in the order that decides between rows of one key; of a COMPACT, group by group."""
@@ -526,17 +534,27 @@ class Change(_message.Message):
         changelog: _types_pb2.ChangelogState.ValueType = ...,
         changelog_files: _abc.Iterable[_types_pb2.DataFile] | None = ...,
         groups: _abc.Iterable[Global___CompactionGroup] | None = ...,
+        committed_after_ms: _builtins.int | None = ...,
+        committed_until_ms: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_base_snapshot_id", b"_base_snapshot_id", "_watermark_ms", b"_watermark_ms", "base_snapshot_id", b"base_snapshot_id", "remove", b"remove", "watermark_ms", b"watermark_ms"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_base_snapshot_id", b"_base_snapshot_id", "_committed_after_ms", b"_committed_after_ms", "_committed_until_ms", b"_committed_until_ms", "_watermark_ms", b"_watermark_ms", "base_snapshot_id", b"base_snapshot_id", "committed_after_ms", b"committed_after_ms", "committed_until_ms", b"committed_until_ms", "remove", b"remove", "watermark_ms", b"watermark_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_base_snapshot_id", b"_base_snapshot_id", "_watermark_ms", b"_watermark_ms", "add_files", b"add_files", "allow_empty", b"allow_empty", "base_snapshot_id", b"base_snapshot_id", "bucket_count", b"bucket_count", "changelog", b"changelog", "changelog_files", b"changelog_files", "groups", b"groups", "kind", b"kind", "properties", b"properties", "remove", b"remove", "schema_id", b"schema_id", "table_uuid", b"table_uuid", "unchanged_buckets", b"unchanged_buckets", "watermark_ms", b"watermark_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_base_snapshot_id", b"_base_snapshot_id", "_committed_after_ms", b"_committed_after_ms", "_committed_until_ms", b"_committed_until_ms", "_watermark_ms", b"_watermark_ms", "add_files", b"add_files", "allow_empty", b"allow_empty", "base_snapshot_id", b"base_snapshot_id", "bucket_count", b"bucket_count", "changelog", b"changelog", "changelog_files", b"changelog_files", "committed_after_ms", b"committed_after_ms", "committed_until_ms", b"committed_until_ms", "groups", b"groups", "kind", b"kind", "properties", b"properties", "remove", b"remove", "schema_id", b"schema_id", "table_uuid", b"table_uuid", "unchanged_buckets", b"unchanged_buckets", "watermark_ms", b"watermark_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__base_snapshot_id: _TypeAlias = _typing.Literal["base_snapshot_id"]  # noqa: Y015
     _WhichOneofArgType__base_snapshot_id: _TypeAlias = _typing.Literal["_base_snapshot_id", b"_base_snapshot_id"]  # noqa: Y015
+    _WhichOneofReturnType__committed_after_ms: _TypeAlias = _typing.Literal["committed_after_ms"]  # noqa: Y015
+    _WhichOneofArgType__committed_after_ms: _TypeAlias = _typing.Literal["_committed_after_ms", b"_committed_after_ms"]  # noqa: Y015
+    _WhichOneofReturnType__committed_until_ms: _TypeAlias = _typing.Literal["committed_until_ms"]  # noqa: Y015
+    _WhichOneofArgType__committed_until_ms: _TypeAlias = _typing.Literal["_committed_until_ms", b"_committed_until_ms"]  # noqa: Y015
     _WhichOneofReturnType__watermark_ms: _TypeAlias = _typing.Literal["watermark_ms"]  # noqa: Y015
     _WhichOneofArgType__watermark_ms: _TypeAlias = _typing.Literal["_watermark_ms", b"_watermark_ms"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__base_snapshot_id) -> _WhichOneofReturnType__base_snapshot_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__committed_after_ms) -> _WhichOneofReturnType__committed_after_ms | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__committed_until_ms) -> _WhichOneofReturnType__committed_until_ms | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__watermark_ms) -> _WhichOneofReturnType__watermark_ms | None: ...
 

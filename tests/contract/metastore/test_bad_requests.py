@@ -19,6 +19,7 @@ from lakelog.format.commit import (
     RemoveFiles,
     RemovePartitions,
     RemovePartitionValues,
+    TimeWindow,
 )
 from lakelog.format.files import ColumnStatistics
 from lakelog.format.plan import AtSnapshot, InRange, PlanRequest
@@ -71,6 +72,9 @@ COMMITS: list[tuple[str, CommitRequest, str]] = [
     ("bucket_count", commit(change(bucket_count=2**31)), "to 2147483647"),
     ("base_snapshot_id", commit(change(base_snapshot_id=-1)), "from 0"),
     ("unchanged_buckets", commit(change(unchanged_buckets=(BucketRef(b"", 0),))), "base_snapshot_id as well"),
+    ("committed_after_ms", commit(change(window=TimeWindow(-1))), "from 0"),
+    ("committed_until_ms", commit(change(window=TimeWindow(until_ms=-1))), "from 0"),
+    ("committed_until_ms", commit(change(window=TimeWindow(5, 5))), "from 6"),
     ("watermark_ms", commit(change(watermark_ms=2**63)), "from -9223372036854775808"),
     ("remove", commit(change(remove=RemoveEverything())), "An APPEND removes nothing"),
     ("remove", commit(change(kind=SnapshotKind.COMPACT, remove=RemoveFiles((1,)))), "put them in groups"),

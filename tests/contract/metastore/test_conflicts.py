@@ -11,12 +11,15 @@ from lakelog.errors import CommitConflict, Fenced, HistoryDiverged, InvalidArgum
 from lakelog.format.commit import (
     BucketRef,
     CommitRequest,
+    CommitResult,
     Fence,
     RemoveEverything,
     RemoveFiles,
     RemovePartitions,
     RemovePartitionValues,
+    TimeWindow,
 )
+from lakelog.format.commit_rules import TIME_PASSED
 from lakelog.format.plan import PlanRequest
 from lakelog.format.snapshot import SnapshotKind
 from lakelog.format.table import TableInfo
@@ -143,6 +146,26 @@ def test_a_change_whose_buckets_must_be_unchanged(metastore: Metastore) -> None:
     metastore.commit(CommitRequest("o", 1, (change,)))
     with pytest.raises(CommitConflict, match="'o' changed or compacted bucket 1"):
         look_up(4, 3, BucketRef(monday, 1))
+
+
+def test_a_change_that_holds_at_some_times_only(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    last = append(metastore, table, 1).results[0].committed_at_ms
+
+    def told(identifier: int, window: TimeWindow) -> CommitResult:
+        return metastore.commit(CommitRequest("l", identifier, (make_change(table, allow_empty=True, window=window),)))
+
+    distant = last + 1_000_000
+    for identifier, missed in ((1, TimeWindow(distant)), (2, TimeWindow(None, last - 1)), (3, TimeWindow(0, last - 1))):
+        with pytest.raises(CommitConflict, match="was told for a commit at another time") as error:
+            told(identifier, missed)
+        assert error.value.reason == TIME_PASSED
+        assert last <= int(error.value.metadata["time_ms"]) < distant
+    # What was refused had no effect: its identifier is free.
+    done = told(1, TimeWindow(last - 1, distant))
+    assert done.results[0].snapshot_id == 2
+    # Repeated when its time is over, it is answered as it was.
+    assert told(1, TimeWindow(None, last - 1)) == done
 
 
 def test_a_base_that_never_was(metastore: Metastore) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -11,9 +12,11 @@ from random import Random
 import pytest
 
 from lakelog.catalog import Catalog
+from lakelog.clock import SystemClock
 from lakelog.errors import CommitConflict, OutcomeUnknown
-from lakelog.format.commit import CommitRequest, CommitResult
+from lakelog.format.commit import ANY_TIME, CommitRequest, CommitResult
 from lakelog.storage.stores import LocationStores
+from lakelog.table import Table
 from metastore.inprocess import InProcessMetastore
 from tests.integration.sdk.conftest import data_files
 from tests.integration.sdk.faulty import FaultyMetastore
@@ -155,4 +158,58 @@ def test_many_writers_of_one_bucket(catalog: Catalog, metastore: InProcessMetast
         thread.join()
     assert not failures
     assert table.snapshots().num_rows == 18
+    assert replayed(table) == shown(table)
+
+
+RETENTION = {"sequence.field": "v", "sequence.delete-retention": "1 s"}
+
+
+def late_behind_a_delete(catalog: Catalog) -> Table:
+    """A delete of sequence 10, so that a row of sequence 5 is late for a second."""
+    catalog.create_database("shop")
+    table = make(catalog, "lookup", **RETENTION)
+    table.write(rows("+I 1|1|9", "+I 1|2|9", "+I 1|3|9"))
+    table.write(rows("-D 1|1|10", "-D 1|2|10", "+I 1|3|10"))
+    return table
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_a_delete_that_stops_beating_late_rows_meanwhile(
+    raced: tuple[FaultyMetastore, Catalog, Catalog], checked: bool
+) -> None:
+    faulty, mine, others = raced
+    table = late_behind_a_delete(others)
+
+    def unchecked(request: CommitRequest) -> CommitRequest:
+        # The control: as if it held at any time.
+        changes = tuple(dataclasses.replace(each, window=ANY_TIME) for each in request.changes)
+        return dataclasses.replace(request, changes=changes)
+
+    first_let(faulty, lambda: time.sleep(1.1), change=(lambda each: each) if checked else unchecked)
+    mine.table("shop.t").write(rows("+I 1|1|5", "+I 1|3|5"))
+    assert shown(table) == {(1, 1): 5, (1, 3): 10}
+    if checked:
+        assert len(faulty.commits) == 2
+        assert told(table, 2) == ["+I 1|1|5", "-U 1|3|10", "+U 1|3|10"]
+        assert replayed(table) == shown(table)
+    else:
+        assert replayed(table) != shown(table)
+
+
+@pytest.mark.parametrize("ahead_ms", [-5_000, 5_000])
+def test_only_the_clock_of_the_database_counts(raced: tuple[FaultyMetastore, Catalog, Catalog], ahead_ms: int) -> None:
+    faulty, _, others = raced
+    table = late_behind_a_delete(others)
+
+    class Wrong(SystemClock):
+        def now_ms(self) -> int:
+            return super().now_ms() + ahead_ms
+
+    mine = Catalog(faulty, LocationStores(), clock=Wrong(), draw=lambda: 0.0)
+    mine.table("shop.t").write(rows("+I 1|1|5"))
+    assert shown(table) == {(1, 3): 10}
+    assert len(faulty.commits) == (2 if ahead_ms > 0 else 1)
+    time.sleep(1.1)
+    mine.table("shop.t").write(rows("+I 1|2|5"))
+    assert shown(table) == {(1, 2): 5, (1, 3): 10}
     assert replayed(table) == shown(table)

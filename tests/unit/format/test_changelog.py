@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from lakelog.errors import DataCorrupted, InvalidArgument
 from lakelog.format.changelog import ChangelogRules, find_difference, fold_commit, fold_commits
+from lakelog.format.commit import ANY_TIME, TimeWindow
 from lakelog.format.merge import COMMIT_TIMESTAMP_COLUMN, MergeRun
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 
@@ -169,10 +170,15 @@ def test_the_rows_that_are_left_of_a_commit_are_the_ones_a_read_shows(
 def test_who_comes_late_behind_a_delete_is_decided_by_the_time_of_the_commit() -> None:
     rules = ChangelogRules(("p", "k"), ("s",))
     delete = MergeRun(to_table([Record(("a", 1, 5, None), 3)]), 0)
+    last = rules.delete_retention_ms
     for kind, sequence, depends in ((0, 4, True), (3, 4, True), (0, 5, False), (0, 6, False)):
-        new = MergeRun(to_table([Record(("a", 1, sequence, 1.0), kind)]), 1)
-        assert fold_commit(delete, [new], rules).depends_on_time is depends
-        assert fold_commit(delete, [new], ChangelogRules(("p", "k"))).depends_on_time is False
+        for time_ms in (1, last, last + 1):
+            window = TimeWindow(None, last) if time_ms <= last else TimeWindow(last)
+            new = MergeRun(to_table([Record(("a", 1, sequence, 1.0), kind)]), time_ms)
+            told = fold_commit(delete, [new], rules)
+            assert told.window == (window if depends else ANY_TIME)
+            assert told.window.holds(time_ms)
+            assert fold_commit(delete, [new], ChangelogRules(("p", "k"))).window == ANY_TIME
 
 
 def winners_of(records: list[Record], rules: ChangelogRules) -> list[Record]:

@@ -24,6 +24,7 @@ from lakelog.format.commit import (
     RemoveFiles,
     RemovePartitions,
     RemovePartitionValues,
+    TimeWindow,
     WriterProgress,
 )
 from lakelog.format.files import ColumnStatistics, DataFile
@@ -122,6 +123,7 @@ changes = st.builds(
             CompactionGroup, st.builds(BucketRef, octets, int32), tuples(int64), int32, tuples(int64), int32, int32
         )
     ),
+    window=st.builds(TimeWindow, optional(int64), optional(int64)),
 )
 commit_requests = st.builds(
     CommitRequest,
