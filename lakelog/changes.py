@@ -203,7 +203,8 @@ class NormalizedChanges:
             old, new = (state.get(bucket, []) for state in states)
             if old == new:
                 continue
-            files = list({file.file_id: file for file in (*old, *new)}.values())
+            # In the order of rows: what a compaction wrote stands in the place of its inputs, before newer files.
+            files = sorted({file.file_id: file for file in (*old, *new)}.values(), key=_place)
             kept = {file.file_id for file in new}, {file.file_id for file in old}
             sides = [file.file_id in kept[1] for file in files], [file.file_id in kept[0] for file in files]
             for step in self._teller().read_by_key_ranges(files):
@@ -305,6 +306,10 @@ class NormalizedChanges:
         return pa.Table.from_arrays(
             [own[name]() if name in own else changes.column(name) for name in schema.names], schema=schema
         )
+
+
+def _place(file: LiveFile) -> tuple[int, int, int]:
+    return file.order_snapshot, file.order_ordinal, file.file_id
 
 
 @dataclass(frozen=True)

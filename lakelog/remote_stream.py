@@ -66,6 +66,8 @@ _CHANNEL_OPTIONS: Final = (
     # A server that vanished without closing is noticed after 20 + 10 seconds.
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
+    # Also while nothing comes: of its own accord gRPC would ask once a minute or so then.
+    ("grpc.http2.max_pings_without_data", 0),
     # One that is connected to, but does not say a word, is given up after so long, and another one is tried.
     ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.use_local_subchannel_pool", 1),

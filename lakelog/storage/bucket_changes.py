@@ -23,7 +23,7 @@ from lakelog.storage.copy_cache import CopyCache
 from lakelog.storage.data_files import DataFiles
 from lakelog.storage.key_lookup import FoundRecords, KeyLookup
 from lakelog.storage.live_file import LiveFile
-from lakelog.storage.own_columns import KIND_FIELD
+from lakelog.storage.own_columns import KIND_FIELD, REPLACES_FIELD, TIME_FIELD, has_times
 from lakelog.storage.read_counts import ReadCounts
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.superseded import MergePolicy
@@ -70,8 +70,11 @@ class BucketChanges:
 
     def read_by_key_ranges(self, files: Sequence[LiveFile]) -> Iterator[list[AlignedRows]]:
         """Reads the rows of files side by side, a row group of each at a time; see `read_aligned`."""
-        parts = [RunPart(file, [*self.fields, KIND_FIELD]) for file in files]
+        parts = [RunPart(file, [*self.fields, KIND_FIELD, *self._pick_times(file)]) for file in files]
         yield from read_aligned(DataFiles(self.store, counts=self.counts), parts, self.policy.key)
+
+    def _pick_times(self, file: LiveFile) -> list[pa.Field]:
+        return [TIME_FIELD, REPLACES_FIELD] if has_times(file, self.policy.sequence) else []
 
     def fold(self, base: Sequence[LiveFile], commits: Sequence[Sequence[MergeRun]]) -> list[pa.Table]:
         """The changelog of each of some successive commits to the bucket.

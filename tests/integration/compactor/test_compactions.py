@@ -108,6 +108,62 @@ def test_small_files_of_append_tables_are_put_together_in_their_order(
     assert table.scan().count() == 25
 
 
+def differences(table: Table, first: int, last: int) -> list[tuple[str, int, int]]:
+    options = {"incremental-between": f"{first},{last}", "incremental-between-scan-mode": "diff"}
+    found = table.scan(options=options).to_arrow().to_pylist()
+    return [(row["_row_kind"], row["k"], row["v"]) for row in found]
+
+
+def overwritten(table: Table) -> list[tuple[str, int, int]]:
+    """What a stream that reads overwrites tells first of one."""
+    done = table.overwrite(rows("+I 1|70|70").drop_columns(["_row_kind"])).snapshot_id
+    options = {"scan.snapshot-id": str(done), "streaming-read-overwrite": "true"}
+    with table.subscribe("from-snapshot", options=options) as stream:
+        batch = stream.read(10)
+    assert batch is not None
+    return [(row["_row_kind"], row["k"], row["v"]) for row in batch.data.to_pylist()]
+
+
+def test_two_states_are_compared_in_the_order_of_rows(metastore: InProcessMetastore, catalog: Catalog) -> None:
+    table = make(catalog, "none")
+    table.write(rows("+I 1|1|1", "+I 1|2|1"))
+    table.write(rows("+U 1|1|2"))
+
+    class Late(FaultyMetastore):
+        def commit(self, wanted: CommitRequest) -> CommitResult:
+            # Newer than what is compacted, and committed before.
+            table.write(rows("+U 1|1|3", "-D 1|2|0"))
+            return self.inner.commit(wanted)
+
+    request(metastore, table)
+    attach_all(Late(metastore))
+    assert levels(table) == [0, 5]
+    assert differences(table, 3, 4) == []
+    assert differences(table, 2, 4) == [("-U", 1, 2), ("+U", 1, 3), ("-D", 2, 1)]
+    assert differences(table, 0, 4) == [("+I", 1, 3)]
+    assert overwritten(table)[0] == ("-D", 1, 3)
+
+
+def test_two_states_are_compared_by_the_times_of_rows(metastore: InProcessMetastore, catalog: Catalog) -> None:
+    """A late row stands, because the time of the delete before it was over, in a compacted file as before."""
+    table = make(catalog, "none", **{"sequence.field": "v", "sequence.delete-retention": "1 s"})
+    table.write(rows("+I 1|1|3", *(f"+I 1|{key}|{key * 7919 % 1000 + 3}" for key in range(100, 1500))))
+    request(metastore, table)
+    attach_all(metastore)
+    table.write(rows("-D 1|1|3"))
+    time.sleep(1.2)
+    table.write(rows("+I 1|1|1"))
+    request(metastore, table, MINOR)
+    attach_all(metastore)
+    last = len(metastore.list_snapshots(table.uuid).snapshots)
+    assert len(levels(table)) == 2, "the first run is too large to go along"
+    assert shown(table)[1, 1] == 1
+    assert differences(table, last - 1, last) == []
+    assert differences(table, 2, last) == [("-U", 1, 3), ("+U", 1, 1)]
+    assert differences(table, 3, last) == [("+I", 1, 1)]
+    assert overwritten(table)[0] == ("-D", 1, 1)
+
+
 def test_only_what_others_replaced_meanwhile_is_dropped(
     metastore: InProcessMetastore, catalog: Catalog, warehouse: Path
 ) -> None:

@@ -308,6 +308,26 @@ def test_the_embedded_stack_runs_one(tmp_path: Path) -> None:
         EmbeddedStack(tmp_path, services=["reader"])
 
 
+def test_without_a_position_to_keep_a_replica_that_hangs_is_left_as_well(
+    catalog: Catalog, database: str, start_replica: Start
+) -> None:
+    table = make_append(catalog, database)
+    replicas = [start_replica(), start_replica()]
+    with table.subscribe("latest", reader=",".join(each.target for each in replicas)) as stream:
+        table.append(items(1))
+        assert len(take(stream, 1)) == 1
+        hanging = next(each for each in replicas if each.measure(SUBSCRIPTIONS))
+        hanging.process.send_signal(signal.SIGSTOP)
+        try:
+            table.append(items(2))
+            # Nothing is asked of it, and it says nothing: after 20 seconds the connection is tried, for 10.
+            batch = stream.read(50.0)
+            assert batch is not None
+            assert batch.data.column("id").to_pylist() == [2]
+        finally:
+            hanging.process.send_signal(signal.SIGCONT)
+
+
 def test_a_replica_that_hangs_is_left(catalog: Catalog, database: str, start_replica: Start) -> None:
     table = make_append(catalog, database)
     replicas = [start_replica(), start_replica()]
