@@ -144,6 +144,22 @@ def test_append_tables_are_planned_by_their_own_rules(
     assert result.buckets[0].outcome.endswith(".")
 
 
+def test_a_compaction_goes_by_the_options_of_its_moment(catalog: Catalog) -> None:
+    table = make(catalog, days=1, commits=3)
+    outcome = table.compact(dry_run=True).buckets[0].outcome
+    assert outcome == "3 files of level 0 are compacted, as was asked for."
+    table.alter(set={"num-sorted-run.compaction-trigger": 2, "compaction.max-size-amplification-percent": 10})
+    assert "more than 10 % of the oldest one's" in table.compact(dry_run=True).buckets[0].outcome
+    table.alter(unset=["num-sorted-run.compaction-trigger"])
+    assert table.compact(dry_run=True).buckets[0].outcome == outcome
+    with pytest.raises(InvalidArgument, match=r"'compaction.min.file-num' = '3' is not possible"):
+        table.alter(set={"compaction.min.file-num": 3})
+    events = make_append(catalog, commits=4, bucket=1)
+    assert show(events.compact(dry_run=True)) == [(0, "nothing")]
+    events.alter(set={"compaction.min.file-num": 3})
+    assert show(events.compact(dry_run=True)) == [(0, "planned")]
+
+
 def test_who_does_not_wait_gets_the_jobs(catalog: Catalog) -> None:
     table = make(catalog, days=1)
     result = table.compact(full=True, wait=False)
