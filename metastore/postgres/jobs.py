@@ -104,8 +104,9 @@ class PostgresJobs:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    # As an attribute, so that a test can take the protection out and see it missed.
+    # As attributes, so that a test can take a protection out and see it missed.
     lease_sql = _LEASE
+    request_sql = _REQUEST
 
     async def lease_job(
         self, kinds: Sequence[str], table_uuids: Sequence[str], holder: str, duration_ms: int
@@ -168,7 +169,7 @@ class PostgresJobs:
 
     async def request_jobs(self, due: Sequence[DueJob]) -> None:
         """Makes jobs due at once, those that somebody does behind their end."""
-        await self._session.write(_REQUEST, to_due_arrays(due))
+        await self._session.write(self.request_sql, to_due_arrays(due))
 
     async def list_jobs(self, table_uuids: Sequence[str]) -> list[Job]:
         """All jobs, or those of some tables, by table, kind and scope."""
