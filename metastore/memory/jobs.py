@@ -15,7 +15,7 @@ _WAITING = (JobState.DUE, JobState.LEASED)
 
 
 class MemoryJobs(MemoryCatalog):
-    """See `metastore.store.JobTransaction`."""
+    """See `metastore.job_store.JobTransaction`."""
 
     async def lease_job(
         self, kinds: Sequence[str], table_uuids: Sequence[str], holder: str, duration_ms: int

@@ -109,7 +109,7 @@ SELECT n.table_id, n.kind, n.scope, 'due', n.priority, n.payload, 0, '', '', 0, 
     {NOW_MS}
 FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::jsonb[]) AS n(table_id, kind, scope, priority,
     payload)
-ON CONFLICT (table_id, kind, scope) DO UPDATE SET state = 'due', priority = excluded.priority,
+ON CONFLICT (table_id, kind, sha256(scope::bytea)) DO UPDATE SET state = 'due', priority = excluded.priority,
     payload = excluded.payload, updated_at_ms = excluded.updated_at_ms,
     due_at = CASE j.state WHEN 'failed' THEN j.due_at ELSE excluded.due_at END
 WHERE j.state IN ('done', 'failed')

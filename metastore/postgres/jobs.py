@@ -82,7 +82,7 @@ SELECT n.table_id, n.kind, n.scope, 'due', n.priority, n.payload, 0, '', '', 0, 
     {NOW_MS}
 FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::jsonb[]) AS n(table_id, kind, scope, priority,
     payload)
-ON CONFLICT (table_id, kind, scope) DO UPDATE SET
+ON CONFLICT (table_id, kind, sha256(scope::bytea)) DO UPDATE SET
     priority = CASE j.state WHEN 'done' THEN excluded.priority ELSE greatest(j.priority, excluded.priority) END,
     requested = CASE j.state WHEN 'leased' THEN excluded.payload END,
     payload = CASE j.state WHEN 'leased' THEN j.payload ELSE excluded.payload END,
@@ -99,7 +99,7 @@ RETURNING replace(attempt_id::text, '-', '')
 
 
 class PostgresJobs:
-    """See `metastore.store.JobTransaction`."""
+    """See `metastore.job_store.JobTransaction`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

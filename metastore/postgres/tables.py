@@ -264,7 +264,12 @@ job = Table(
     Column("due_at", TIMESTAMP(timezone=True), nullable=False),
     Column("created_at_ms", BigInteger, nullable=False),
     Column("updated_at_ms", BigInteger, nullable=False),
-    Index("job_of_table", "table_id", "kind", "scope", unique=True),
+    # What was asked for since it was taken.
+    Column("requested", JSONB),
+    # NULL: it never went well.
+    Column("done_epoch", BigInteger),
+    # A scope names a partition, which may be longer than an entry of an index.
+    Index("job_of_table", "table_id", "kind", text("sha256(scope::bytea)"), unique=True),
     Index("job_waiting", "kind", "due_at", postgresql_where=text("state IN ('due', 'leased')")),
 )
 

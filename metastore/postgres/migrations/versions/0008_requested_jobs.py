@@ -1,4 +1,4 @@
-"""Jobs that are asked for: what was since they were taken, and when they last went well."""
+"""Jobs of buckets, and jobs that are asked for: what was since they were taken, and when they last went well."""
 
 from __future__ import annotations
 
@@ -17,3 +17,6 @@ def upgrade() -> None:
     # Columns without a default are added without touching the rows there are.
     op.add_column("job", sa.Column("requested", JSONB, nullable=True))
     op.add_column("job", sa.Column("done_epoch", sa.BigInteger(), nullable=True))
+    # The scope of a bucket names its partition, which may be longer than an entry of an index.
+    op.drop_index("job_of_table", "job")
+    op.create_index("job_of_table", "job", ["table_id", "kind", sa.text("sha256(scope::bytea)")], unique=True)

@@ -1,0 +1,68 @@
+"""What a store does for jobs: a part of `metastore.store`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from lakelog.format.job import DueJob, Job
+
+
+class JobTransaction(Protocol):
+    """Jobs. Only the database's clock judges deadlines and pauses; a lock on a job comes behind one on a head."""
+
+    async def lease_job(
+        self, kinds: Sequence[str], table_uuids: Sequence[str], holder: str, duration_ms: int
+    ) -> tuple[Job, bool] | None:
+        """Takes the first job that is due, or over; its epoch rises by one, and so do its attempts.
+
+        The flag tells whether it was over: whoever held it was not heard of in time.
+        """
+        ...
+
+    async def next_due_ms(self, kinds: Sequence[str], table_uuids: Sequence[str]) -> int | None:
+        """In how many milliseconds the first of these jobs is due or over; None: none will be by itself."""
+        ...
+
+    async def doom_attempts(self, writer: str) -> list[str]:
+        """Dooms the open attempts of a writer and tells which."""
+        ...
+
+    async def find_job(self, job_id: int) -> Job | None:
+        """A job, without locking it."""
+        ...
+
+    async def lock_job(self, job_id: int) -> Job | None:
+        """Keeps a job as it is."""
+        ...
+
+    async def renew_job(self, job_id: int, duration_ms: int) -> None:
+        """Moves the deadline of a locked job."""
+        ...
+
+    async def put_job(self, job: Job, pause_ms: int) -> None:
+        """Changes a locked job that nobody holds any more: all but what names it, its priority, epoch and times.
+
+        What is due, or becomes so, is due after the pause.
+        """
+        ...
+
+    async def set_payload(self, job: Job) -> None:
+        """Changes what a locked job does, and what was asked for since, and nothing else."""
+        ...
+
+    async def lock_jobs(self, table_id: int, kind: str, scopes: Sequence[str]) -> list[Job]:
+        """Keeps those jobs of a table that exist as they are, in any order. The table's head is locked."""
+        ...
+
+    async def request_jobs(self, due: Sequence[DueJob]) -> None:
+        """Makes jobs due at once that are locked, or do not exist yet, with their payloads and at least their priority.
+
+        They are tried anew, whatever became of them. Those that somebody does stay as they are, and have the payload as
+        what was asked for since.
+        """
+        ...
+
+    async def list_jobs(self, table_uuids: Sequence[str]) -> list[Job]:
+        """All jobs, or those of some tables, by table, kind and scope."""
+        ...
