@@ -139,7 +139,7 @@ def _plan_buckets(plan: Plan, choice: PartitionChoice, full: bool) -> list[tuple
             values[partition],
             number,
             files.num_rows,
-            sum(files["size_bytes"].to_numpy().tolist()),
+            int(files["size_bytes"].to_numpy().sum()),
             CompactionState.NOTHING if is_nothing else CompactionState.PLANNED,
             work.reason if isinstance(work, NoPlan) else work.why,
         )

@@ -268,8 +268,9 @@ job = Table(
     Column("requested", JSONB),
     # NULL: it never went well.
     Column("done_epoch", BigInteger),
-    # A scope names a partition, which may be longer than an entry of an index.
-    Index("job_of_table", "table_id", "kind", text("sha256(scope::bytea)"), unique=True),
+    # A scope that is longer than an entry of an index may be; `scope` is a digest of it then.
+    Column("long_scope", NAME),
+    Index("job_of_table", "table_id", "kind", "scope", unique=True),
     Index("job_waiting", "kind", "due_at", postgresql_where=text("state IN ('due', 'leased')")),
 )
 

@@ -157,6 +157,19 @@ def test_whoever_takes_a_job_over_does_what_was_asked_for_since(metastore: Metas
     assert not metastore.finish_job(job.job_id, job.epoch)
 
 
+def test_what_was_asked_for_of_a_job_that_is_abandoned_is_not_lost_when_a_person_retries_it(
+    metastore: Metastore,
+) -> None:
+    table = make_table(metastore)
+    ask(metastore, table, MINOR)
+    job = take(metastore, table, duration_ms=1000)
+    ask(metastore, table, FULL)
+    time.sleep(1.1)
+    metastore.retry_job(job.job_id)
+    assert (find(metastore, table).payload, find(metastore, table).requested) == ({STRATEGY: FULL}, {})
+    assert ask(metastore, table, MINOR)[0].payload == {STRATEGY: FULL}
+
+
 @pytest.mark.parametrize("is_asked", [True, False], ids=["asked", "control"])
 def test_a_job_whose_holders_vanish_is_tried_again_only_if_asked_for(
     metastore: Metastore, monkeypatch: pytest.MonkeyPatch, is_asked: bool

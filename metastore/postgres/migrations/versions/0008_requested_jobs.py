@@ -17,6 +17,5 @@ def upgrade() -> None:
     # Columns without a default are added without touching the rows there are.
     op.add_column("job", sa.Column("requested", JSONB, nullable=True))
     op.add_column("job", sa.Column("done_epoch", sa.BigInteger(), nullable=True))
-    # The scope of a bucket names its partition, which may be longer than an entry of an index.
-    op.drop_index("job_of_table", "job")
-    op.create_index("job_of_table", "job", ["table_id", "kind", sa.text("sha256(scope::bytea)")], unique=True)
+    # Metastores of the version before, which go on serving, rest on the index of `scope` as it is.
+    op.add_column("job", sa.Column("long_scope", sa.Text(collation="C"), nullable=True))
