@@ -11,6 +11,10 @@ import pyarrow as pa
 
 from lakelog.arguments import check_flag, to_option_texts, to_texts
 from lakelog.change_plan import check_range, check_raw, name_change_columns
+from lakelog.compaction_request import plan_compaction, request_compaction
+from lakelog.compaction_result import CompactionResult
+from lakelog.compaction_wait import check_timeout as check_compaction_timeout
+from lakelog.compaction_wait import wait_for_compactions
 from lakelog.complete_changes import DEFAULT_TIMEOUT_S, check_timeout, plan_when_complete
 from lakelog.consumers import Consumers
 from lakelog.errors import NotFound
@@ -237,6 +241,57 @@ class Table(TableWrites):
     def lookup_metrics(self) -> CacheStatistics:
         """What looking old rows up has done in this process: hits of local copies, bytes read, made and evicted."""
         return replace(self._catalog.caches.find_copies(self.uuid, TableOptions(self._info.options)).statistics)
+
+    def compact(
+        self,
+        full: bool = False,
+        partitions: Sequence[Mapping[str, Any]] | None = None,
+        where: str | None = None,
+        wait: bool = True,
+        timeout: float | None = None,
+        dry_run: bool = False,
+    ) -> CompactionResult:
+        """Has compactors put the table's files together, so that reads cost less; what they show never changes.
+
+        Jobs are asked for where something is to be done, one a bucket, and compactors (`python -m compactor run`) do
+        them, before what is due by itself. Writers go on meanwhile. What was asked for is done also when nobody waits
+        for it any more.
+
+        Args:
+            full: Compact each bucket as a whole. Else what is due is compacted, and where nothing is, what writers have
+                written since: all files of level 0, or in an append table all small files.
+            partitions: Only these: dicts of values by partition column, as of `overwrite`; some columns are enough.
+            where: Only partitions that fulfil this SQL condition on partition columns.
+            wait: Wait until it is done. Else the result has the jobs' ids.
+            timeout: For how many seconds to wait at most while nothing goes on, that is while no job ends and no
+                compactor does one; None: 600. A compaction that goes on may take as long as it takes.
+            dry_run: Only tell what would be done, and why.
+
+        Returns:
+            What became of each bucket; `.to_arrow()` is a table of it.
+
+        Raises:
+            InvalidArgument: An argument is not possible: names it, its value and the remedy.
+            NotFound: A named partition has no files, or the table was dropped.
+            Unavailable: Jobs have failed (reason `COMPACTION_FAILED`) once all others had ended, or no compactor does
+                them (`COMPACTION_WAITS`); names jobs and reasons.
+        """
+        for name, flag in (("full", full), ("wait", wait), ("dry_run", dry_run)):
+            check_flag(flag, name)
+        timeout_s = check_compaction_timeout(timeout)
+        info, metastore = self._refresh(), self._catalog.metastore
+
+        def compact() -> CompactionResult:
+            planned = plan_compaction(metastore, info, full=bool(full), partitions=partitions, where=where)
+            if dry_run:
+                return planned.result
+            requested = request_compaction(metastore, planned)
+            if not wait:
+                return requested.result
+            return wait_for_compactions(metastore, [requested], timeout_s=timeout_s, clock=self._catalog.clock)[0]
+
+        found: CompactionResult = self._ask(compact)
+        return found
 
     def snapshots(self, limit: int | None = None) -> pa.Table:
         """Lists the snapshots that are kept, oldest first.

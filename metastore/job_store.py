@@ -1,4 +1,4 @@
-"""What a store must do for jobs: a part of the transactions of `metastore.store`."""
+"""What a store does for jobs: a part of `metastore.store`."""
 
 from __future__ import annotations
 

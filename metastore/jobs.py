@@ -249,7 +249,7 @@ class Jobs:
                     reason="JOB_HELD",
                     metadata={"job_id": str(job_id), "holder": job.holder},
                 )
-            await tx.put_job(replace(job, state=JobState.DUE, attempts=0), 0)
+            await tx.put_job(replace(take_requested(job), state=JobState.DUE, attempts=0), 0)
 
         await run_transaction(self._store, retry)
         self.due()

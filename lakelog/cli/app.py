@@ -12,6 +12,7 @@ import click
 
 import lakelog
 from lakelog.cli.changes import changes
+from lakelog.cli.compact import compact
 from lakelog.cli.consumers import consumers
 from lakelog.cli.database import database
 from lakelog.cli.demo import demo
@@ -69,6 +70,7 @@ for _command in (
     consumers,
     snapshots,
     files,
+    compact,
     pipelines,
     jobs,
     sql,

@@ -30,6 +30,7 @@ COLUMNS: Final = (
     Column("age_ms", "CHANGED", lambda age: f"{format_age(age)} ago"),
     Column("outcome", "DID LAST", may_cut=True),
     Column("holder", "DONE BY", may_cut=True),
+    Column("scope", "SCOPE", may_cut=True),
 )
 
 

@@ -10,7 +10,10 @@ from typing import Final
 
 _NO_CHANGELOG: Final = "changelog files are written as data files are, and live as long as their snapshots"
 _NO_LATE_LOOKUP: Final = "a changelog is made before the commit or after it, as 'lookup-wait' says"
-_NO_COMPACTION: Final = "tables are not compacted yet; reads merge the files as they are"
+_BY_SIZES: Final = "what is compacted goes by sizes and numbers of files; have all of it compacted by `compact --full`"
+_NO_SORTING: Final = "compactions put files together and do not sort the rows of append tables"
+_NO_WAITING: Final = "writers never compact, nor wait for compactions; compactors do them after the commit"
+_PLANNED_BY_BUCKET: Final = "compactors plan each bucket by itself, by the options that the page on options lists"
 _NO_EXPIRY: Final = "every snapshot is kept; nothing expires yet"
 _NO_STREAM_READS: Final = "subscriptions have options of their own, which the page on options lists"
 _NO_LOG: Final = "tables have no external log yet"
@@ -42,17 +45,17 @@ REFUSED_OPTIONS: Final[dict[str, str]] = {
     "lookup.*": "old rows are looked up in sorted local copies, which know three options: lookup.cache-file-retention, "
     "lookup.cache-max-disk-size and lookup.cache-max-memory-size",
     "lookup-*": _NO_LATE_LOOKUP,
-    "full-compaction.*": _NO_COMPACTION,
-    "compaction.*": _NO_COMPACTION,
-    "append.compaction.*": _NO_COMPACTION,
-    "sort-compaction.*": _NO_COMPACTION,
-    "unaware-bucket.*": _NO_COMPACTION,
-    "clustering.*": _NO_COMPACTION,
-    "zorder.*": _NO_COMPACTION,
-    "num-sorted-run.*": _NO_COMPACTION,
-    "num-levels": _NO_COMPACTION,
-    "precommit-compact": _NO_COMPACTION,
-    "commit.force-compact": _NO_COMPACTION,
+    "full-compaction.*": _BY_SIZES,
+    "compaction.optimization-interval": _BY_SIZES,
+    "compaction.*": _PLANNED_BY_BUCKET,
+    "append.compaction.*": _PLANNED_BY_BUCKET,
+    "sort-compaction.*": _NO_SORTING,
+    "unaware-bucket.*": _PLANNED_BY_BUCKET,
+    "clustering.*": _NO_SORTING,
+    "zorder.*": _NO_SORTING,
+    "num-sorted-run.*": _NO_WAITING,
+    "precommit-compact": _NO_WAITING,
+    "commit.force-compact": _NO_WAITING,
     "local-merge-buffer-size": "writers merge in 'write-buffer-size'",
     "snapshot.*": _NO_EXPIRY,
     "tag.*": _NO_TAGS,
@@ -134,7 +137,7 @@ REFUSED_OPTIONS: Final[dict[str, str]] = {
     "bucket-append-ordered": "rows of a bucket are always read in the order they were committed",
     "row-tracking.enabled": "rows have no identity besides their key",
     "data-evolution.enabled": "rows have no identity besides their key",
-    "overwrite-upgrade": _NO_COMPACTION,
+    "overwrite-upgrade": _PLANNED_BY_BUCKET,
     "materialized-table.*": "tables are filled by writers only",
 }
 """By key, or by a pattern in which `*` stands for anything; declared options are never looked up here."""

@@ -10,6 +10,9 @@ from lakelog.options.value_types import Choice, ColumnNames, Duration, Flag, Mem
 MAX_BUCKETS: Final = 65_536
 """More buckets than this make plans and commits of one table slow, and are always a mistake at this size."""
 
+MAX_LEVELS: Final = 128
+"""The metastore keeps a file's level in few bits; one level a sorted run is far more than reads can bear."""
+
 BUCKET: Final = Option[int | None](
     "bucket",
     Whole(1, MAX_BUCKETS, special=(-1,)),
@@ -89,7 +92,7 @@ CHANGELOG_PRODUCER: Final = Option[str](
     "changelog-producer",
     Choice(
         ("none", "input", "lookup"),
-        refused={"full-compaction": "tables are not compacted yet, so there are no full compactions to compare"},
+        refused={"full-compaction": "a full compaction does not compare what it replaces with what it writes yet"},
     ),
     "none",
     "What a commit's changelog files hold. `none`: there are none, and readers look up what was there before. `input`: "
@@ -183,4 +186,60 @@ FILE_COMPRESSION: Final = Option[str](
     Choice(("zstd", "snappy", "lz4", "none")),
     "zstd",
     "How data files are compressed. zstd runs at level 1.",
+)
+COMPACTION_TRIGGER: Final = Option[int](
+    "num-sorted-run.compaction-trigger",
+    Whole(1, 1000),
+    5,
+    "From how many sorted runs of a bucket on (files of level 0, and levels above it that hold files) their sizes are "
+    "looked at; with more, some are always compacted. Fewer runs make reads cheaper and compactions more frequent.",
+)
+NUM_LEVELS: Final = Option[int | None](
+    "num-levels",
+    Whole(2, MAX_LEVELS),
+    None,
+    "How many levels a bucket of a primary-key table has, level 0 included. Files that lie above them stay there until "
+    "they are compacted.",
+    default_text="`num-sorted-run.compaction-trigger` + 1, at most 128",
+)
+MAX_SIZE_AMPLIFICATION: Final = Option[int](
+    "compaction.max-size-amplification-percent",
+    Whole(0, 1_000_000),
+    200,
+    "A bucket is compacted as a whole when all its sorted runs but the oldest are together larger than this percentage "
+    "of the oldest.",
+)
+SIZE_RATIO: Final = Option[int](
+    "compaction.size-ratio",
+    Whole(0, 1_000_000),
+    1,
+    "A compaction goes on to the next older sorted run while that is at most this percentage larger than those taken "
+    "so far.",
+)
+TOTAL_SIZE_THRESHOLD: Final = Option[int | None](
+    "compaction.total-size-threshold",
+    MemorySize(),
+    None,
+    "A bucket that is smaller than this is always compacted as a whole.",
+    default_text="none",
+)
+INCREMENTAL_SIZE_THRESHOLD: Final = Option[int | None](
+    "compaction.incremental-size-threshold",
+    MemorySize(),
+    None,
+    "A bucket is compacted as a whole when what lies above its highest level is larger than this.",
+    default_text="none",
+)
+MIN_FILE_NUM: Final = Option[int](
+    "compaction.min.file-num",
+    # One file alone would be rewritten for ever.
+    Whole(2, 1_000_000),
+    5,
+    "How many small files of an append table are compacted even where they do not fill a file together.",
+)
+OPEN_FILE_COST: Final = Option[int](
+    "source.split.open-file-cost",
+    MemorySize(last=1 << 40),
+    4 << 20,
+    "How many bytes opening a file counts as where small files of an append table are put together.",
 )

@@ -16,16 +16,24 @@ from lakelog.options.table_options import (
     BUCKET,
     BUCKET_KEY,
     CHANGELOG_PRODUCER,
+    COMPACTION_TRIGGER,
     FIRST_ROW,
     IGNORE_DELETE,
     IGNORE_UPDATE_BEFORE,
+    INCREMENTAL_SIZE_THRESHOLD,
+    MAX_SIZE_AMPLIFICATION,
     MERGE_ENGINE,
+    MIN_FILE_NUM,
+    NUM_LEVELS,
+    OPEN_FILE_COST,
     ROW_DEDUPLICATE,
     ROW_DEDUPLICATE_IGNORE_FIELDS,
     ROWKIND_FIELD,
     SEQUENCE_DELETE_RETENTION,
     SEQUENCE_FIELD,
     SEQUENCE_SORT_ORDER,
+    SIZE_RATIO,
+    TOTAL_SIZE_THRESHOLD,
 )
 from lakelog.options.values import TableOptions
 
@@ -41,6 +49,15 @@ _MERGE_OPTIONS: Final[tuple[Option[Any], ...]] = (
     IGNORE_DELETE,
     IGNORE_UPDATE_BEFORE,
 )
+_SORTED_RUN_OPTIONS: Final[tuple[Option[Any], ...]] = (
+    COMPACTION_TRIGGER,
+    NUM_LEVELS,
+    MAX_SIZE_AMPLIFICATION,
+    SIZE_RATIO,
+    TOTAL_SIZE_THRESHOLD,
+    INCREMENTAL_SIZE_THRESHOLD,
+)
+"""By which buckets of tables with a primary key are compacted."""
 
 
 def validate_table_options(
@@ -69,9 +86,11 @@ def validate_table_options(
         _check_rowkind(options, columns, primary_key)
         _check_first_row(options)
         _check_producer(options, columns)
+        _check_compaction_of_key(options)
     else:
         _check_append(options)
         _check_buckets_of_append(options, columns)
+        _check_compaction_of_append(options)
 
 
 def check_alter(current: Mapping[str, str], set: Mapping[str, str], unset: Sequence[str]) -> None:  # noqa: A002
@@ -324,6 +343,35 @@ def _check_append(options: Mapping[str, str]) -> None:
                 "The table has no primary key, so its rows never change: what was added is all there is to tell, and "
                 "streams show it without a changelog. Give the table a primary key, or leave the option out.",
             )
+
+
+def _check_compaction_of_key(options: Mapping[str, str]) -> None:
+    for option in (MIN_FILE_NUM, OPEN_FILE_COST):
+        if option.key in options:
+            raise invalid_option(
+                option.key,
+                options[option.key],
+                "It is about small files of tables without a primary key. The buckets of this one are compacted by "
+                f"their sorted runs: leave it out, or give '{COMPACTION_TRIGGER.key}'.",
+            )
+
+
+def _check_compaction_of_append(options: Mapping[str, str]) -> None:
+    for option in _SORTED_RUN_OPTIONS:
+        if option.key in options:
+            raise invalid_option(
+                option.key,
+                options[option.key],
+                "The table has no primary key, so its files are no sorted runs. Its small files are put together: give "
+                f"'{MIN_FILE_NUM.key}', or leave the option out.",
+            )
+    if OPEN_FILE_COST.key in options and TableOptions(options).bucket_count(has_primary_key=False) != -1:
+        raise invalid_option(
+            OPEN_FILE_COST.key,
+            options[OPEN_FILE_COST.key],
+            f"In a table with buckets only neighbours are put together, as many as '{MIN_FILE_NUM.key}' says. Leave it "
+            "out.",
+        )
 
 
 def _unknown_column(who: str, name: str, columns: pa.Schema) -> InvalidArgument:

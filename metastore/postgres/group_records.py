@@ -101,14 +101,22 @@ WHERE a.attempt_id = n.attempt_id
 """
 
 
-# One that is being done, or is due already, stays as it is; what failed rests as if it had been tried again.
-_MAKE_DUE: Final = f"""
-INSERT INTO job AS j (table_id, kind, scope, state, priority, payload, attempts, reason, outcome, epoch, holder, due_at,
-    created_at_ms, updated_at_ms)
-SELECT n.table_id, n.kind, n.scope, 'due', n.priority, n.payload, 0, '', '', 0, '', clock_timestamp(), {NOW_MS},
-    {NOW_MS}
+# Of five arrays (`to_due_arrays`). The scope of a bucket names its partition, which may be longer than an entry of an
+# index may be (2704 bytes); a digest then stands in its place.
+INSERT_DUE: Final = f"""
+INSERT INTO job AS j (table_id, kind, scope, long_scope, state, priority, payload, attempts, reason, outcome, epoch,
+    holder, due_at, created_at_ms, updated_at_ms)
+SELECT n.table_id, n.kind,
+    CASE WHEN length(n.scope) > 1024 THEN 'sha256:' || encode(sha256(n.scope::bytea), 'hex') ELSE n.scope END,
+    CASE WHEN length(n.scope) > 1024 THEN n.scope END,
+    'due', n.priority, n.payload, 0, '', '', 0, '', clock_timestamp(), {NOW_MS}, {NOW_MS}
 FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::jsonb[]) AS n(table_id, kind, scope, priority,
     payload)
+"""
+
+# One that is being done, or is due already, stays as it is; what failed rests as if it had been tried again.
+_MAKE_DUE: Final = f"""
+{INSERT_DUE}
 ON CONFLICT (table_id, kind, scope) DO UPDATE SET state = 'due', priority = excluded.priority,
     payload = excluded.payload, updated_at_ms = excluded.updated_at_ms,
     due_at = CASE j.state WHEN 'failed' THEN j.due_at ELSE excluded.due_at END

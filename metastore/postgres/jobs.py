@@ -9,7 +9,7 @@ from lakelog.format.job import DueJob, Job, JobState
 
 from . import arrays
 from .catalog import NOW_MS
-from .group_records import to_due_arrays, to_json
+from .group_records import INSERT_DUE, to_due_arrays, to_json
 from .session import Row, Session
 
 _REMAINING_MS: Final = """
@@ -18,9 +18,9 @@ CASE WHEN j.state IN ('due', 'leased')
 """
 
 _COLUMNS: Final = f"""
-    j.job_id, replace(t.table_uuid::text, '-', ''), t.database || '.' || t.name, j.kind, j.scope, j.state, j.priority,
-    j.payload, j.attempts, j.reason, j.outcome, j.epoch, j.holder, {_REMAINING_MS}, j.created_at_ms, j.updated_at_ms,
-    j.requested, coalesce(j.done_epoch, 0)
+    j.job_id, replace(t.table_uuid::text, '-', ''), t.database || '.' || t.name, j.kind,
+    coalesce(j.long_scope, j.scope), j.state, j.priority, j.payload, j.attempts, j.reason, j.outcome,
+    j.epoch, j.holder, {_REMAINING_MS}, j.created_at_ms, j.updated_at_ms, j.requested, coalesce(j.done_epoch, 0)
 """
 
 _FROM: Final = "FROM job j JOIN catalog_table t ON t.table_id = j.table_id"
@@ -56,7 +56,7 @@ _LOCK: Final = f"{_FIND} FOR UPDATE OF j"
 
 _LIST: Final = f"""
 SELECT {_COLUMNS} {_FROM} WHERE %s::uuid[] = '{{}}' OR t.table_uuid = ANY(%s::uuid[])
-ORDER BY t.database, t.name, j.kind, j.scope
+ORDER BY t.database, t.name, j.kind, coalesce(j.long_scope, j.scope)
 """
 
 _RENEW: Final = f"UPDATE job SET due_at = {_DUE_AT} WHERE job_id = %s"
@@ -71,17 +71,12 @@ _SET_PAYLOAD: Final = "UPDATE job SET payload = %s::jsonb, requested = %s::jsonb
 
 # In one order, so that those who lock several never wait for each other in a circle.
 _LOCK_SCOPES: Final = f"""
-SELECT {_COLUMNS} {_FROM} WHERE j.table_id = %s AND j.kind = %s AND j.scope = ANY(%s::text[])
+SELECT {_COLUMNS} {_FROM} WHERE j.table_id = %s AND j.kind = %s AND coalesce(j.long_scope, j.scope) = ANY(%s::text[])
 ORDER BY j.job_id FOR UPDATE OF j
 """
 
 _REQUEST: Final = f"""
-INSERT INTO job AS j (table_id, kind, scope, state, priority, payload, attempts, reason, outcome, epoch, holder, due_at,
-    created_at_ms, updated_at_ms)
-SELECT n.table_id, n.kind, n.scope, 'due', n.priority, n.payload, 0, '', '', 0, '', clock_timestamp(), {NOW_MS},
-    {NOW_MS}
-FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::jsonb[]) AS n(table_id, kind, scope, priority,
-    payload)
+{INSERT_DUE}
 ON CONFLICT (table_id, kind, scope) DO UPDATE SET
     priority = CASE j.state WHEN 'done' THEN excluded.priority ELSE greatest(j.priority, excluded.priority) END,
     requested = CASE j.state WHEN 'leased' THEN excluded.payload END,
@@ -104,8 +99,9 @@ class PostgresJobs:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    # As an attribute, so that a test can take the protection out and see it missed.
+    # As attributes, so that a test can take a protection out and see it missed.
     lease_sql = _LEASE
+    request_sql = _REQUEST
 
     async def lease_job(
         self, kinds: Sequence[str], table_uuids: Sequence[str], holder: str, duration_ms: int
@@ -168,7 +164,7 @@ class PostgresJobs:
 
     async def request_jobs(self, due: Sequence[DueJob]) -> None:
         """Makes jobs due at once, those that somebody does behind their end."""
-        await self._session.write(_REQUEST, to_due_arrays(due))
+        await self._session.write(self.request_sql, to_due_arrays(due))
 
     async def list_jobs(self, table_uuids: Sequence[str]) -> list[Job]:
         """All jobs, or those of some tables, by table, kind and scope."""

@@ -264,10 +264,12 @@ job = Table(
     Column("due_at", TIMESTAMP(timezone=True), nullable=False),
     Column("created_at_ms", BigInteger, nullable=False),
     Column("updated_at_ms", BigInteger, nullable=False),
-    # What was asked for while it was being done; NULL: nothing.
+    # What was asked for since it was taken.
     Column("requested", JSONB),
-    # Under which epoch it was last done; NULL: it never was.
+    # NULL: it never went well.
     Column("done_epoch", BigInteger),
+    # A scope that is longer than an entry of an index may be; `scope` is a digest of it then.
+    Column("long_scope", NAME),
     Index("job_of_table", "table_id", "kind", "scope", unique=True),
     Index("job_waiting", "kind", "due_at", postgresql_where=text("state IN ('due', 'leased')")),
 )

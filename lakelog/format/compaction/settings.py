@@ -1,8 +1,8 @@
 """What a table's options say about compaction.
 
-The options stand here, not in `lakelog.options`, until something compacts by them: before that a table that is given
-one of them is refused. To let users give them, their declarations move to `lakelog/options/table_options.py` as they
-are.
+Two options stand here, not in `lakelog.options`, since nothing makes compactions due by them yet: until then a table
+that is given one of them is refused. To let users give them, their declarations move to
+`lakelog/options/table_options.py` as they are.
 """
 
 from __future__ import annotations
@@ -11,60 +11,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lakelog.errors import InvalidArgument
-from lakelog.options.option import Option
-from lakelog.options.table_options import CHANGELOG_PRODUCER, TARGET_FILE_SIZE
-from lakelog.options.value_types import Duration, MemorySize, Whole
+from lakelog.options.option import Option, invalid_option
+from lakelog.options.table_options import (
+    CHANGELOG_PRODUCER,
+    COMPACTION_TRIGGER,
+    INCREMENTAL_SIZE_THRESHOLD,
+    MAX_LEVELS,
+    MAX_SIZE_AMPLIFICATION,
+    MIN_FILE_NUM,
+    NUM_LEVELS,
+    OPEN_FILE_COST,
+    SIZE_RATIO,
+    TARGET_FILE_SIZE,
+    TOTAL_SIZE_THRESHOLD,
+)
+from lakelog.options.value_types import Duration, Whole
 from lakelog.options.values import TableOptions
 
-COMPACTION_TRIGGER: Final = Option[int](
-    "num-sorted-run.compaction-trigger",
-    Whole(1, 1000),
-    5,
-    "From how many sorted runs of a bucket on (files of level 0, and levels above it that hold files) their sizes are "
-    "looked at; with more, some are always compacted. Fewer runs make reads cheaper and compactions more frequent.",
-)
-NUM_LEVELS: Final = Option[int | None](
-    "num-levels",
-    Whole(2, 1001),
-    None,
-    "How many levels a bucket of a primary-key table has, level 0 included.",
-    default_text="`num-sorted-run.compaction-trigger` + 1",
-)
-MAX_SIZE_AMPLIFICATION: Final = Option[int](
-    "compaction.max-size-amplification-percent",
-    Whole(0, 1_000_000),
-    200,
-    "A bucket is compacted as a whole when all its sorted runs but the oldest are together larger than this percentage "
-    "of the oldest.",
-)
-SIZE_RATIO: Final = Option[int](
-    "compaction.size-ratio",
-    Whole(0, 1_000_000),
-    1,
-    "A compaction goes on to the next older sorted run while that is at most this percentage larger than those taken "
-    "so far.",
-)
 OPTIMIZATION_INTERVAL: Final = Option[int | None](
     "compaction.optimization-interval",
     Duration(),
     None,
     "How long after its last full compaction a bucket of more than one sorted run is compacted as a whole again.",
     default_text="never by time",
-)
-TOTAL_SIZE_THRESHOLD: Final = Option[int | None](
-    "compaction.total-size-threshold",
-    MemorySize(),
-    None,
-    "A bucket that is smaller than this is always compacted as a whole.",
-    default_text="none",
-)
-INCREMENTAL_SIZE_THRESHOLD: Final = Option[int | None](
-    "compaction.incremental-size-threshold",
-    MemorySize(),
-    None,
-    "A bucket is compacted as a whole when what lies above its highest level is larger than this.",
-    default_text="none",
 )
 DELTA_COMMITS: Final = Option[int | None](
     "full-compaction.delta-commits",
@@ -73,27 +42,10 @@ DELTA_COMMITS: Final = Option[int | None](
     "After how many commits of data all buckets written since are compacted as a whole.",
     default_text="1 with the changelog producer full-compaction, else never by commits",
 )
-MIN_FILE_NUM: Final = Option[int](
-    "compaction.min.file-num",
-    # One file alone would be rewritten for ever.
-    Whole(2, 1_000_000),
-    5,
-    "How many small files of an append table are compacted even where they do not fill a file together.",
-)
-OPEN_FILE_COST: Final = Option[int](
-    "source.split.open-file-cost",
-    MemorySize(last=1 << 40),
-    4 << 20,
-    "How many bytes opening a file counts as where small files of an append table are put together.",
-)
 
 _FULL_COMPACTION: Final = "full-compaction"
-_FOR_KEYED_TABLES: Final[tuple[Option[Any], ...]] = (
-    DELTA_COMMITS,
-    OPTIMIZATION_INTERVAL,
-    TOTAL_SIZE_THRESHOLD,
-    INCREMENTAL_SIZE_THRESHOLD,
-)
+_FOR_KEYED_TABLES: Final[tuple[Option[Any], ...]] = (DELTA_COMMITS, OPTIMIZATION_INTERVAL)
+"""Of those that stand here; `lakelog.options.validate` looks after the others."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +111,7 @@ def to_compaction_settings(options: Mapping[str, str], *, has_primary_key: bool)
         target_file_size_bytes=target.target_file_size_bytes(has_primary_key),
         compaction_trigger=trigger,
         # With so many levels, the runs that the trigger allows never push each other into level 0.
-        level_count=NUM_LEVELS.read(options) or trigger + 1,
+        level_count=NUM_LEVELS.read(options) or min(trigger + 1, MAX_LEVELS),
         max_size_amplification_percent=MAX_SIZE_AMPLIFICATION.read(options),
         size_ratio_percent=SIZE_RATIO.read(options),
         optimization_interval_ms=OPTIMIZATION_INTERVAL.read(options),
@@ -174,10 +126,9 @@ def to_compaction_settings(options: Mapping[str, str], *, has_primary_key: bool)
 def _check_append(options: Mapping[str, str]) -> None:
     for option in _FOR_KEYED_TABLES:
         if option.key in options:
-            raise InvalidArgument(
-                f"Option '{option.key}' = '{options[option.key][:80]}' is not possible. Only buckets of tables with a "
-                "primary key are compacted as a whole; this table has none. Leave the option out, or name a primary "
-                "key.",
-                reason="INVALID_OPTION",
-                metadata={"option": option.key, "value": options[option.key][:80]},
+            raise invalid_option(
+                option.key,
+                options[option.key],
+                "Only buckets of tables with a primary key are compacted as a whole; this table has none. Leave the "
+                "option out, or name a primary key.",
             )

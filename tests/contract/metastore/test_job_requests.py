@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ import pytest
 from lakelog.client.metastore import Metastore
 from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.job import COMPACT, FULL, MINOR, STRATEGY, Job, JobState, to_bucket_scope
+from lakelog.format.keys import MAX_PARTITION_BYTES
 from lakelog.format.table import TableInfo
 from tests.contract.metastore.making import day, make_table
 
@@ -155,6 +157,19 @@ def test_whoever_takes_a_job_over_does_what_was_asked_for_since(metastore: Metas
     assert not metastore.finish_job(job.job_id, job.epoch)
 
 
+def test_what_was_asked_for_of_a_job_that_is_abandoned_is_not_lost_when_a_person_retries_it(
+    metastore: Metastore,
+) -> None:
+    table = make_table(metastore)
+    ask(metastore, table, MINOR)
+    job = take(metastore, table, duration_ms=1000)
+    ask(metastore, table, FULL)
+    time.sleep(1.1)
+    metastore.retry_job(job.job_id)
+    assert (find(metastore, table).payload, find(metastore, table).requested) == ({STRATEGY: FULL}, {})
+    assert ask(metastore, table, MINOR)[0].payload == {STRATEGY: FULL}
+
+
 @pytest.mark.parametrize("is_asked", [True, False], ids=["asked", "control"])
 def test_a_job_whose_holders_vanish_is_tried_again_only_if_asked_for(
     metastore: Metastore, monkeypatch: pytest.MonkeyPatch, is_asked: bool
@@ -201,6 +216,16 @@ def test_nothing_is_asked_of_a_table_that_was_dropped(metastore: Metastore) -> N
         ask(metastore, table)
     assert found.value.reason == "TABLE_NOT_FOUND"
     assert metastore.list_jobs([table.table_uuid]) == []
+
+
+def test_the_largest_partition_has_jobs_too(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    # Bytes that cannot be compressed: what is stored is as long as it looks.
+    partition = random.Random(7).randbytes(MAX_PARTITION_BYTES)
+    scopes = [to_bucket_scope(partition, bucket) for bucket in (0, 1)]
+    first = ask(metastore, table, MINOR, *scopes)
+    assert [job.scope for job in first] == scopes
+    assert [job.job_id for job in ask(metastore, table, FULL, *scopes)] == [job.job_id for job in first]
 
 
 def test_thousands_are_asked_for_at_once(metastore: Metastore) -> None:

@@ -37,6 +37,14 @@ def check(
         {},
         {"bucket": "1"},
         {"bucket": "65536", "bucket-key": "id"},
+        {
+            "num-sorted-run.compaction-trigger": "3",
+            "num-levels": "128",
+            "compaction.max-size-amplification-percent": "25",
+            "compaction.size-ratio": "10",
+            "compaction.total-size-threshold": "1 gb",
+            "compaction.incremental-size-threshold": "100 mb",
+        },
         {"merge-engine": "deduplicate", "changelog-producer": "none", "log.system": "none"},
         {"changelog-producer": "input"},
         {
@@ -56,7 +64,15 @@ def test_tables_with_a_key_may_have(options: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"bucket": "-1"}, {"bucket": "4", "bucket-key": "dt,id"}, {"target-file-size": "1 gb"}]
+    "options",
+    [
+        {},
+        {"bucket": "-1"},
+        {"bucket": "4", "bucket-key": "dt,id"},
+        {"target-file-size": "1 gb"},
+        {"compaction.min.file-num": "10", "source.split.open-file-cost": "1 mb"},
+        {"bucket": "4", "bucket-key": "id", "compaction.min.file-num": "10"},
+    ],
 )
 def test_append_tables_may_have(options: dict[str, str]) -> None:
     check(options, primary_key=())
@@ -89,7 +105,7 @@ def test_append_tables_may_have(options: dict[str, str]) -> None:
             },
             ["'changelog-producer.row-deduplicate'", "no row is ever replaced"],
         ),
-        ({"changelog-producer": "full-compaction"}, ["'full-compaction' is not in this version", "not compacted yet"]),
+        ({"changelog-producer": "full-compaction"}, ["'full-compaction' is not in this version", "does not compare"]),
         ({"changelog-producer.row-deduplicate": "true"}, ["no effect without 'changelog-producer' = lookup"]),
         (
             {"changelog-producer": "lookup", "changelog-producer.row-deduplicate-ignore-fields": "seq"},
@@ -103,6 +119,14 @@ def test_append_tables_may_have(options: dict[str, str]) -> None:
             },
             ["'sek'", "'seq'"],
         ),
+        ({"compaction.min.file-num": "5"}, ["small files of tables without", "'num-sorted-run.compaction-trigger'"]),
+        ({"source.split.open-file-cost": "1 mb"}, ["small files of tables without", "sorted runs"]),
+        ({"num-levels": "129"}, ["'num-levels' = '129'", "from 2 to 128"]),
+        ({"num-sorted-run.compaction-trigger": "0"}, ["from 1 to 1000"]),
+        ({"num-sorted-run.stop-trigger": "9"}, ["not in this version", "nor wait for compactions"]),
+        ({"full-compaction.delta-commits": "9"}, ["not in this version", "compact --full"]),
+        ({"compaction.optimization-interval": "1 h"}, ["not in this version", "compact --full"]),
+        ({"precommit-compact": "true"}, ["not in this version", "writers never compact"]),
         ({"lookup-wait": "no"}, ["Give true or false"]),
         ({"write-only": "yes"}, ["Give true or false"]),
         ({"log.system": "kafka"}, ["'kafka' is not in this version", "Give 'none'"]),
@@ -139,6 +163,22 @@ def test_tables_with_a_key_may_not_have(options: dict[str, str], parts: list[str
 @pytest.mark.parametrize(
     ("options", "parts"),
     [
+        *(
+            ({key: "10"}, [f"'{key}' = '10'", "no sorted runs", "'compaction.min.file-num'"])
+            for key in (
+                "num-sorted-run.compaction-trigger",
+                "num-levels",
+                "compaction.max-size-amplification-percent",
+                "compaction.size-ratio",
+                "compaction.total-size-threshold",
+                "compaction.incremental-size-threshold",
+            )
+        ),
+        (
+            {"bucket": "4", "bucket-key": "id", "source.split.open-file-cost": "1 mb"},
+            ["'source.split.open-file-cost'", "only neighbours"],
+        ),
+        ({"compaction.min.file-num": "1"}, ["from 2 to 1000000"]),
         ({"bucket-key": "id"}, ["'bucket' is -1"]),
         ({"bucket": "-1", "bucket-key": "id"}, ["'bucket' is -1"]),
         ({"bucket": "4"}, ["give 'bucket-key'"]),
@@ -206,6 +246,9 @@ def test_what_may_change() -> None:
         {"bucket": "4", "ignore-delete": "true"}, {"target-file-size": "1 mb", "bucket": " 4"}, ["ignore-delete"]
     )
     check_alter({}, {}, ["bucket", "write-buffer-size"])
+    # The next compaction goes by them; files above the highest level stay until then.
+    check_alter({"num-levels": "9"}, {"num-levels": "3", "num-sorted-run.compaction-trigger": "2"}, [])
+    check_alter({"compaction.min.file-num": "9"}, {}, ["compaction.min.file-num"])
     check_alter({"sequence.field": "a,b"}, {"sequence.field": "a, b"}, [])
     # What a snapshot has it says itself, so that a producer may change.
     check_alter({"changelog-producer": "lookup"}, {"changelog-producer": "input"}, [])

@@ -1,4 +1,4 @@
-"""Jobs that are asked for: what was since they were taken, and when they last went well."""
+"""Jobs of buckets, and jobs that are asked for: what was since they were taken, and when they last went well."""
 
 from __future__ import annotations
 
@@ -17,3 +17,5 @@ def upgrade() -> None:
     # Columns without a default are added without touching the rows there are.
     op.add_column("job", sa.Column("requested", JSONB, nullable=True))
     op.add_column("job", sa.Column("done_epoch", sa.BigInteger(), nullable=True))
+    # Metastores of the version before, which go on serving, rest on the index of `scope` as it is.
+    op.add_column("job", sa.Column("long_scope", sa.Text(collation="C"), nullable=True))

@@ -47,6 +47,9 @@ def test_all_options() -> None:
         10 * MB, 3, 4, 25, 10, 3_600_000, 1024 * MB, 100 * MB, 7, 4, MB
     )
     assert to_compaction_settings({**options, "num-levels": "9"}, has_primary_key=True).level_count == 9
+    # The metastore takes no higher level than 127.
+    many = to_compaction_settings({"num-sorted-run.compaction-trigger": "1000"}, has_primary_key=True)
+    assert (many.compaction_trigger, many.level_count) == (1000, 128)
 
 
 def test_the_producer_full_compaction_needs_full_compactions() -> None:
@@ -60,7 +63,7 @@ def test_the_producer_full_compaction_needs_full_compactions() -> None:
     ("key", "value", "remedy"),
     [
         ("compaction.min.file-num", "1", "Give a whole number from 2 to 1000000."),
-        ("num-levels", "1", "Give a whole number from 2 to 1001."),
+        ("num-levels", "1", "Give a whole number from 2 to 128."),
         ("num-sorted-run.compaction-trigger", "0", "Give a whole number from 1 to 1000."),
         ("compaction.size-ratio", "-1", "Give a whole number from 0 to 1000000."),
         ("compaction.optimization-interval", "soon", "Give a duration such as '1 h'"),
@@ -77,8 +80,6 @@ def test_wrong_values_are_refused(key: str, value: str, remedy: str) -> None:
     [
         "full-compaction.delta-commits",
         "compaction.optimization-interval",
-        "compaction.total-size-threshold",
-        "compaction.incremental-size-threshold",
     ],
 )
 def test_append_tables_are_not_compacted_as_a_whole(key: str) -> None:
