@@ -63,10 +63,12 @@ _MAX_MESSAGE_BYTES: Final = 64 << 20
 
 _CHANNEL_OPTIONS: Final = (
     ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
-    # A server that vanished without closing is noticed after 20 + 10 seconds.
+    # A server that vanished without closing, or hangs, is noticed after 20 + 10 seconds: of the two timeouts gRPC takes
+    # the longer one.
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
-    # Also while nothing comes: of its own accord gRPC would ask once a minute or so then.
+    ("grpc.http2.ping_timeout_ms", 10_000),
+    # Also while nothing comes for long: of its own accord gRPC would ask more seldom then.
     ("grpc.http2.max_pings_without_data", 0),
     # One that is connected to, but does not say a word, is given up after so long, and another one is tried.
     ("grpc.min_reconnect_backoff_ms", 5_000),

@@ -48,6 +48,7 @@ _OPTIONS: Final = (
     # A peer that vanished without closing is noticed after 30 + 10 seconds, while calls (watches) are open.
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.ping_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 0),
     # Reconnecting is paced by our own calls, which jitter; gRPC's default first pause of 1 s would only add to it.
     ("grpc.initial_reconnect_backoff_ms", 100),

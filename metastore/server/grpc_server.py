@@ -54,6 +54,7 @@ _OPTIONS: Final = (
     # Clients that vanished without closing are noticed after 60 + 20 seconds.
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.http2.ping_timeout_ms", 20_000),
     # A client that pings more often than every 10 s is cut after the third such ping; ours pings every 30 s.
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),

@@ -321,7 +321,7 @@ def test_without_a_position_to_keep_a_replica_that_hangs_is_left_as_well(
         try:
             table.append(items(2))
             # Nothing is asked of it, and it says nothing: after 20 seconds the connection is tried, for 10.
-            batch = stream.read(50.0)
+            batch = stream.read(45.0)
             assert batch is not None
             assert batch.data.column("id").to_pylist() == [2]
         finally:

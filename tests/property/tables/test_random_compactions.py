@@ -24,7 +24,7 @@ from tests.property.tables.compacted import CompactedHistory
 from tests.property.tables.keyed_changes import check_keyed_changes
 from tests.property.tables.test_random_tables import memory_catalog, served_catalog  # noqa: F401
 
-TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "12"))
+TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "8"))
 RETENTION_MS = 10
 FIRST_SEED = int(os.environ.get("LAKELOG_RANDOM_SEED", "1"))
 
