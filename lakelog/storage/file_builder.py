@@ -8,9 +8,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakelog.format.files import DataFile
-from lakelog.format.keys import encode_key, lower_bound, upper_bound
+from lakelog.format.keys import DEFAULT_BOUND_LENGTH, encode_key, encode_rows, lower_bound, upper_bound
 from lakelog.format.rowkind import is_retract
 from lakelog.format.schema import TableSchema
 from lakelog.format.statistics import StatisticsCollector
@@ -69,6 +70,24 @@ class FileBuilder:
         """Whether the file has reached its target size."""
         return self._writer.size_bytes >= self._target_bytes
 
+    def count_going_on(self, rows: pa.Table) -> int:
+        """How many rows from the front belong into this file though it is full; 0: it may end here.
+
+        Bounds of long keys are cut, so that those of neighbours may be the same though no key is. Where the files of a
+        level are one sorted run, such rows go on in one file, however large it gets.
+        """
+        if not self._schema.primary_key or self._last_key is None:
+            return 0
+        columns = [rows.column(name) for name in self._schema.trimmed_key]
+        if _are_apart(self._last_key, encode_key([column[0] for column in columns])):
+            return 0
+        keys = encode_rows([column.combine_chunks() for column in columns])
+        # Only where what is left of them changes.
+        cut = pc.binary_slice(keys, 0, DEFAULT_BOUND_LENGTH)
+        changes = np.flatnonzero(pc.not_equal(cut[1:], cut[:-1]).to_numpy(zero_copy_only=False)) + 1
+        ends = (int(place) for place in changes if _are_apart(keys[place - 1].as_py(), keys[place].as_py()))
+        return next(ends, rows.num_rows)
+
     def write_until_full(self, table: pa.Table, kinds: Kinds | None) -> int:
         """Writes rows from the front until none is left or the file is full, at least one row group.
 
@@ -122,3 +141,9 @@ class FileBuilder:
             self._delete_count += int(is_retract(codes).sum())
             own.append(pa.chunked_array([codes]))
         self._writer.write(pa.Table.from_arrays([*own, *further], schema=self._writer.schema))
+
+
+def _are_apart(key: bytes, following: bytes) -> bool:
+    """Whether the bounds of files that end and begin with these keys do not meet."""
+    bound = upper_bound(key)
+    return bound is not None and bound < lower_bound(following)

@@ -101,14 +101,18 @@ class RollingWriter:
             kinds = rows.column(ROW_KIND_COLUMN).to_numpy().astype(np.int8)
             rows = rows.drop_columns([ROW_KIND_COLUMN])
         while rows.num_rows:
+            count = rows.num_rows
+            if self._builder is not None and self._builder.is_full:
+                count = self._builder.count_going_on(rows)
+                if count == 0:
+                    self._close()
+                    count = rows.num_rows
             if self._builder is None:
                 assert self._encoding is not None, "there were rows"
                 self._builder = self._start_file(len(self._done), self._encoding)
                 self._paths.append(self._builder.path)
-            taken = self._builder.write_until_full(rows, kinds)
+            taken = self._builder.write_until_full(rows.slice(0, count), None if kinds is None else kinds[:count])
             rows, kinds = rows.slice(taken), None if kinds is None else kinds[taken:]
-            if self._builder.is_full:
-                self._close()
 
     def _close(self) -> None:
         if self._builder is not None:

@@ -62,6 +62,26 @@ def test_a_full_compaction_leaves_one_file_a_bucket_and_every_read(
         assert replayed(table) == shown(table)
 
 
+@pytest.mark.parametrize("length", [40, 60, 64, 300])
+def test_long_keys_that_begin_alike(metastore: InProcessMetastore, catalog: Catalog, length: int) -> None:
+    """Bounds of keys are cut, so that neighbours may have the same ones."""
+    schema = pa.schema([pa.field("k", pa.string(), nullable=False), pa.field("v", pa.int64())])
+    table = catalog.create_table("shop.long", schema, primary_key=["k"], options={"target-file-size": "1 kb"})
+    keys = [f"{group}" * length + f"{number:04d}" for group in "abc" for number in range(300)]
+    for version in range(3):
+        table.upsert(pa.table({"k": keys[version::2], "v": [version] * len(keys[version::2])}, schema))
+    before = sorted(table.scan().to_arrow().to_pylist(), key=str)
+    for _ in range(2):
+        request(metastore, table)
+        attach_all(metastore)
+        (job,) = metastore.list_jobs()
+        assert job.state is JobState.DONE, job.reason
+        table.upsert(pa.table({"k": keys[:1], "v": [2]}, schema))
+    assert table.files().num_rows > 3
+    after = sorted(table.scan().to_arrow().to_pylist(), key=str)
+    assert after[1:] == before[1:]
+
+
 def test_what_is_written_afterwards_is_merged_with_what_was_compacted(
     metastore: InProcessMetastore, catalog: Catalog
 ) -> None:
