@@ -208,7 +208,9 @@ class RemoteFollower:
         while not self._closed.is_set():
             call = self._call
             assert call is not None, "it was opened"
-            failure = call.ask(message, min(give_up_s - self._clock.monotonic_s(), _KEPT_WITHIN_S))
+            failure = call.ask(
+                message, min(give_up_s - self._clock.monotonic_s(), _KEPT_WITHIN_S, self._policy.total_s)
+            )
             if failure is None:
                 return
             if not isinstance(failure, Unavailable) or self._clock.monotonic_s() >= give_up_s:

@@ -326,6 +326,11 @@ async def _open(
 async def _close(service: MetastoreService, background: Background, store: Store) -> None:
     await service.close()
     await background.stop()
+    # Watches that were closed a moment ago still end their queries, for which they need the store's connections.
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
     await store.close()
 
 
