@@ -15,18 +15,13 @@ from typing import Final
 from lakelog.client.metastore import Metastore
 from lakelog.format import job
 from lakelog.format.commit import BucketRef, Change, CompactionGroup
-from lakelog.format.compaction.bucket_plan import find_delete_horizon, plan_due, plan_full, plan_level_0
-from lakelog.format.compaction.plan import AppendPlan, BucketPlan, NoPlan, Rewrite
-from lakelog.format.compaction.runs import to_bucket_files
-from lakelog.format.compaction.settings import CompactionSettings, to_compaction_settings
-from lakelog.format.compaction.small_files import SmallFileState, add_files, plan_all_small_files, plan_small_files
-from lakelog.format.compaction.windows import WaitingWindow, plan_whole_bucket, plan_window
+from lakelog.format.compaction.asked import plan_bucket
+from lakelog.format.compaction.plan import BucketPlan, NoPlan, Rewrite
 from lakelog.format.files import DataFile
 from lakelog.format.plan import Plan, PlanRequest
 from lakelog.format.sections import KeyRange, do_meet
 from lakelog.format.snapshot import SnapshotKind
 from lakelog.format.table import TableInfo
-from lakelog.options.table_options import SEQUENCE_DELETE_RETENTION, SEQUENCE_FIELD
 from lakelog.options.values import TableOptions
 from lakelog.storage.append_rewrite import FileRewrite, rewrite_files
 from lakelog.storage.live_file import LiveFile, to_live_files
@@ -123,15 +118,18 @@ def plan_work(plan: Plan, bucket: BucketRef, strategy: Strategy) -> BucketWork |
     """
     if plan.snapshot is None or plan.files.num_rows == 0:
         return NoPlan("The bucket has no files.")
-    info, options = plan.table, TableOptions(plan.table.options)
-    has_key = bool(info.schema.primary_key)
-    settings = to_compaction_settings(info.options, has_primary_key=has_key)
-    files = {file.file_id: file for file in to_live_files(plan.files)}
-    if has_key:
-        return _plan_keyed(plan, bucket, strategy, settings, options, files)
-    found = _plan_append(plan, strategy, settings, is_ordered=options.bucket_count(False) > 0)
+    info = plan.table
+    found = plan_bucket(plan.files, info, strategy.value, as_of_ms=plan.snapshot.committed_at_ms)
     if isinstance(found, NoPlan):
         return found
+    files = {file.file_id: file for file in to_live_files(plan.files)}
+    if isinstance(found, BucketPlan):
+        pieces = tuple(
+            Piece(_to_run_rewrite(number, each, found.output_level, files, plan.snapshot.committed_at_ms), each.why)
+            for number, each in enumerate(found.rewrites)
+        )
+        moved = tuple(move.file_id for move in found.moves)
+        return BucketWork(info, bucket, found.output_level, pieces, moved, found.why)
     pieces = tuple(
         Piece(FileRewrite(f"compact-{number:05d}", tuple(files[file_id] for file_id in each.file_ids)), each.why)
         for number, each in enumerate(found)
@@ -182,37 +180,6 @@ def to_change(work: BucketWork, done: Sequence[DonePiece], moved: Sequence[int])
     )
 
 
-def _plan_keyed(
-    plan: Plan,
-    bucket: BucketRef,
-    strategy: Strategy,
-    settings: CompactionSettings,
-    options: TableOptions,
-    files: dict[int, LiveFile],
-) -> BucketWork | NoPlan:
-    assert plan.snapshot is not None, "there are files"
-    now_ms = plan.snapshot.committed_at_ms
-    horizon_ms = None
-    if options.get(SEQUENCE_FIELD):
-        horizon_ms = find_delete_horizon(now_ms, options.get(SEQUENCE_DELETE_RETENTION))
-    columns = to_bucket_files(plan.files)
-    found: BucketPlan | NoPlan
-    if strategy is Strategy.FULL:
-        found = plan_full(columns, settings, why="A full compaction was asked for.", delete_horizon_ms=horizon_ms)
-    else:
-        found = plan_due(columns, settings, now_ms=now_ms, last_full_ms=now_ms, delete_horizon_ms=horizon_ms)
-        if isinstance(found, NoPlan) and strategy is Strategy.MINOR:
-            found = plan_level_0(columns, settings, delete_horizon_ms=horizon_ms)
-    if isinstance(found, NoPlan):
-        return found
-    pieces = tuple(
-        Piece(_to_run_rewrite(number, each, found.output_level, files, now_ms), each.why)
-        for number, each in enumerate(found.rewrites)
-    )
-    moved = tuple(move.file_id for move in found.moves)
-    return BucketWork(plan.table, bucket, found.output_level, pieces, moved, found.why)
-
-
 def _to_run_rewrite(
     number: int, rewrite: Rewrite, level: int, files: dict[int, LiveFile], base_time_ms: int
 ) -> RunRewrite:
@@ -226,21 +193,6 @@ def _to_run_rewrite(
         if file_id not in chosen and do_meet(hull, KeyRange(file.min_key, file.max_key))
     )
     return RunRewrite(f"compact-{number:05d}", inputs, rest, base_time_ms, level)
-
-
-def _plan_append(
-    plan: Plan, strategy: Strategy, settings: CompactionSettings, *, is_ordered: bool
-) -> Sequence[AppendPlan] | NoPlan:
-    if is_ordered:
-        window: AppendPlan | WaitingWindow | NoPlan
-        window = (
-            plan_whole_bucket(plan.files, settings) if strategy is Strategy.FULL else plan_window(plan.files, settings)
-        )
-        return [window] if isinstance(window, AppendPlan) else NoPlan(window.reason)
-    if strategy is not Strategy.DUE:
-        return plan_all_small_files(plan.files, settings) or NoPlan("Fewer than two small files are there.")
-    scan = plan_small_files(add_files(SmallFileState(), plan.files, settings), settings)
-    return scan.plans or NoPlan(scan.reason)
 
 
 def _hull(files: Sequence[LiveFile]) -> KeyRange:

@@ -73,7 +73,7 @@ def to_open_rules(producer: str, options: Mapping[str, str]) -> dict[str, str]:
         producer: Who makes its changelog.
         options: The table's, as the commit knows them.
     """
-    return {key: options[key] for key in _RULES if key in options} if producer == LATER else {}
+    return find_open_rules(options) if producer == LATER else {}
 
 
 def find_open_rules(properties: Mapping[str, str]) -> dict[str, str]:

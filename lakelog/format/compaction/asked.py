@@ -1,4 +1,4 @@
-"""What is done with a bucket when somebody asks for its compaction, whether or not anything is due by itself."""
+"""What is done with a bucket, by a strategy: what compactors do, and what people who ask for it are told before."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakelog.format.compaction.bucket_plan import find_delete_horizon, plan_due, plan_full, plan_level_0
-from lakelog.format.compaction.plan import AppendPlan, NoPlan
-from lakelog.format.compaction.runs import to_bucket_files
-from lakelog.format.compaction.settings import to_compaction_settings
-from lakelog.format.compaction.small_files import plan_all_small_files
+from lakelog.format.compaction.plan import AppendPlan, BucketPlan, NoPlan
+from lakelog.format.compaction.runs import BucketFiles, to_bucket_files
+from lakelog.format.compaction.settings import CompactionSettings, to_compaction_settings
+from lakelog.format.compaction.small_files import SmallFileState, add_files, plan_all_small_files, plan_small_files
 from lakelog.format.compaction.windows import plan_whole_bucket, plan_window
+from lakelog.format.job import DUE, FULL, MINOR
 from lakelog.format.table import TableInfo
 from lakelog.options.table_options import SEQUENCE_DELETE_RETENTION, SEQUENCE_FIELD
 from lakelog.options.values import TableOptions
@@ -47,29 +48,56 @@ def plan_asked(files: pa.Table, info: TableInfo, *, full: bool, as_of_ms: int) -
     Raises:
         InvalidArgument: The table's options contradict each other.
     """
-    settings = to_compaction_settings(info.options, has_primary_key=bool(info.schema.primary_key))
-    options = TableOptions(info.options)
-    if not info.schema.primary_key:
-        if options.bucket_count(False) > 0:
-            window = plan_whole_bucket(files, settings) if full else plan_window(files, settings)
-            return _describe([window]) if isinstance(window, AppendPlan) else NoPlan(window.reason)
-        tasks = plan_all_small_files(files, settings)
-        return _describe(tasks) if tasks else NoPlan("Fewer than two small files are there.")
+    found = plan_bucket(files, info, FULL if full else MINOR, as_of_ms=as_of_ms)
+    if isinstance(found, BucketPlan):
+        return AskedWork(len(found.file_ids), found.rewritten_bytes, found.why)
+    return found if isinstance(found, NoPlan) else _describe(found)
+
+
+def plan_bucket(
+    files: pa.Table, info: TableInfo, strategy: str, *, as_of_ms: int
+) -> BucketPlan | tuple[AppendPlan, ...] | NoPlan:
+    """Plan the compaction of a bucket by a strategy of `lakelog.format.job`. Pure.
+
+    Args:
+        files: Columns of `lakelog.format.files.FILE_SCHEMA`: all live files of the bucket, at least one.
+        info: The table.
+        strategy: `due`, `minor` or `full`.
+        as_of_ms: As of `plan_asked`.
+
+    Returns:
+        One plan of a bucket with a primary key; of an append table one or several, each for itself.
+
+    Raises:
+        InvalidArgument: The table's options contradict each other.
+    """
+    has_key = bool(info.schema.primary_key)
+    settings, options = to_compaction_settings(info.options, has_primary_key=has_key), TableOptions(info.options)
+    if has_key:
+        return _plan_keyed(to_bucket_files(files), settings, options, strategy, as_of_ms)
+    if options.bucket_count(False) > 0:
+        window = plan_whole_bucket(files, settings) if strategy == FULL else plan_window(files, settings)
+        return (window,) if isinstance(window, AppendPlan) else NoPlan(window.reason)
+    if strategy != DUE:
+        return plan_all_small_files(files, settings) or NoPlan("Fewer than two small files are there.")
+    scan = plan_small_files(add_files(SmallFileState(), files, settings), settings)
+    return scan.plans or NoPlan(scan.reason)
+
+
+def _plan_keyed(
+    files: BucketFiles, settings: CompactionSettings, options: TableOptions, strategy: str, as_of_ms: int
+) -> BucketPlan | NoPlan:
     horizon_ms = None
     if options.get(SEQUENCE_FIELD):
         horizon_ms = find_delete_horizon(as_of_ms, options.get(SEQUENCE_DELETE_RETENTION))
-    bucket = to_bucket_files(files)
-    if full:
-        found = plan_full(bucket, settings, why="A full compaction was asked for.", delete_horizon_ms=horizon_ms)
-    else:
-        # When it was last compacted as a whole is not known here, and what is asked for needs no interval.
-        found = plan_due(bucket, settings, now_ms=as_of_ms, last_full_ms=as_of_ms, delete_horizon_ms=horizon_ms)
-        if isinstance(found, NoPlan):
-            found = plan_level_0(bucket, settings, delete_horizon_ms=horizon_ms)
-    if isinstance(found, NoPlan):
-        return found
-    return AskedWork(len(found.file_ids), found.rewritten_bytes, found.why)
+    if strategy == FULL:
+        return plan_full(files, settings, why="A full compaction was asked for.", delete_horizon_ms=horizon_ms)
+    # When it was last compacted as a whole is not known here, and what is asked for needs no interval.
+    found = plan_due(files, settings, now_ms=as_of_ms, last_full_ms=as_of_ms, delete_horizon_ms=horizon_ms)
+    if isinstance(found, NoPlan) and strategy == MINOR:
+        return plan_level_0(files, settings, delete_horizon_ms=horizon_ms)
+    return found
 
 
-def _describe(tasks: list[AppendPlan] | tuple[AppendPlan, ...]) -> AskedWork:
+def _describe(tasks: tuple[AppendPlan, ...]) -> AskedWork:
     return AskedWork(sum(len(task.file_ids) for task in tasks), sum(task.size_bytes for task in tasks), tasks[0].why)
