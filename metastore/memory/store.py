@@ -19,9 +19,10 @@ from .journal import Journal
 from .snapshots import MemorySnapshots
 from .state import State
 from .work import MemoryWork
+from .work_cursors import MemoryWorkCursors
 
 
-class MemoryTransaction(MemoryCommits, MemorySnapshots, MemoryWork, MemoryConsumers):
+class MemoryTransaction(MemoryCommits, MemorySnapshots, MemoryWork, MemoryWorkCursors, MemoryConsumers):
     """A transaction on the state, which holds the store's only lock."""
 
 

@@ -29,6 +29,7 @@ from .jobs import PostgresJobs
 from .session import Session
 from .snapshots import PostgresSnapshots
 from .work import PostgresWork
+from .work_cursors import PostgresWorkCursors
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +43,13 @@ _LISTEN_TIMEOUT_S: Final = 30.0
 
 
 class PostgresTransaction(
-    PostgresCommits, PostgresSnapshots, PostgresWork, PostgresJobs, PostgresConsumers, PostgresCatalog
+    PostgresCommits,
+    PostgresSnapshots,
+    PostgresWork,
+    PostgresJobs,
+    PostgresWorkCursors,
+    PostgresConsumers,
+    PostgresCatalog,
 ):
     """A transaction on one connection."""
 
