@@ -27,10 +27,11 @@ from lakelog.serving.logs import Log
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.stores import Stores
 
-from .bucket_work import BucketWork, DonePiece, Piece, Strategy, do_piece, list_bucket, plan_work, to_change
+from .bucket_work import BucketWork, DonePiece, Piece, Strategy, do_piece, to_change
 from .duty import Control
 from .leftovers import give_up_attempt
 from .metrics import Metrics
+from .telling import plan_next
 
 _COMMIT_EVERY_S: Final = 60.0
 """What was rewritten is committed so often, so that the death of a long compaction costs little."""
@@ -100,7 +101,7 @@ class CompactionDuty:
             if control.is_stopping:
                 break
             control.check()
-            found = plan_work(list_bucket(self._metastore, job.table_uuid, bucket), bucket, strategy)
+            found = plan_next(self._metastore, job.table_uuid, bucket, strategy)
             if isinstance(found, NoPlan):
                 reason = found.reason
                 break

@@ -51,11 +51,13 @@ def plan_scan(
     timestamp: int | dt.datetime | None,
     options: Mapping[str, Any] | None,
     files_since_ms: int | None = None,
+    told: bool = False,
     counts: ReadCounts | None = None,
 ) -> Scan:
     """Plans a read of a table's state; arguments as of `lakelog.table.Table.scan`.
 
-    With `files_since_ms` only of the files that were committed at or after this time, in milliseconds since the epoch.
+    With `files_since_ms` only of the files that were committed at or after this time, in milliseconds since the epoch;
+    with `told` of what streams have been shown by then (`lakelog.format.plan.PlanRequest`).
     """
     given = ScanOptions(to_option_texts({} if options is None else options))
     between = given.get(INCREMENTAL_BETWEEN)
@@ -69,7 +71,7 @@ def plan_scan(
                 reason="CONTRADICTING_OPTIONS",
             )
         return _plan_between(catalog, info, between, given, columns, filter, limit)
-    plan, parsed = plan_files(catalog.metastore, info, at, make_parser(filter))
+    plan, parsed = plan_files(catalog.metastore, info, at, make_parser(filter), told=told)
     schema = plan.schema
     policy = find_policy(plan)
     names = check_columns(columns, schema, str(info.name))
@@ -189,7 +191,7 @@ def plan_changes(
         sources: list[RowSource] = []
         for has_changelog, snapshots in list(split_by_changelog(plan.range_snapshots)) or [(told.expects, [])]:
             if has_changelog:
-                files = pick_shown_files(told.changelog, snapshots, overwrites=overwrites)
+                files = pick_shown_files(told.changelog, snapshots, overwrites=overwrites, changelog=True)
                 sources.append(FileScan(store, files, plan.schema, as_written, None, catalog.caches.positions))
                 continue
             files = pick_shown_files(told.data, snapshots)

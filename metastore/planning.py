@@ -136,6 +136,9 @@ class Planner:
             query = wanted.query(added_after=request.at.after, added_until=request.at.until)
             load = tx.load_changelog_files if request.changelog else tx.load_files
             return header, wanted.select(await load(query)), None
+        if request.told and snapshot.is_told_late:
+            query = wanted.query(told_at=snapshot.snapshot_id)
+            return header, wanted.select(_without_positions(await tx.load_files(query))), None
         if _is_narrow(wanted, snapshot, head):
             query = wanted.query(live_at=snapshot.snapshot_id)
             return header, wanted.select(await tx.load_files(query)), None
@@ -185,6 +188,12 @@ async def _find_snapshot_at(tx: Transaction, head: TableHead, timestamp_ms: int)
     return found
 
 
+def _without_positions(entries: pa.Table) -> pa.Table:
+    """Files as they stand beside others than those for which they name superseded positions: readers merge them."""
+    place = entries.schema.get_field_index("superseded_path")
+    return entries.set_column(place, entries.schema.field(place), pa.nulls(entries.num_rows, pa.string()))
+
+
 def _check_known(head: TableHead, snapshot_id: int) -> None:
     latest, earliest = head.latest_snapshot_id, head.earliest_snapshot_id
     if snapshot_id > latest:
@@ -232,6 +241,8 @@ def _check_request(request: PlanRequest) -> None:
             check_number("range.until", until, after + 1)
     if request.changelog and not isinstance(request.at, InRange):
         raise invalid("changelog", True, "A state has no changelog: ask for those of a range of snapshots.")
+    if request.told and isinstance(request.at, InRange):
+        raise invalid("told", True, "Ask for a state: a range of snapshots has changelog files instead.")
     for bucket in request.buckets:
         check_number("buckets", bucket, 0, 2**31 - 1)
     if len(request.partitions) > _MAX_LISTED_PARTITIONS:

@@ -22,6 +22,7 @@ from lakelog.format.work import LeaseGrant, Pipeline
 
 from .catalog import Catalog
 from .consumers import Consumers
+from .due_full import plan_full_compactions
 from .due_work import DueWork, WorkPlanner
 from .gate import CommitGate
 from .jobs import Jobs
@@ -39,7 +40,7 @@ from .store import Store
 from .watching import WatchHub
 from .writers import Writers
 
-PLANNERS: Final[tuple[WorkPlanner, ...]] = ()
+PLANNERS: Final[tuple[WorkPlanner, ...]] = (plan_full_compactions,)
 """Who tells what is due at a table, in the order in which they are asked."""
 
 

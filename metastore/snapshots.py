@@ -50,7 +50,8 @@ async def list_latest(store: Store, table_uuids: Sequence[str]) -> list[LatestSn
             if head is None:
                 raise table_gone(table_uuid)
             earliest = head.earliest_snapshot_id if head.latest_snapshot_id else 0
-            found.append(LatestSnapshot(table_uuid, head.latest_snapshot_id, head.latest_uuid, earliest))
+            last_full = head.last_full_snapshot
+            found.append(LatestSnapshot(table_uuid, head.latest_snapshot_id, head.latest_uuid, earliest, last_full))
         return found
 
     return await run_transaction(store, load)

@@ -44,6 +44,7 @@ from .records import (
     Packed,
     TableRecord,
 )
+from .told_store import ToldTransaction
 
 T = TypeVar("T")
 
@@ -304,6 +305,7 @@ class Transaction(
     WorkTransaction,
     JobTransaction,
     ConsumerTransaction,
+    ToldTransaction,
     Protocol,
 ):
     """All that can be done in one transaction."""

@@ -286,7 +286,13 @@ class GrpcMetastore(GrpcConsumers, GrpcJobs, GrpcWork):
         request = build(snapshots_pb2.ListLatestRequest, table_uuids=table_uuids)
         response = self._calls.read("ListLatest", lambda on: on.snapshots.ListLatest, request)
         return [
-            LatestSnapshot(each.table_uuid, each.snapshot_id, each.snapshot_uuid, each.earliest_snapshot_id)
+            LatestSnapshot(
+                each.table_uuid,
+                each.snapshot_id,
+                each.snapshot_uuid,
+                each.earliest_snapshot_id,
+                each.last_full_snapshot_id,
+            )
             for each in response.tables
         ]
 

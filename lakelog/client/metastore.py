@@ -42,12 +42,16 @@ class SnapshotPage:
 
 @dataclass(frozen=True)
 class LatestSnapshot:
-    """A table's newest snapshot and the id of the oldest one kept (0 and empty when there is none)."""
+    """A table's newest snapshot and the id of the oldest one kept (0 and empty when there is none).
+
+    `last_full_snapshot_id` is the newest one in which a bucket was compacted as a whole, kept or not; 0: there is none.
+    """
 
     table_uuid: str
     snapshot_id: int
     snapshot_uuid: str
     earliest_snapshot_id: int
+    last_full_snapshot_id: int = 0
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,8 @@ class TableHead:
         next_file_id: The id that the next file gets.
         first_open_snapshot: The lowest snapshot whose changelog is open; 0: there is none. It and the state before it
             are needed until its changelog is attached, so that nothing of them may expire.
+        tells_later: The changelog producer is `full-compaction`: what commits change is told by full compactions.
+        last_full_snapshot: The newest one in which a bucket was compacted as a whole; 0: none.
     """
 
     table_id: int
@@ -73,6 +75,8 @@ class TableHead:
     total_bytes: int = 0
     next_file_id: int = 1
     first_open_snapshot: int = 0
+    tells_later: bool = False
+    last_full_snapshot: int = 0
 
     @property
     def complete_until(self) -> int:
@@ -156,11 +160,13 @@ class CompactionFacts:
         files: Those of the named files that exist.
         live: All that is live in its buckets, the named files among it; empty where rows have no order.
         keyed: Whether the table has a primary key.
+        told: Ids of those of the files that its groups name as told which are so.
     """
 
     files: Sequence[FileFacts] = ()
     live: Sequence[FileFacts] = ()
     keyed: bool = False
+    told: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -236,6 +242,21 @@ class MovedFile:
     source_id: int
     level: int
     added_snapshot: int
+
+
+@dataclass(frozen=True)
+class ToldFiles:
+    """What a snapshot changes of what a table's changelog has told.
+
+    Args:
+        snapshot_id: From it on this holds.
+        begun: Ids of files whose rows are told.
+        ended: Ids of files whose rows were told before.
+    """
+
+    snapshot_id: int
+    begun: tuple[int, ...]
+    ended: tuple[int, ...]
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,9 @@ class PlanRequest:
         last_key: Only files with keys at or below it; None: unbounded.
         changelog: With a range: list the changelog files of its snapshots instead of their data files. Each of their
             rows stands for itself, so the predicate may then be on any column, also where there is a primary key.
+        told: With a state, or none: list the files of what streams have been shown by then, on which later changes lead
+            on. It is the state itself but where full compactions tell changes (SEMANTICS.md 3.6): there it is what
+            they have told, of files that may not be live any more.
     """
 
     table_uuid: str
@@ -59,6 +62,7 @@ class PlanRequest:
     first_key: bytes | None = None
     last_key: bytes | None = None
     changelog: bool = False
+    told: bool = False
 
 
 @dataclass(frozen=True)

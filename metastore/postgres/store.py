@@ -25,9 +25,11 @@ from .commits import PostgresCommits
 from .connections import ConnectionPool, connect
 from .consumers import PostgresConsumers
 from .failures import is_lost, translate
+from .full_counts import PostgresFullCounts
 from .jobs import PostgresJobs
 from .session import Session
 from .snapshots import PostgresSnapshots
+from .told import PostgresTold
 from .work import PostgresWork
 from .work_cursors import PostgresWorkCursors
 
@@ -50,6 +52,8 @@ class PostgresTransaction(
     PostgresWorkCursors,
     PostgresConsumers,
     PostgresCatalog,
+    PostgresTold,
+    PostgresFullCounts,
 ):
     """A transaction on one connection."""
 

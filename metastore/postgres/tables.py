@@ -89,6 +89,10 @@ table_head = Table(
     Column("next_file_id", BigInteger, nullable=False),
     # NULL: no changelog is open.
     Column("first_open_snapshot", BigInteger),
+    # Whether the changelog producer is full-compaction; NULL: it is not.
+    Column("tells_later", Boolean),
+    # The newest snapshot in which a bucket was compacted as a whole; NULL: none is known.
+    Column("last_full_snapshot", BigInteger),
     Index("table_head_uuid", "table_uuid", unique=True),
     postgresql_with={"fillfactor": 10},
 )
@@ -180,6 +184,32 @@ changelog_file = Table(
     Column("min_key", LargeBinary),
     Column("max_key", LargeBinary),
     Column("statistics", LargeBinary),
+)
+
+# The files whose rows full compactions have told, live or not: those of a table that are told at some snapshot are the
+# state to which its changelog has led by then. While a snapshot below `told_until` is kept, so is the file.
+told_file = Table(
+    "told_file",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("file_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("told_from", BigInteger, primary_key=True, autoincrement=False),
+    # NULL: it is told now.
+    Column("told_until", BigInteger),
+    # The file's, so that those of a bucket are a range of the index.
+    Column("partition_id", BigInteger, nullable=False),
+    Column("bucket", Integer, nullable=False),
+    Index("told_file_bucket", "table_id", "partition_id", "bucket"),
+)
+
+# The commits since the last full compaction that their number made due, of tables that have such.
+full_count = Table(
+    "full_count",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("settled_until", BigInteger, nullable=False),
+    Column("counted_until", BigInteger, nullable=False),
+    Column("commit_count", BigInteger, nullable=False),
 )
 
 # Never deleted: a repeat is answered with the first result, however late.

@@ -131,6 +131,7 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
                     snapshot_id=each.snapshot_id,
                     snapshot_uuid=each.snapshot_uuid,
                     earliest_snapshot_id=each.earliest_snapshot_id,
+                    last_full_snapshot_id=each.last_full_snapshot_id,
                 )
                 for each in found
             ]
