@@ -18,10 +18,11 @@ from .consumers import MemoryConsumers
 from .journal import Journal
 from .snapshots import MemorySnapshots
 from .state import State
+from .tags import MemoryTags
 from .work import MemoryWork
 
 
-class MemoryTransaction(MemoryCommits, MemorySnapshots, MemoryWork, MemoryConsumers):
+class MemoryTransaction(MemoryCommits, MemorySnapshots, MemoryWork, MemoryConsumers, MemoryTags):
     """A transaction on the state, which holds the store's only lock."""
 
 

@@ -26,8 +26,10 @@ from .connections import ConnectionPool, connect
 from .consumers import PostgresConsumers
 from .failures import is_lost, translate
 from .jobs import PostgresJobs
+from .restoring import PostgresRestoring
 from .session import Session
 from .snapshots import PostgresSnapshots
+from .tags import PostgresTags
 from .work import PostgresWork
 
 log = logging.getLogger(__name__)
@@ -42,7 +44,14 @@ _LISTEN_TIMEOUT_S: Final = 30.0
 
 
 class PostgresTransaction(
-    PostgresCommits, PostgresSnapshots, PostgresWork, PostgresJobs, PostgresConsumers, PostgresCatalog
+    PostgresCommits,
+    PostgresSnapshots,
+    PostgresWork,
+    PostgresJobs,
+    PostgresConsumers,
+    PostgresTags,
+    PostgresRestoring,
+    PostgresCatalog,
 ):
     """A transaction on one connection."""
 
