@@ -18,11 +18,12 @@ from .consumers import MemoryConsumers
 from .journal import Journal
 from .snapshots import MemorySnapshots
 from .state import State
+from .tags import MemoryTags
 from .work import MemoryWork
 from .work_cursors import MemoryWorkCursors
 
 
-class MemoryTransaction(MemoryCommits, MemorySnapshots, MemoryWork, MemoryWorkCursors, MemoryConsumers):
+class MemoryTransaction(MemoryCommits, MemorySnapshots, MemoryWork, MemoryWorkCursors, MemoryConsumers, MemoryTags):
     """A transaction on the state, which holds the store's only lock."""
 
 

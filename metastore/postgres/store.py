@@ -26,8 +26,10 @@ from .connections import ConnectionPool, connect
 from .consumers import PostgresConsumers
 from .failures import is_lost, translate
 from .jobs import PostgresJobs
+from .restoring import PostgresRestoring
 from .session import Session
 from .snapshots import PostgresSnapshots
+from .tags import PostgresTags
 from .work import PostgresWork
 from .work_cursors import PostgresWorkCursors
 
@@ -49,6 +51,8 @@ class PostgresTransaction(
     PostgresJobs,
     PostgresWorkCursors,
     PostgresConsumers,
+    PostgresTags,
+    PostgresRestoring,
     PostgresCatalog,
 ):
     """A transaction on one connection."""
