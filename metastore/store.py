@@ -44,6 +44,7 @@ from .records import (
     Packed,
     TableRecord,
 )
+from .retention_store import RetentionTransaction
 
 T = TypeVar("T")
 
@@ -304,6 +305,7 @@ class Transaction(
     WorkTransaction,
     JobTransaction,
     ConsumerTransaction,
+    RetentionTransaction,
     Protocol,
 ):
     """All that can be done in one transaction."""

@@ -278,6 +278,8 @@ class GrpcMetastore(GrpcConsumers, GrpcJobs, GrpcWork):
             tuple([from_proto_snapshot(snapshot) for snapshot in response.snapshots]),
             response.latest_snapshot_id,
             response.earliest_snapshot_id,
+            # A metastore that does not tell keeps changes as long as states.
+            response.earliest_change_id or response.earliest_snapshot_id,
             response.first_open_snapshot_id,
         )
 
@@ -286,7 +288,13 @@ class GrpcMetastore(GrpcConsumers, GrpcJobs, GrpcWork):
         request = build(snapshots_pb2.ListLatestRequest, table_uuids=table_uuids)
         response = self._calls.read("ListLatest", lambda on: on.snapshots.ListLatest, request)
         return [
-            LatestSnapshot(each.table_uuid, each.snapshot_id, each.snapshot_uuid, each.earliest_snapshot_id)
+            LatestSnapshot(
+                each.table_uuid,
+                each.snapshot_id,
+                each.snapshot_uuid,
+                each.earliest_snapshot_id,
+                each.earliest_change_id or each.earliest_snapshot_id,
+            )
             for each in response.tables
         ]
 

@@ -11,6 +11,14 @@ from lakelog.options.call_options import (
 from lakelog.options.option import Option, Scope
 from lakelog.options.refused import REFUSED_OPTIONS, find_refusal
 from lakelog.options.registry import ALL_OPTIONS, check_options, list_options
+from lakelog.options.retention_options import (
+    CHANGELOG_NUM_RETAINED_MAX,
+    CHANGELOG_NUM_RETAINED_MIN,
+    CHANGELOG_TIME_RETAINED,
+    SNAPSHOT_NUM_RETAINED_MAX,
+    SNAPSHOT_NUM_RETAINED_MIN,
+    SNAPSHOT_TIME_RETAINED,
+)
 from lakelog.options.spark_options import (
     MAX_BYTES_PER_TRIGGER,
     MAX_FILES_PER_TRIGGER,
@@ -66,6 +74,12 @@ from lakelog.options.validate import RESERVED_COLUMNS, check_alter, validate_tab
 from lakelog.options.values import ScanOptions, StreamOptions, TableOptions, WriteOptions
 
 __all__ = [
+    "SNAPSHOT_TIME_RETAINED",
+    "SNAPSHOT_NUM_RETAINED_MIN",
+    "SNAPSHOT_NUM_RETAINED_MAX",
+    "CHANGELOG_TIME_RETAINED",
+    "CHANGELOG_NUM_RETAINED_MIN",
+    "CHANGELOG_NUM_RETAINED_MAX",
     "ALL_OPTIONS",
     "BUCKET",
     "BUCKET_KEY",

@@ -16,12 +16,13 @@ from ..store import Transaction
 from .commits import MemoryCommits
 from .consumers import MemoryConsumers
 from .journal import Journal
+from .retention import MemoryRetention
 from .snapshots import MemorySnapshots
 from .state import State
 from .work import MemoryWork
 
 
-class MemoryTransaction(MemoryCommits, MemorySnapshots, MemoryWork, MemoryConsumers):
+class MemoryTransaction(MemoryCommits, MemorySnapshots, MemoryWork, MemoryConsumers, MemoryRetention):
     """A transaction on the state, which holds the store's only lock."""
 
 

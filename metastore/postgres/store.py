@@ -26,6 +26,7 @@ from .connections import ConnectionPool, connect
 from .consumers import PostgresConsumers
 from .failures import is_lost, translate
 from .jobs import PostgresJobs
+from .retention import PostgresRetention
 from .session import Session
 from .snapshots import PostgresSnapshots
 from .work import PostgresWork
@@ -42,7 +43,13 @@ _LISTEN_TIMEOUT_S: Final = 30.0
 
 
 class PostgresTransaction(
-    PostgresCommits, PostgresSnapshots, PostgresWork, PostgresJobs, PostgresConsumers, PostgresCatalog
+    PostgresCommits,
+    PostgresSnapshots,
+    PostgresWork,
+    PostgresJobs,
+    PostgresConsumers,
+    PostgresRetention,
+    PostgresCatalog,
 ):
     """A transaction on one connection."""
 
