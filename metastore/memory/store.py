@@ -20,9 +20,12 @@ from .retention import MemoryRetention
 from .snapshots import MemorySnapshots
 from .state import State
 from .work import MemoryWork
+from .work_cursors import MemoryWorkCursors
 
 
-class MemoryTransaction(MemoryCommits, MemorySnapshots, MemoryWork, MemoryConsumers, MemoryRetention):
+class MemoryTransaction(
+    MemoryCommits, MemorySnapshots, MemoryWork, MemoryWorkCursors, MemoryConsumers, MemoryRetention
+):
     """A transaction on the state, which holds the store's only lock."""
 
 

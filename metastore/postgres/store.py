@@ -30,6 +30,7 @@ from .retention import PostgresRetention
 from .session import Session
 from .snapshots import PostgresSnapshots
 from .work import PostgresWork
+from .work_cursors import PostgresWorkCursors
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class PostgresTransaction(
     PostgresSnapshots,
     PostgresWork,
     PostgresJobs,
+    PostgresWorkCursors,
     PostgresConsumers,
     PostgresRetention,
     PostgresCatalog,
