@@ -101,6 +101,10 @@ async def _pack(tx: Transaction, table_uuid: str) -> bool:
     head = (await tx.find_heads([table_uuid])).get(table_uuid)
     if head is None or not await tx.lock_packing(head.table_id):
         return False
+    # SUBTLE: once more: until it was locked snapshots may have expired that it still knew.
+    head = (await tx.find_heads([table_uuid])).get(table_uuid)
+    if head is None:
+        return False
     table_id = head.table_id
     packed = await tx.find_chunks(table_id)
     if head.latest_snapshot_id <= packed.packed_until:

@@ -1,4 +1,4 @@
-"""Which snapshots and changelogs of a table expire (SEMANTICS.md 3.8, 7.3): a plan with what holds the others back. Pure.
+"""Which snapshots and changelogs of a table expire (SEMANTICS.md 3.8, 7.3), and what holds the others back. Pure.
 
 Objectives, which pull against each other: what a table keeps stays small; nobody who reads loses what is read under
 their hands (RELIABILITY.md, C7). So a state goes with age and number, and never behind the lowest pin.
@@ -184,3 +184,30 @@ def plan_expiry(head: TableHead, reach: Reach, pins: Sequence[Pin], *, limit: in
     cut = min(earliest, head.earliest_snapshot_id + limit)
     cut_change = min(earliest_change, cut, head.earliest_change_id + limit)
     return ExpiryPlan(cut, cut_change, tuple(held), is_cut=(cut, cut_change) != (earliest, earliest_change))
+
+
+@dataclass(frozen=True)
+class ExpiryStep:
+    """What one step of expiring a table has done, or would do in all.
+
+    Args:
+        earliest_before: The earliest snapshot whose state was kept before it; 0: the table has none.
+        earliest: The same afterwards.
+        earliest_change_before: The earliest snapshot whose changes were kept before it.
+        earliest_change: The same afterwards.
+        files: That nothing refers to any more, to be deleted.
+        size_bytes: Of the data and changelog files among them.
+        held_by: The pins but for which more would have expired.
+        named: Snapshots that tags keep, of those that have expired otherwise.
+        is_done: There is nothing left to do now.
+    """
+
+    earliest_before: int = 0
+    earliest: int = 0
+    earliest_change_before: int = 0
+    earliest_change: int = 0
+    files: int = 0
+    size_bytes: int = 0
+    held_by: tuple[Pin, ...] = ()
+    named: tuple[int, ...] = ()
+    is_done: bool = True

@@ -61,7 +61,7 @@ class StoredTable:
     packed_until: int = 0
     expired: frozenset[int] = frozenset()
     leases: dict[str, Pin] = field(default_factory=dict)
-    expiry: ExpiryState = ExpiryState()
+    expiry: ExpiryState = field(default_factory=ExpiryState)
     doomed: frozenset[str] = frozenset()
 
 

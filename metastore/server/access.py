@@ -15,6 +15,7 @@ _CATALOG: Final = "/lakelog.rpc.v1.CatalogService/"
 _SNAPSHOTS: Final = "/lakelog.rpc.v1.SnapshotService/"
 _JOBS: Final = "/lakelog.rpc.v1.JobService/"
 _CONSUMERS: Final = "/lakelog.rpc.v1.ConsumerService/"
+_RETENTION: Final = "/lakelog.rpc.v1.RetentionService/"
 
 NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_CATALOG}CreateDatabase": Role.ADMIN,
@@ -55,6 +56,13 @@ NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_CONSUMERS}ListConsumers": Role.READER,
     f"{_CONSUMERS}ResetConsumer": Role.WRITER,
     f"{_CONSUMERS}DeleteConsumer": Role.WRITER,
+    f"{_RETENTION}ExpireSnapshots": Role.WRITER,
+    # Whoever may read may see to it that what is read stays.
+    f"{_RETENTION}HoldSnapshot": Role.READER,
+    f"{_RETENTION}ReleaseSnapshot": Role.READER,
+    f"{_RETENTION}ListPins": Role.READER,
+    f"{_RETENTION}ListDoomedFiles": Role.WRITER,
+    f"{_RETENTION}ForgetDoomedFiles": Role.WRITER,
     # Probes of load balancers carry no token; the answer is one word.
     "/grpc.health.v1.Health/Check": None,
     "/grpc.health.v1.Health/List": None,
