@@ -38,6 +38,7 @@ from .retention_service import RetentionCalls
 from .snapshots import list_latest, list_snapshots
 from .staging import Staging
 from .store import Store
+from .tags import Tags
 from .watching import WatchHub
 from .writers import Writers
 
@@ -103,6 +104,7 @@ class MetastoreService(RetentionCalls):
         self._pipelines = Pipelines(store)
         self._consumers = Consumers(store)
         self._expiry = Expiry(store, self.packer, self._jobs_due)
+        self.tags = Tags(store)
 
     async def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
         """Makes a database; False when it existed and that was no error."""

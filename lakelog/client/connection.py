@@ -36,6 +36,7 @@ from lakelog.rpc.v1 import (
     jobs_pb2_grpc,
     retention_pb2_grpc,
     snapshots_pb2_grpc,
+    tags_pb2_grpc,
 )
 
 MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
@@ -79,6 +80,7 @@ class Session:
     jobs: jobs_pb2_grpc.JobServiceStub
     consumers: consumers_pb2_grpc.ConsumerServiceStub
     retention: retention_pb2_grpc.RetentionServiceStub
+    tags: tags_pb2_grpc.TagServiceStub
     answered_at_s: float | None = field(default=None)
     """When the server was last known to answer, on the monotonic clock; None: not since the last failure."""
 
@@ -204,6 +206,7 @@ class Connection:
             jobs_pb2_grpc.JobServiceStub(channel),
             consumers_pb2_grpc.ConsumerServiceStub(channel),
             retention_pb2_grpc.RetentionServiceStub(channel),
+            tags_pb2_grpc.TagServiceStub(channel),
         )
         return self._session
 

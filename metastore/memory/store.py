@@ -19,12 +19,13 @@ from .journal import Journal
 from .retention import MemoryRetention
 from .snapshots import MemorySnapshots
 from .state import State
+from .tags import MemoryTags
 from .work import MemoryWork
 from .work_cursors import MemoryWorkCursors
 
 
 class MemoryTransaction(
-    MemoryCommits, MemorySnapshots, MemoryWork, MemoryWorkCursors, MemoryConsumers, MemoryRetention
+    MemoryCommits, MemorySnapshots, MemoryWork, MemoryWorkCursors, MemoryConsumers, MemoryTags, MemoryRetention
 ):
     """A transaction on the state, which holds the store's only lock."""
 

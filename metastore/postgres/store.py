@@ -26,9 +26,11 @@ from .connections import ConnectionPool, connect
 from .consumers import PostgresConsumers
 from .failures import is_lost, translate
 from .jobs import PostgresJobs
+from .restoring import PostgresRestoring
 from .retention import PostgresRetention
 from .session import Session
 from .snapshots import PostgresSnapshots
+from .tags import PostgresTags
 from .work import PostgresWork
 from .work_cursors import PostgresWorkCursors
 
@@ -50,6 +52,8 @@ class PostgresTransaction(
     PostgresJobs,
     PostgresWorkCursors,
     PostgresConsumers,
+    PostgresTags,
+    PostgresRestoring,
     PostgresRetention,
     PostgresCatalog,
 ):

@@ -16,6 +16,7 @@ _SNAPSHOTS: Final = "/lakelog.rpc.v1.SnapshotService/"
 _JOBS: Final = "/lakelog.rpc.v1.JobService/"
 _CONSUMERS: Final = "/lakelog.rpc.v1.ConsumerService/"
 _RETENTION: Final = "/lakelog.rpc.v1.RetentionService/"
+_TAGS: Final = "/lakelog.rpc.v1.TagService/"
 
 NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_CATALOG}CreateDatabase": Role.ADMIN,
@@ -63,6 +64,9 @@ NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_RETENTION}ListPins": Role.READER,
     f"{_RETENTION}ListDoomedFiles": Role.WRITER,
     f"{_RETENTION}ForgetDoomedFiles": Role.WRITER,
+    f"{_TAGS}CreateTag": Role.WRITER,
+    f"{_TAGS}ListTags": Role.READER,
+    f"{_TAGS}DeleteTag": Role.WRITER,
     # Probes of load balancers carry no token; the answer is one word.
     "/grpc.health.v1.Health/Check": None,
     "/grpc.health.v1.Health/List": None,

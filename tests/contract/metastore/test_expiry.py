@@ -9,7 +9,7 @@ import pytest
 
 from lakelog.client.metastore import Metastore, WatchPosition
 from lakelog.errors import CommitConflict, InvalidArgument, NotFound, SnapshotExpired
-from lakelog.format.commit import BucketRef, CommitRequest
+from lakelog.format.commit import BucketRef, CommitRequest, RestoreState
 from lakelog.format.consumer import ConsumerPosition
 from lakelog.format.expiry import ExpiryStep, PinKind
 from lakelog.format.job import EXPIRE, JobState
@@ -366,3 +366,68 @@ def test_refused_pins(metastore: Metastore) -> None:
         metastore.expire_snapshots("0" * 32)
     with pytest.raises(InvalidArgument, match="limit is 0"):
         metastore.list_doomed_files(table.table_uuid, 0)
+
+
+def test_what_a_tag_names_stays_and_goes_with_the_last_tag(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    make_history(metastore, table)
+    for name in ("two", "second"):
+        metastore.create_tag(table.table_uuid, name, 2)
+    step = expire(metastore, table)
+    assert (step.earliest, step.named, step.held_by) == (6, (2,), ())
+    assert doomed(metastore, table) == ["c.parquet", "d.parquet"]
+    assert live(metastore, table, 2) == ["a.parquet", "b.parquet"]
+    assert [tag.snapshot_id for tag in metastore.list_tags(table.table_uuid)] == [2, 2]
+    # Not in the history of those who follow it.
+    assert snapshot_ids(metastore, table) == [6]
+    with pytest.raises(SnapshotExpired):
+        next(iter(metastore.watch([WatchPosition(table.table_uuid, 1)])))
+    metastore.delete_tag(table.table_uuid, "two")
+    assert expire(metastore, table).files == 0
+    assert len(live(metastore, table, 2)) == 2
+    metastore.delete_tag(table.table_uuid, "second")
+    assert expire(metastore, table).files == 2
+    assert doomed(metastore, table) == ["a.parquet", "b.parquet", "c.parquet", "d.parquet"]
+    with pytest.raises(SnapshotExpired):
+        live(metastore, table, 2)
+
+
+def test_of_several_tags_each_keeps_its_own(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    for number, name in enumerate("abcd", 1):
+        replace_all(metastore, table, number, name) if number > 1 else append(metastore, table, 1, names="a")
+    metastore.create_tag(table.table_uuid, "one", 1)
+    metastore.create_tag(table.table_uuid, "three", 3)
+    assert expire(metastore, table).named == (1, 3)
+    assert doomed(metastore, table) == ["b.parquet"]
+    metastore.delete_tag(table.table_uuid, "one")
+    expire(metastore, table)
+    assert doomed(metastore, table) == ["a.parquet", "b.parquet"]
+    assert live(metastore, table, 3) == ["c.parquet"]
+
+
+def test_a_tagged_state_that_is_held_outlives_its_tag(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    make_history(metastore, table)
+    metastore.create_tag(table.table_uuid, "two", 2)
+    expire(metastore, table)
+    metastore.hold_snapshot(table.table_uuid, "r", 2, 60_000)
+    metastore.delete_tag(table.table_uuid, "two")
+    assert expire(metastore, table).files == 0
+    metastore.hold_snapshot(table.table_uuid, "r", 2, 60_000)
+    with pytest.raises(SnapshotExpired):
+        metastore.hold_snapshot(table.table_uuid, "other", 2, 60_000)
+    metastore.release_snapshot(table.table_uuid, "r")
+    assert expire(metastore, table).files == 2
+
+
+def test_a_table_that_was_set_back_keeps_the_files_that_came_back(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    append(metastore, table, 1, names="ab")
+    replace_all(metastore, table, 1, "c")
+    restored = make_change(table, kind=SnapshotKind.OVERWRITE, remove=RestoreState(1))
+    metastore.commit(CommitRequest("r", 1, (restored,)))
+    append(metastore, table, 2, names="d")
+    assert expire(metastore, table).files == 1
+    assert doomed(metastore, table) == ["c.parquet"]
+    assert live(metastore, table) == ["a.parquet", "b.parquet", "d.parquet"]

@@ -31,11 +31,11 @@ LOOKUPS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "an earlier result": (commits._FIND_RESULTS, (["0" * 31 + "1"], ["w"], [ROWS + 1])),
     "who changed a bucket": (
         commits._FIND_CHANGES,
-        ([b""], [0], 1, 1, 1, ROWS - 1, 1, ROWS - 1, ROWS - 1, 1, ROWS - 1, 1, "false"),
+        ([b""], [0], 1, 1, 1, ROWS - 1, ROWS - 1, 1, ROWS - 1, 1, "false"),
     ),
     "files to remove": (commits._MARK_FILES, (ROWS + 1, 1, [5, 6])),
     "what is live in a bucket": (commits._FIND_LIVE_FILES, ([b""], [7], 1, 1)),
-    "what has expired": (retention._CLEAR_FILES, (1, 0, ROWS, [3], 1000)),
+    "what has expired": (retention._CLEAR_FILES, (1, 0, ROWS, [3], [3], 1000)),
     "who else names a file": (retention._DOOM, (1, ["data/7", "data/gone"], 1, 1)),
 }
 
