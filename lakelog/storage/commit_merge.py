@@ -283,6 +283,8 @@ def _have_kinds(data_files: DataFiles, files: Iterable[LiveFile]) -> bool:
 
 
 def _delete(store: ObjectStore, files: Iterable[DataFile]) -> None:
-    # What cannot be deleted belongs to an attempt: the collector finds it.
-    with contextlib.suppress(LakelogError):
-        store.delete_many([file.path for file in files])
+    paths = [file.path for file in files]
+    if paths:
+        # What cannot be deleted belongs to an attempt: the collector finds it.
+        with contextlib.suppress(LakelogError):
+            store.delete_many(paths)

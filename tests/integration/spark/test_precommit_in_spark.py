@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 import lakelog.spark
 from lakelog.errors import DataCorrupted
 from lakelog.spark import commit, merging, tasks
-from lakelog.storage.commit_merge import MergeWork
+from lakelog.storage.commit_merge import MergeWork, merge_in_threads, merge_small_files
 from lakelog.table import Table
 from tests.integration.sdk.keyed import replayed, rows, shown, told
 from tests.integration.spark.conftest import MakeTable, live_files, stored_files
@@ -60,8 +60,12 @@ def test_files_of_many_tasks_become_one_a_partition(
 def count_merges(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the driver program merges by itself."""
     seen: list[Any] = []
-    whole = merging.merge_in_threads
-    monkeypatch.setattr(merging, "merge_in_threads", lambda *given: (seen.append(given), whole(*given))[1])
+
+    def merge(*given: Any) -> Any:
+        seen.append(given)
+        return merge_in_threads(*given)
+
+    monkeypatch.setattr(merging, "merge_in_threads", merge)
     return seen
 
 
@@ -199,11 +203,10 @@ def test_a_file_that_is_gone_is_named(
 ) -> None:
     if by_job:
         monkeypatch.setattr(merging, "MAX_DRIVER_FILES", 0)
-    whole = commit.merge_small_files
 
     def merge(merger: Any, store: Any, files: Any, *more: Any, **further: Any) -> Any:
         store.delete(files[3].path)
-        return whole(merger, store, files, *more, **further)
+        return merge_small_files(merger, store, files, *more, **further)
 
     monkeypatch.setattr(commit, "merge_small_files", merge)
     table = make_table(PLAIN, options=ON, partition_by=["p"])

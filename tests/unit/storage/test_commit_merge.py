@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.schema import TableSchema, assign_field_ids
 from lakelog.options.values import TableOptions
 from lakelog.storage import commit_merge
-from lakelog.storage.aligned_runs import RunPart, read_run
+from lakelog.storage.aligned_runs import RunPart, read_aligned, read_run
 from lakelog.storage.bucket_changelog import to_added
 from lakelog.storage.commit_merge import CommitMerger, MergeFiles, MergeWork, merge_in_threads, merge_small_files
 from lakelog.storage.data_files import DataFiles
@@ -31,7 +32,7 @@ ATTEMPT = "c" * 32
 ON = {"precommit-compact": "true", "target-file-size": "1 mb"}
 INSERT, UPDATE_AFTER, DELETE = 0, 2, 3
 
-Row = tuple[int, int, str] | tuple[int, int, str, int]
+Row = tuple[Any, ...]
 """Key, sequence, value, and a kind other than +I."""
 
 
@@ -147,11 +148,15 @@ def test_very_many_runs_are_merged_in_rounds_that_leave_nothing(monkeypatch: pyt
     monkeypatch.setattr(commit_merge, "_MAX_DEPTH", 3)
     monkeypatch.setattr(commit_merge, "_MEMORY_BYTES", 4)
     before = {each.path for each in store.list_objects()}
-    deepest = []
-    whole = commit_merge.read_aligned
-    monkeypatch.setattr(commit_merge, "read_aligned", lambda *a, **more: deepest.append(len(a[1])) or whole(*a, **more))
+    depths: list[int] = []
+
+    def read_counted(data_files: DataFiles, parts: Sequence[RunPart], *more: Any, **further: Any) -> Any:
+        depths.append(len(parts))
+        return read_aligned(data_files, parts, *more, **further)
+
+    monkeypatch.setattr(commit_merge, "read_aligned", read_counted)
     in_rounds = merger.merge(store, MergeWork("rounds", tuple(files)))
-    assert max(deepest) <= 3, "rounds were made"
+    assert max(depths) <= 3, "rounds were made"
     assert read(store, in_rounds) == read(store, at_once)
     assert {each.path for each in store.list_objects()} == before | {file.path for file in in_rounds}
 
