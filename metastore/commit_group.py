@@ -35,6 +35,7 @@ from lakelog.format.job import CHANGELOG, CHANGELOG_PRIORITY, DueJob
 from lakelog.format.snapshot import ChangelogState, Snapshot
 
 from .compactions import load_compaction
+from .dropped_tables import explain
 from .partitions import PartitionRules
 from .records import GroupFacts, GroupKeys, GroupRecords, NewResult, ResultKey
 from .store import Transaction
@@ -89,7 +90,7 @@ async def decide(
                 changes = _rebase(request, facts)
         except LakelogError as error:
             # Nothing of it was written yet: all that can refuse a request stands before what it changes.
-            state.verdicts.append(error)
+            state.verdicts.append(await explain(transaction, error))
         else:
             if verdict is Verdict.ALREADY_APPLIED:
                 state.verdicts.append(_answer_again(request, facts, state))

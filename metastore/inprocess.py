@@ -22,13 +22,14 @@ from lakelog.format.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.work import LeaseGrant, Pipeline
 
 from .background import Background
+from .inprocess_dropped import InProcessDropped
 from .service import MetastoreService
 from .store import Store
 
 T = TypeVar("T")
 
 
-class InProcessMetastore:
+class InProcessMetastore(InProcessDropped):
     """Implements `lakelog.client.metastore.Metastore`.
 
     Args:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from lakelog.client.metastore import LatestSnapshot, SnapshotPage
-from lakelog.format.commit_rules import table_gone
 
+from .dropped_tables import explain_gone
 from .requests import check_number, check_table_uuids, check_uuid
 from .store import Store, Transaction, run_transaction
 
@@ -28,7 +28,7 @@ async def list_snapshots(
     async def load(tx: Transaction) -> SnapshotPage:
         head = (await tx.find_heads([table_uuid])).get(table_uuid)
         if head is None:
-            raise table_gone(table_uuid)
+            raise await explain_gone(tx, table_uuid)
         last = min(until, head.latest_snapshot_id) if until else head.latest_snapshot_id
         found = await tx.list_snapshots(head.table_id, after, last, limit or DEFAULT_LIMIT, newest=newest)
         earliest = head.earliest_snapshot_id if head.latest_snapshot_id else 0
@@ -48,7 +48,7 @@ async def list_latest(store: Store, table_uuids: Sequence[str]) -> list[LatestSn
         for table_uuid in table_uuids:
             head = heads.get(table_uuid)
             if head is None:
-                raise table_gone(table_uuid)
+                raise await explain_gone(tx, table_uuid)
             earliest = head.earliest_snapshot_id if head.latest_snapshot_id else 0
             found.append(LatestSnapshot(table_uuid, head.latest_snapshot_id, head.latest_uuid, earliest))
         return found

@@ -32,6 +32,7 @@ from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import DatabaseInfo, TableName
 from lakelog.format.work import LeaseGrant, Pipeline
 
+from .dropped_store import DroppedTransaction
 from .job_store import JobTransaction
 from .records import (
     Attachment,
@@ -94,10 +95,6 @@ class CatalogTransaction(Protocol):
 
     async def set_options(self, table_id: int, options: Mapping[str, str]) -> None:
         """Replaces the options of a table whose head is locked."""
-        ...
-
-    async def delete_table(self, table_id: int) -> None:
-        """Takes a table whose head is locked out of the catalog, and its jobs; what is known of its files stays."""
         ...
 
     async def list_schemas(self, table_id: int) -> list[TableSchema]:
@@ -299,6 +296,7 @@ class ConsumerTransaction(Protocol):
 
 class Transaction(
     CatalogTransaction,
+    DroppedTransaction,
     CommitTransaction,
     SnapshotTransaction,
     WorkTransaction,

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from lakelog.client.dropped import DroppedTables
 from lakelog.format.attachment import AttachRequest, AttachResult
 from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
 from lakelog.format.consumer import Consumer, ConsumerPosition
@@ -96,7 +97,7 @@ class CommitPipeline(Protocol):
         ...
 
 
-class Metastore(Protocol):
+class Metastore(DroppedTables, Protocol):
     """All that the metastore does."""
 
     def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:

@@ -17,6 +17,12 @@ CHANGELOG: Final = "changelog"
 COMPACT: Final = "compact"
 """The kind of job that compacts a bucket, which its scope names."""
 
+PURGE: Final = "purge"
+"""The kind of job that deletes a dropped table, once nobody may restore it any more."""
+
+PURGE_PRIORITY: Final = -100
+"""Nobody waits for it."""
+
 CHANGELOG_PRIORITY: Final = 100
 """Readers wait for it."""
 

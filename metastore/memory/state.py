@@ -49,7 +49,9 @@ class StoredTable:
     created_at_ms: int
     head: TableHead
     schemas: list[TableSchema]
-    dropped: bool = False
+    dropped_at_ms: int | None = None
+    kept_until_ms: int = 0
+    purged: bool = False
     snapshots: list[Snapshot] = field(default_factory=list)
     files: dict[int, StoredFile] = field(default_factory=dict)
     changelog_files: list[PlacedChangelogFile] = field(default_factory=list)

@@ -15,6 +15,7 @@ _CATALOG: Final = "/lakelog.rpc.v1.CatalogService/"
 _SNAPSHOTS: Final = "/lakelog.rpc.v1.SnapshotService/"
 _JOBS: Final = "/lakelog.rpc.v1.JobService/"
 _CONSUMERS: Final = "/lakelog.rpc.v1.ConsumerService/"
+_DROPPED: Final = "/lakelog.rpc.v1.DroppedTableService/"
 
 NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_CATALOG}CreateDatabase": Role.ADMIN,
@@ -55,6 +56,10 @@ NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_CONSUMERS}ListConsumers": Role.READER,
     f"{_CONSUMERS}ResetConsumer": Role.WRITER,
     f"{_CONSUMERS}DeleteConsumer": Role.WRITER,
+    f"{_DROPPED}ListDroppedTables": Role.READER,
+    f"{_DROPPED}RestoreTable": Role.ADMIN,
+    f"{_DROPPED}BeginPurge": Role.WRITER,
+    f"{_DROPPED}PurgeRows": Role.WRITER,
     # Probes of load balancers carry no token; the answer is one word.
     "/grpc.health.v1.Health/Check": None,
     "/grpc.health.v1.Health/List": None,

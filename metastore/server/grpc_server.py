@@ -19,6 +19,8 @@ from lakelog.rpc.v1 import (
     catalog_pb2_grpc,
     consumers_pb2,
     consumers_pb2_grpc,
+    dropped_pb2,
+    dropped_pb2_grpc,
     jobs_pb2,
     jobs_pb2_grpc,
     snapshots_pb2,
@@ -31,6 +33,7 @@ from ..service import MetastoreService
 from .audit import log
 from .catalog_servicer import CatalogServicer
 from .consumer_servicer import ConsumerServicer
+from .dropped_servicer import DroppedTableServicer
 from .health import HealthMonitor, Probe
 from .interceptor import CallInterceptor, CallLimits
 from .job_servicer import JobServicer
@@ -42,6 +45,7 @@ SERVICES: Final = (
     snapshots_pb2.DESCRIPTOR.services_by_name["SnapshotService"].full_name,
     jobs_pb2.DESCRIPTOR.services_by_name["JobService"].full_name,
     consumers_pb2.DESCRIPTOR.services_by_name["ConsumerService"].full_name,
+    dropped_pb2.DESCRIPTOR.services_by_name["DroppedTableService"].full_name,
 )
 
 _OPTIONS: Final = (
@@ -139,6 +143,7 @@ class MetastoreServer:
         catalog_pb2_grpc.add_CatalogServiceServicer_to_server(CatalogServicer(service), handlers)
         jobs_pb2_grpc.add_JobServiceServicer_to_server(JobServicer(service), handlers)
         consumers_pb2_grpc.add_ConsumerServiceServicer_to_server(ConsumerServicer(service), handlers)
+        dropped_pb2_grpc.add_DroppedTableServiceServicer_to_server(DroppedTableServicer(service), handlers)
         health_pb2_grpc.add_HealthServicer_to_server(health, handlers)
         reflection.enable_server_reflection((*SERVICES, "grpc.health.v1.Health", reflection.SERVICE_NAME), self._server)
         self.port = 0
