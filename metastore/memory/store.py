@@ -20,9 +20,12 @@ from .journal import Journal
 from .snapshots import MemorySnapshots
 from .state import State
 from .work import MemoryWork
+from .work_cursors import MemoryWorkCursors
 
 
-class MemoryTransaction(MemoryCommits, MemoryDropped, MemorySnapshots, MemoryWork, MemoryConsumers):
+class MemoryTransaction(
+    MemoryCommits, MemoryDropped, MemorySnapshots, MemoryWork, MemoryWorkCursors, MemoryConsumers
+):
     """A transaction on the state, which holds the store's only lock."""
 
 
