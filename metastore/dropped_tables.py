@@ -11,6 +11,7 @@ first.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from lakelog.errors import AlreadyExists, InvalidArgument, LakelogError, NotFound
@@ -98,9 +99,10 @@ class DroppedTables:
             await tx.restore_table(chosen.table_id, target)
             head = (await tx.lock_heads([chosen.table.table_uuid]))[chosen.table.table_uuid]
             if head.first_open_snapshot:
-                # Its jobs went with it. What else is due is found by itself; for this readers wait.
-                due = DueJob(head.table_id, CHANGELOG, priority=CHANGELOG_PRIORITY)
-                await tx.request_jobs([due])
+                # Readers wait for it.
+                await tx.request_jobs([DueJob(head.table_id, CHANGELOG, priority=CHANGELOG_PRIORITY)])
+            # Its jobs went with it.
+            await tx.ask_for_planning(head.table_id)
             restored = await tx.find_table(target)
             assert restored is not None, "its head is shown again"
             others = sum(not each.is_purged for each in known) - 1
@@ -153,17 +155,18 @@ class DroppedTables:
         return await run_transaction(self._store, purge)
 
 
-async def finish_purge(tx: Transaction, job: Job, epoch: int) -> bool:
-    """Forgets a table whose rows are gone; False: they are not, and the job is due again.
+async def end_purge(tx: Transaction, job: Job, epoch: int, *, work_left: bool) -> bool:
+    """Ends a job of the kind `purge`, and forgets the table whose rows are gone; whether it is due again.
 
     Raises:
         NotFound: There is no such job.
         Fenced: Another does it.
     """
     found = await _lock_for_purge(tx, job.job_id, epoch)
-    if not found.table.is_purged or await tx.delete_rows(found.table_id, 1):
+    if not work_left and found.table.is_purged and not await tx.delete_rows(found.table_id, 1):
+        await tx.forget_table(found.table_id)
         return False
-    await tx.forget_table(found.table_id)
+    await tx.put_job(replace(job, state=JobState.DUE, attempts=0, reason=""), 0)
     return True
 
 

@@ -23,13 +23,14 @@ from lakelog.format.work import LeaseGrant, Pipeline
 
 from .background import Background
 from .inprocess_dropped import InProcessDropped
+from .inprocess_retention import InProcessRetention
 from .service import MetastoreService
 from .store import Store
 
 T = TypeVar("T")
 
 
-class InProcessMetastore(InProcessDropped):
+class InProcessMetastore(InProcessDropped, InProcessRetention):
     """Implements `lakelog.client.metastore.Metastore`.
 
     Args:

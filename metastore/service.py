@@ -25,6 +25,7 @@ from .catalog import Catalog
 from .consumers import Consumers
 from .dropped_tables import DroppedTables
 from .due_work import DueWork, WorkPlanner
+from .expiry import Expiry, plan_expiry_work
 from .gate import CommitGate
 from .jobs import Jobs
 from .leases import Leases
@@ -35,17 +36,18 @@ from .packing import Packer
 from .partitions import PartitionRules
 from .pipelines import Pipelines
 from .planning import Planner, PlanStream
+from .retention_service import RetentionCalls
 from .snapshots import list_latest, list_snapshots
 from .staging import Staging
 from .store import Store
 from .watching import WatchHub
 from .writers import Writers
 
-PLANNERS: Final[tuple[WorkPlanner, ...]] = ()
+PLANNERS: Final[tuple[WorkPlanner, ...]] = (plan_expiry_work,)
 """Who tells what is due at a table, in the order in which they are asked."""
 
 
-class MetastoreService:
+class MetastoreService(RetentionCalls):
     """All that the metastore does. Runs on one event loop; methods raise only errors of `lakelog.errors`.
 
     The names, parameters and results are those of `lakelog.client.metastore.Metastore`, whose docstrings hold here too.
@@ -105,6 +107,7 @@ class MetastoreService:
         self._leases = Leases(store)
         self._pipelines = Pipelines(store)
         self._consumers = Consumers(store)
+        self._expiry = Expiry(store, self.packer, self._jobs_due)
 
     async def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
         """Makes a database; False when it existed and that was no error."""
@@ -173,6 +176,7 @@ class MetastoreService:
     ) -> RestoredTable:
         """Makes a dropped table live again, the one dropped last where no uuid is given."""
         restored = await self.dropped_tables.restore_table(name, table_uuid=table_uuid, new_name=new_name)
+        self.due_work.touch(restored.table.table_uuid)
         self.jobs.due()
         return restored
 

@@ -45,6 +45,7 @@ from .records import (
     Packed,
     TableRecord,
 )
+from .retention_store import RetentionTransaction
 
 T = TypeVar("T")
 
@@ -302,6 +303,7 @@ class Transaction(
     WorkTransaction,
     JobTransaction,
     ConsumerTransaction,
+    RetentionTransaction,
     Protocol,
 ):
     """All that can be done in one transaction."""

@@ -24,8 +24,7 @@ class MemoryDropped(MemoryJobs):
         self._journal.set(table, "kept_until_ms", now_ms + kept_ms)
         self._journal.set(table, "purged", kept_ms == 0)
         self._delete_jobs(table_id)
-        self._insert(DueJob(table_id, PURGE, priority=PURGE_PRIORITY))
-        self._keep(replace(self._state.jobs[self._state.last_job_id], due_at_ms=now_ms + kept_ms))
+        self._insert(DueJob(table_id, PURGE, priority=PURGE_PRIORITY, delay_ms=kept_ms))
 
     async def list_dropped(self, database: str, name: str, limit: int) -> list[DroppedTable]:
         """At most `limit` dropped tables, the newest first."""

@@ -17,6 +17,7 @@ from .commits import MemoryCommits
 from .consumers import MemoryConsumers
 from .dropped import MemoryDropped
 from .journal import Journal
+from .retention import MemoryRetention
 from .snapshots import MemorySnapshots
 from .state import State
 from .work import MemoryWork
@@ -24,7 +25,13 @@ from .work_cursors import MemoryWorkCursors
 
 
 class MemoryTransaction(
-    MemoryCommits, MemoryDropped, MemorySnapshots, MemoryWork, MemoryWorkCursors, MemoryConsumers
+    MemoryCommits,
+    MemoryDropped,
+    MemorySnapshots,
+    MemoryWork,
+    MemoryWorkCursors,
+    MemoryConsumers,
+    MemoryRetention,
 ):
     """A transaction on the state, which holds the store's only lock."""
 

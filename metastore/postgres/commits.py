@@ -37,7 +37,7 @@ from .snapshot_rows import SNAPSHOT_COLUMNS, to_snapshot
 _HEAD_COLUMNS: Final = """
     table_id, replace(table_uuid::text, '-', ''), name, schema_id, bucket_count, partitioned, latest_snapshot_id,
     replace(latest_uuid::text, '-', ''), earliest_snapshot_id, committed_at_ms, watermark_ms, total_rows, total_files,
-    total_bytes, next_file_id, coalesce(first_open_snapshot, 0)
+    total_bytes, next_file_id, coalesce(first_open_snapshot, 0), coalesce(earliest_change_id, earliest_snapshot_id)
 """
 
 _LOCK_HEADS: Final = f"""
@@ -108,8 +108,10 @@ CROSS JOIN LATERAL (
 """
 
 # The first id of files that came behind a snapshot: they rise together, so that "behind" is a range of the primary key.
+# The snapshot itself may have expired; then the one behind it tells.
 FIRST_FILE_BEHIND: Final = """
-coalesce((SELECT next_file_id FROM snapshot WHERE table_id = %s AND snapshot_id = %s), 1)
+coalesce((SELECT next_file_id FROM snapshot WHERE table_id = %s AND snapshot_id = %s), (
+    SELECT next_file_id - added_files FROM snapshot WHERE table_id = %s AND snapshot_id = %s::bigint + 1), 1)
 """
 
 _FIND_CHANGES: Final = f"""
@@ -252,7 +254,7 @@ class PostgresCommits:
     ) -> list[BucketChange]:
         """Which snapshots behind `after` brought or took data of the buckets; compactions only if asked for."""
         wanted = (arrays.blobs([ref.partition for ref in buckets]), arrays.integers([ref.bucket for ref in buckets]))
-        files = (table_id, table_id, after, after, table_id, after)
+        files = (table_id, table_id, after, table_id, after, after, table_id, after)
         rows = await self._session.write(_FIND_CHANGES, (*wanted, table_id, *files, table_id, str(compactions)))
         return [BucketChange(BucketRef(row[0], row[1]), row[2], row[3]) for row in rows]
 

@@ -27,6 +27,7 @@ from .consumers import PostgresConsumers
 from .dropped import PostgresDropped
 from .failures import is_lost, translate
 from .jobs import PostgresJobs
+from .retention import PostgresRetention
 from .session import Session
 from .snapshots import PostgresSnapshots
 from .work import PostgresWork
@@ -51,6 +52,7 @@ class PostgresTransaction(
     PostgresWorkCursors,
     PostgresConsumers,
     PostgresDropped,
+    PostgresRetention,
     PostgresCatalog,
 ):
     """A transaction on one connection."""

@@ -16,6 +16,7 @@ _SNAPSHOTS: Final = "/lakelog.rpc.v1.SnapshotService/"
 _JOBS: Final = "/lakelog.rpc.v1.JobService/"
 _CONSUMERS: Final = "/lakelog.rpc.v1.ConsumerService/"
 _DROPPED: Final = "/lakelog.rpc.v1.DroppedTableService/"
+_RETENTION: Final = "/lakelog.rpc.v1.RetentionService/"
 
 NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_CATALOG}CreateDatabase": Role.ADMIN,
@@ -60,6 +61,13 @@ NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_DROPPED}RestoreTable": Role.ADMIN,
     f"{_DROPPED}BeginPurge": Role.WRITER,
     f"{_DROPPED}PurgeRows": Role.WRITER,
+    f"{_RETENTION}ExpireSnapshots": Role.WRITER,
+    # Whoever may read may see to it that what is read stays.
+    f"{_RETENTION}HoldSnapshot": Role.READER,
+    f"{_RETENTION}ReleaseSnapshot": Role.READER,
+    f"{_RETENTION}ListPins": Role.READER,
+    f"{_RETENTION}ListDoomedFiles": Role.WRITER,
+    f"{_RETENTION}ForgetDoomedFiles": Role.WRITER,
     # Probes of load balancers carry no token; the answer is one word.
     "/grpc.health.v1.Health/Check": None,
     "/grpc.health.v1.Health/List": None,

@@ -23,6 +23,8 @@ from lakelog.rpc.v1 import (
     dropped_pb2_grpc,
     jobs_pb2,
     jobs_pb2_grpc,
+    retention_pb2,
+    retention_pb2_grpc,
     snapshots_pb2,
     snapshots_pb2_grpc,
 )
@@ -37,6 +39,7 @@ from .dropped_servicer import DroppedTableServicer
 from .health import HealthMonitor, Probe
 from .interceptor import CallInterceptor, CallLimits
 from .job_servicer import JobServicer
+from .retention_servicer import RetentionServicer
 from .rpc_metrics import RpcMetrics
 from .snapshot_servicer import SnapshotServicer
 
@@ -46,6 +49,7 @@ SERVICES: Final = (
     jobs_pb2.DESCRIPTOR.services_by_name["JobService"].full_name,
     consumers_pb2.DESCRIPTOR.services_by_name["ConsumerService"].full_name,
     dropped_pb2.DESCRIPTOR.services_by_name["DroppedTableService"].full_name,
+    retention_pb2.DESCRIPTOR.services_by_name["RetentionService"].full_name,
 )
 
 _OPTIONS: Final = (
@@ -144,6 +148,7 @@ class MetastoreServer:
         jobs_pb2_grpc.add_JobServiceServicer_to_server(JobServicer(service), handlers)
         consumers_pb2_grpc.add_ConsumerServiceServicer_to_server(ConsumerServicer(service), handlers)
         dropped_pb2_grpc.add_DroppedTableServiceServicer_to_server(DroppedTableServicer(service), handlers)
+        retention_pb2_grpc.add_RetentionServiceServicer_to_server(RetentionServicer(service), handlers)
         health_pb2_grpc.add_HealthServicer_to_server(health, handlers)
         reflection.enable_server_reflection((*SERVICES, "grpc.health.v1.Health", reflection.SERVICE_NAME), self._server)
         self.port = 0
