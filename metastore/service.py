@@ -22,6 +22,7 @@ from lakelog.format.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.work import LeaseGrant, Pipeline
 
 from .catalog import Catalog
+from .cleaning import CleaningPlanner
 from .consumers import Consumers
 from .dropped_tables import DroppedTables
 from .due_work import DueWork, WorkPlanner
@@ -40,10 +41,11 @@ from .retention_service import RetentionCalls
 from .snapshots import list_latest, list_snapshots
 from .staging import Staging
 from .store import Store
+from .table_files import TableFiles
 from .watching import WatchHub
 from .writers import Writers
 
-PLANNERS: Final[tuple[WorkPlanner, ...]] = (plan_expiry_work,)
+PLANNERS: Final[tuple[WorkPlanner, ...]] = (plan_expiry_work, CleaningPlanner())
 """Who tells what is due at a table, in the order in which they are asked."""
 
 
@@ -101,6 +103,7 @@ class MetastoreService(RetentionCalls):
         self._metrics = metrics
         self._catalog = Catalog(store, ids, warehouse, self._table_dropped, dropped_kept_ms)
         self.dropped_tables = DroppedTables(store)
+        self.table_files = TableFiles(store)
         self._planner = Planner(store, clock, limits, metrics)
         self._staging = Staging(store, ids, limits)
         self._writers = Writers(store)

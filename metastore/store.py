@@ -46,6 +46,7 @@ from .records import (
     TableRecord,
 )
 from .retention_store import RetentionTransaction
+from .table_files_store import TableFilesTransaction
 
 T = TypeVar("T")
 
@@ -298,6 +299,7 @@ class ConsumerTransaction(Protocol):
 class Transaction(
     CatalogTransaction,
     DroppedTransaction,
+    TableFilesTransaction,
     CommitTransaction,
     SnapshotTransaction,
     WorkTransaction,

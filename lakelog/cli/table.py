@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lakelog.arguments import parse_table_name
 from lakelog.cli.arguments import parse_options, split_names
+from lakelog.cli.check import check
 from lakelog.cli.confirmation import confirm
 from lakelog.cli.dropped import list_dropped, restore
 from lakelog.cli.invocation import Invocation, LakelogGroup, pass_invocation
@@ -64,6 +65,7 @@ def table() -> None:
     """Make, list, describe, alter and drop tables."""
 
 
+table.add_command(check)
 table.add_command(restore)
 
 

@@ -37,6 +37,7 @@ from lakelog.rpc.v1 import (
     jobs_pb2_grpc,
     retention_pb2_grpc,
     snapshots_pb2_grpc,
+    table_files_pb2_grpc,
 )
 
 MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
@@ -81,6 +82,7 @@ class Session:
     consumers: consumers_pb2_grpc.ConsumerServiceStub
     dropped: dropped_pb2_grpc.DroppedTableServiceStub
     retention: retention_pb2_grpc.RetentionServiceStub
+    table_files: table_files_pb2_grpc.TableFileServiceStub
     answered_at_s: float | None = field(default=None)
     """When the server was last known to answer, on the monotonic clock; None: not since the last failure."""
 
@@ -207,6 +209,7 @@ class Connection:
             consumers_pb2_grpc.ConsumerServiceStub(channel),
             dropped_pb2_grpc.DroppedTableServiceStub(channel),
             retention_pb2_grpc.RetentionServiceStub(channel),
+            table_files_pb2_grpc.TableFileServiceStub(channel),
         )
         return self._session
 

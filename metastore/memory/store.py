@@ -20,6 +20,7 @@ from .journal import Journal
 from .retention import MemoryRetention
 from .snapshots import MemorySnapshots
 from .state import State
+from .table_files import MemoryTableFiles
 from .work import MemoryWork
 from .work_cursors import MemoryWorkCursors
 
@@ -32,6 +33,7 @@ class MemoryTransaction(
     MemoryWorkCursors,
     MemoryConsumers,
     MemoryRetention,
+    MemoryTableFiles,
 ):
     """A transaction on the state, which holds the store's only lock."""
 

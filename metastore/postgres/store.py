@@ -30,6 +30,7 @@ from .jobs import PostgresJobs
 from .retention import PostgresRetention
 from .session import Session
 from .snapshots import PostgresSnapshots
+from .table_files import PostgresTableFiles
 from .work import PostgresWork
 from .work_cursors import PostgresWorkCursors
 
@@ -53,6 +54,7 @@ class PostgresTransaction(
     PostgresConsumers,
     PostgresDropped,
     PostgresRetention,
+    PostgresTableFiles,
     PostgresCatalog,
 ):
     """A transaction on one connection."""

@@ -201,6 +201,8 @@ changelog_file = Table(
     Column("min_key", LargeBinary),
     Column("max_key", LargeBinary),
     Column("statistics", LargeBinary),
+    # What refers to a file that lies in the store.
+    Index("changelog_file_path", "path", postgresql_using="hash"),
 )
 
 # Never deleted: a repeat is answered with the first result, however late.

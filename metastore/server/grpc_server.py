@@ -27,6 +27,8 @@ from lakelog.rpc.v1 import (
     retention_pb2_grpc,
     snapshots_pb2,
     snapshots_pb2_grpc,
+    table_files_pb2,
+    table_files_pb2_grpc,
 )
 from lakelog.serving.access import Access
 from lakelog.serving.listening import ServerTls, listen
@@ -42,6 +44,7 @@ from .job_servicer import JobServicer
 from .retention_servicer import RetentionServicer
 from .rpc_metrics import RpcMetrics
 from .snapshot_servicer import SnapshotServicer
+from .table_file_servicer import TableFileServicer
 
 SERVICES: Final = (
     catalog_pb2.DESCRIPTOR.services_by_name["CatalogService"].full_name,
@@ -49,6 +52,7 @@ SERVICES: Final = (
     jobs_pb2.DESCRIPTOR.services_by_name["JobService"].full_name,
     consumers_pb2.DESCRIPTOR.services_by_name["ConsumerService"].full_name,
     dropped_pb2.DESCRIPTOR.services_by_name["DroppedTableService"].full_name,
+    table_files_pb2.DESCRIPTOR.services_by_name["TableFileService"].full_name,
     retention_pb2.DESCRIPTOR.services_by_name["RetentionService"].full_name,
 )
 
@@ -148,6 +152,7 @@ class MetastoreServer:
         jobs_pb2_grpc.add_JobServiceServicer_to_server(JobServicer(service), handlers)
         consumers_pb2_grpc.add_ConsumerServiceServicer_to_server(ConsumerServicer(service), handlers)
         dropped_pb2_grpc.add_DroppedTableServiceServicer_to_server(DroppedTableServicer(service), handlers)
+        table_files_pb2_grpc.add_TableFileServiceServicer_to_server(TableFileServicer(service), handlers)
         retention_pb2_grpc.add_RetentionServiceServicer_to_server(RetentionServicer(service), handlers)
         health_pb2_grpc.add_HealthServicer_to_server(health, handlers)
         reflection.enable_server_reflection((*SERVICES, "grpc.health.v1.Health", reflection.SERVICE_NAME), self._server)

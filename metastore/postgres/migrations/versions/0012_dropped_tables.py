@@ -1,4 +1,4 @@
-"""Dropped tables can be restored for a while, and are purged then."""
+"""Dropped tables can be restored for a while, and are purged then; files of changelogs are found by their paths."""
 
 from __future__ import annotations
 
@@ -38,3 +38,5 @@ def upgrade() -> None:
     )
     op.alter_column("table_head", "table_uuid", nullable=True)
     op.execute(_PURGE)
+    # Some seconds for a million files, once.
+    op.create_index("changelog_file_path", "changelog_file", ["path"], postgresql_using="hash")
