@@ -19,7 +19,6 @@ from typing import Final
 
 from lakelog.errors import NotFound, SnapshotExpired
 from lakelog.format.commit_facts import TableHead
-from lakelog.format.commit_rules import table_gone
 from lakelog.format.expiry import (
     ExpiryPlan,
     ExpiryStep,
@@ -36,6 +35,7 @@ from lakelog.format.job import EXPIRE, DueJob
 from lakelog.options.table_options import CONSUMER_EXPIRATION_TIME, WRITE_ONLY
 from lakelog.options.values import TableOptions
 
+from .dropped_tables import explain_gone
 from .due_work import TableWork
 from .job_requests import make_due
 from .packing import Packer
@@ -389,21 +389,21 @@ async def _find_rest_of(tx: Transaction, head: TableHead, retained: Retained, fi
 async def _load_options(tx: Transaction, head: TableHead) -> TableOptions:
     table = await tx.find_table_by_uuid(head.table_uuid)
     if table is None:
-        raise table_gone(head.table_uuid)
+        raise await explain_gone(tx, head.table_uuid)
     return TableOptions(table.info.options)
 
 
 async def _find_head(tx: Transaction, table_uuid: str) -> TableHead:
     head = (await tx.find_heads([table_uuid])).get(table_uuid)
     if head is None:
-        raise table_gone(table_uuid)
+        raise await explain_gone(tx, table_uuid)
     return head
 
 
 async def _lock_head(tx: Transaction, table_uuid: str) -> TableHead:
     head = (await tx.lock_heads([table_uuid])).get(table_uuid)
     if head is None:
-        raise table_gone(table_uuid)
+        raise await explain_gone(tx, table_uuid)
     return head
 
 

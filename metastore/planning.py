@@ -16,7 +16,6 @@ import pyarrow as pa
 from lakelog.clock import Clock, show_time
 from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.commit_facts import TableHead
-from lakelog.format.commit_rules import table_gone
 from lakelog.format.kept import check_kept, to_expired
 from lakelog.format.keys import MAX_PARTITION_BYTES
 from lakelog.format.plan import AtSnapshot, AtTag, AtTime, InRange, PlanRequest
@@ -26,6 +25,7 @@ from lakelog.format.table import TableInfo
 
 from .chunk_cache import ChunkCache
 from .chunk_plan import ChunkPlan, prepare_chunks
+from .dropped_tables import explain_gone
 from .entries import sort_entries
 from .file_filter import FileFilter, make_filter
 from .kept import load_kept, load_tag
@@ -118,7 +118,7 @@ class Planner:
         found = await tx.find_table_by_uuid(request.table_uuid)
         head = (await tx.find_heads([request.table_uuid])).get(request.table_uuid)
         if found is None or head is None:
-            raise table_gone(request.table_uuid)
+            raise await explain_gone(tx, request.table_uuid)
         schemas = {schema.schema_id: schema for schema in await tx.list_schemas(found.table_id)}
         range_snapshots: tuple[Snapshot, ...] = ()
         if isinstance(request.at, InRange):

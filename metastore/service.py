@@ -13,6 +13,7 @@ from lakelog.clock import Clock, Ids, RandomIds, SystemClock
 from lakelog.format.attachment import AttachRequest, AttachResult
 from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
 from lakelog.format.consumer import Consumer, ConsumerPosition
+from lakelog.format.dropped import DroppedTable, RestoredTable
 from lakelog.format.job import Job, JobState
 from lakelog.format.plan import PlanRequest
 from lakelog.format.schema import TableSchema
@@ -21,7 +22,9 @@ from lakelog.format.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.work import LeaseGrant, Pipeline
 
 from .catalog import Catalog
+from .cleaning import CleaningPlanner
 from .consumers import Consumers
+from .dropped_tables import DroppedTables
 from .due_work import DueWork, WorkPlanner
 from .expiry import Expiry, plan_expiry_work
 from .gate import CommitGate
@@ -38,11 +41,12 @@ from .retention_service import RetentionCalls
 from .snapshots import list_latest, list_snapshots
 from .staging import Staging
 from .store import Store
+from .table_files import TableFiles
 from .tags import Tags
 from .watching import WatchHub
 from .writers import Writers
 
-PLANNERS: Final[tuple[WorkPlanner, ...]] = (plan_expiry_work,)
+PLANNERS: Final[tuple[WorkPlanner, ...]] = (plan_expiry_work, CleaningPlanner())
 """Who tells what is due at a table, in the order in which they are asked."""
 
 
@@ -59,6 +63,7 @@ class MetastoreService(RetentionCalls):
         warehouse: Absolute URI under which tables get their locations.
         limits: Bounds of single requests and of all together.
         metrics: Where measurements go.
+        dropped_kept_ms: For how long dropped tables can be restored; 0: not at all.
         planners: Who tells what commits make due.
     """
 
@@ -71,6 +76,7 @@ class MetastoreService(RetentionCalls):
         ids: Ids | None = None,
         limits: Limits | None = None,
         metrics: Metrics | None = None,
+        dropped_kept_ms: int = 86_400_000,
         planners: Sequence[WorkPlanner] = PLANNERS,
     ) -> None:
         clock = clock or SystemClock()
@@ -96,7 +102,9 @@ class MetastoreService(RetentionCalls):
         )
         self._open_changelogs = OpenChangelogs(store, limits, self.watches, partitions)
         self._metrics = metrics
-        self._catalog = Catalog(store, ids, warehouse, self._table_dropped)
+        self._catalog = Catalog(store, ids, warehouse, self._table_dropped, dropped_kept_ms)
+        self.dropped_tables = DroppedTables(store)
+        self.table_files = TableFiles(store)
         self._planner = Planner(store, clock, limits, metrics)
         self._staging = Staging(store, ids, limits)
         self._writers = Writers(store)
@@ -163,6 +171,19 @@ class MetastoreService(RetentionCalls):
     async def drop_table(self, name: TableName, *, if_exists: bool = False) -> bool:
         """Removes a table from the catalog; False when there was none and that was no error."""
         return await self._catalog.drop_table(name, if_exists=if_exists)
+
+    async def list_dropped_tables(self, database: str = "") -> list[DroppedTable]:
+        """The dropped tables that are still known, the newest first; of all databases where none is named."""
+        return await self.dropped_tables.list_dropped_tables(database)
+
+    async def restore_table(
+        self, name: TableName, *, table_uuid: str = "", new_name: TableName | None = None
+    ) -> RestoredTable:
+        """Makes a dropped table live again, the one dropped last where no uuid is given."""
+        restored = await self.dropped_tables.restore_table(name, table_uuid=table_uuid, new_name=new_name)
+        self.due_work.touch(restored.table.table_uuid)
+        self.jobs.due()
+        return restored
 
     async def list_schemas(self, table_uuid: str) -> list[TableSchema]:
         """All versions of a table's schema by id."""
@@ -320,6 +341,8 @@ class MetastoreService(RetentionCalls):
     def _table_dropped(self, table_uuid: str, name: str) -> None:
         self.watches.dropped(table_uuid)
         self._metrics.forget("live_files", name)
+        # It may be purged at once, or earlier than whoever waits would look again.
+        self.jobs.due()
 
     async def close(self) -> None:
         """Ends watches, lets commits that run come to their end and refuses those that wait; idempotent."""

@@ -52,7 +52,9 @@ class StoredTable:
     created_at_ms: int
     head: TableHead
     schemas: list[TableSchema]
-    dropped: bool = False
+    dropped_at_ms: int | None = None
+    kept_until_ms: int = 0
+    purged: bool = False
     snapshots: list[Snapshot] = field(default_factory=list)
     files: dict[int, StoredFile] = field(default_factory=dict)
     changelog_files: list[PlacedChangelogFile] = field(default_factory=list)
@@ -102,6 +104,7 @@ class State:
     epochs: dict[str, int] = field(default_factory=dict)
     attempts: dict[str, Attempt] = field(default_factory=dict)
     attempt_writers: dict[str, str] = field(default_factory=dict)
+    attempt_times: dict[str, int] = field(default_factory=dict)
     leases: dict[str, StoredLease] = field(default_factory=dict)
     pipelines: dict[str, Pipeline] = field(default_factory=dict)
     consumers: dict[tuple[int, str], Consumer] = field(default_factory=dict)

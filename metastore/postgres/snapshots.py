@@ -73,7 +73,8 @@ WHERE table_id = %s
 _LIST_UNPACKED: Final = """
 SELECT replace(h.table_uuid::text, '-', '')
 FROM table_head h JOIN packing k USING (table_id)
-WHERE (h.next_file_id - 1 - k.packed_added) + (h.next_file_id - 1 - h.total_files - k.packed_removed) >= %s
+WHERE h.table_uuid IS NOT NULL
+    AND (h.next_file_id - 1 - k.packed_added) + (h.next_file_id - 1 - h.total_files - k.packed_removed) >= %s
 ORDER BY h.next_file_id - k.packed_added DESC LIMIT %s
 """
 

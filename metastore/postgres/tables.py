@@ -51,10 +51,20 @@ catalog_table = Table(
     Column("options", JSONB, nullable=False),
     Column("comment", Text, nullable=False),
     Column("created_at_ms", BigInteger, nullable=False),
-    # A dropped table stays, without its head, until its files are collected.
+    # A dropped table stays, its head without a uuid, until it is purged.
     Column("dropped_at_ms", BigInteger),
+    Column("kept_until_ms", BigInteger),
+    # Set: its files are being deleted, it cannot be restored any more.
+    Column("purged_at_ms", BigInteger),
     Index("catalog_table_uuid", "table_uuid", unique=True),
     Index("catalog_table_name", "database", "name", unique=True, postgresql_where=text("dropped_at_ms IS NULL")),
+    Index(
+        "catalog_table_dropped",
+        "database",
+        "name",
+        "dropped_at_ms",
+        postgresql_where=text("dropped_at_ms IS NOT NULL"),
+    ),
 )
 
 schema_version = Table(
@@ -73,7 +83,8 @@ table_head = Table(
     "table_head",
     metadata,
     Column("table_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("table_uuid", HEX_UUID, nullable=False),
+    # NULL: the table was dropped. So nobody who asks for it by its uuid finds or locks it.
+    Column("table_uuid", HEX_UUID),
     Column("name", NAME, nullable=False),
     Column("schema_id", Integer, nullable=False),
     Column("bucket_count", Integer, nullable=False),
@@ -190,6 +201,8 @@ changelog_file = Table(
     Column("min_key", LargeBinary),
     Column("max_key", LargeBinary),
     Column("statistics", LargeBinary),
+    # What refers to a file that lies in the store.
+    Index("changelog_file_path", "path", postgresql_using="hash"),
 )
 
 # Never deleted: a repeat is answered with the first result, however late.

@@ -19,12 +19,16 @@ from lakelog.rpc.v1 import (
     catalog_pb2_grpc,
     consumers_pb2,
     consumers_pb2_grpc,
+    dropped_pb2,
+    dropped_pb2_grpc,
     jobs_pb2,
     jobs_pb2_grpc,
     retention_pb2,
     retention_pb2_grpc,
     snapshots_pb2,
     snapshots_pb2_grpc,
+    table_files_pb2,
+    table_files_pb2_grpc,
     tags_pb2,
     tags_pb2_grpc,
 )
@@ -35,12 +39,14 @@ from ..service import MetastoreService
 from .audit import log
 from .catalog_servicer import CatalogServicer
 from .consumer_servicer import ConsumerServicer
+from .dropped_servicer import DroppedTableServicer
 from .health import HealthMonitor, Probe
 from .interceptor import CallInterceptor, CallLimits
 from .job_servicer import JobServicer
 from .retention_servicer import RetentionServicer
 from .rpc_metrics import RpcMetrics
 from .snapshot_servicer import SnapshotServicer
+from .table_file_servicer import TableFileServicer
 from .tag_servicer import TagServicer
 
 SERVICES: Final = (
@@ -48,6 +54,8 @@ SERVICES: Final = (
     snapshots_pb2.DESCRIPTOR.services_by_name["SnapshotService"].full_name,
     jobs_pb2.DESCRIPTOR.services_by_name["JobService"].full_name,
     consumers_pb2.DESCRIPTOR.services_by_name["ConsumerService"].full_name,
+    dropped_pb2.DESCRIPTOR.services_by_name["DroppedTableService"].full_name,
+    table_files_pb2.DESCRIPTOR.services_by_name["TableFileService"].full_name,
     retention_pb2.DESCRIPTOR.services_by_name["RetentionService"].full_name,
     tags_pb2.DESCRIPTOR.services_by_name["TagService"].full_name,
 )
@@ -147,6 +155,8 @@ class MetastoreServer:
         catalog_pb2_grpc.add_CatalogServiceServicer_to_server(CatalogServicer(service), handlers)
         jobs_pb2_grpc.add_JobServiceServicer_to_server(JobServicer(service), handlers)
         consumers_pb2_grpc.add_ConsumerServiceServicer_to_server(ConsumerServicer(service), handlers)
+        dropped_pb2_grpc.add_DroppedTableServiceServicer_to_server(DroppedTableServicer(service), handlers)
+        table_files_pb2_grpc.add_TableFileServiceServicer_to_server(TableFileServicer(service), handlers)
         retention_pb2_grpc.add_RetentionServiceServicer_to_server(RetentionServicer(service), handlers)
         tags_pb2_grpc.add_TagServiceServicer_to_server(TagServicer(service), handlers)
         health_pb2_grpc.add_HealthServicer_to_server(health, handlers)
