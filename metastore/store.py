@@ -32,6 +32,7 @@ from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import DatabaseInfo, TableName
 from lakelog.format.work import LeaseGrant, Pipeline
 
+from .due_store import DueTransaction
 from .job_store import JobTransaction
 from .records import (
     Attachment,
@@ -304,6 +305,7 @@ class Transaction(
     WorkTransaction,
     JobTransaction,
     ConsumerTransaction,
+    DueTransaction,
     Protocol,
 ):
     """All that can be done in one transaction."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
 from lakelog.format.commit_facts import AttemptState
-from lakelog.format.job import DueJob, Job, JobState
+from lakelog.format.job import COMPACT, REQUEST_PRIORITY, DueJob, Job, JobState
+from lakelog.options.table_options import MAX_JOBS
 
 from .catalog import MemoryCatalog
 from .state import StoredJob
@@ -22,10 +24,23 @@ class MemoryJobs(MemoryCatalog):
     ) -> tuple[Job, bool] | None:
         """Takes the first job that is due, or over; the flag tells whether it was over."""
         now_ms = self._clock.now_ms()
-        due = [each for each in self._find_waiting(kinds, table_uuids) if each.due_at_ms <= now_ms]
+        busy = self._count_leased(now_ms)
+        due = [
+            each
+            for each in self._find_waiting(kinds, table_uuids)
+            if each.due_at_ms <= now_ms and not self._is_too_much(each, now_ms)
+        ]
         if not due:
             return None
-        first = min(due, key=lambda each: (-each.job.priority, each.due_at_ms, each.job.job_id))
+        first = min(
+            due,
+            key=lambda each: (
+                -_find_priority(each, now_ms),
+                busy.get(each.table_id, 0),
+                each.due_at_ms,
+                each.job.job_id,
+            ),
+        )
         job = replace(
             first.job,
             state=JobState.LEASED,
@@ -39,8 +54,13 @@ class MemoryJobs(MemoryCatalog):
 
     async def next_due_ms(self, kinds: Sequence[str], table_uuids: Sequence[str]) -> int | None:
         """In how many milliseconds the first of these jobs is due or over."""
-        first = min((each.due_at_ms for each in self._find_waiting(kinds, table_uuids)), default=None)
-        return None if first is None else max(first - self._clock.now_ms(), 0)
+        now_ms = self._clock.now_ms()
+        waiting = [
+            each.due_at_ms
+            for each in self._find_waiting(kinds, table_uuids)
+            if each.job.state is JobState.LEASED or not self._is_too_much(each, now_ms)
+        ]
+        return max(min(waiting) - now_ms, 0) if waiting else None
 
     async def doom_attempts(self, writer: str) -> list[str]:
         """Dooms the open attempts of a writer."""
@@ -171,6 +191,21 @@ class MemoryJobs(MemoryCatalog):
             and (not table_uuids or each.job.table_uuid in table_uuids)
         ]
 
+    def _count_leased(self, now_ms: int, kind: str = "") -> Counter[int]:
+        """How many jobs of each table are being done."""
+        return Counter(
+            each.table_id
+            for each in self._state.jobs.values()
+            if each.job.state is JobState.LEASED and each.due_at_ms > now_ms and kind in ("", each.job.kind)
+        )
+
+    def _is_too_much(self, stored: StoredJob, now_ms: int) -> bool:
+        """Whether as many compactions of its table are being done as may be."""
+        if stored.job.kind != COMPACT:
+            return False
+        most = MAX_JOBS.read(self._table(stored.table_id).options)
+        return self._count_leased(now_ms, COMPACT)[stored.table_id] >= most
+
     def _keep(self, stored: StoredJob) -> StoredJob:
         self._journal.put(self._state.jobs, stored.job.job_id, stored)
         return stored
@@ -179,3 +214,11 @@ class MemoryJobs(MemoryCatalog):
         is_waiting = stored.job.state in _WAITING
         left_ms = max(stored.due_at_ms - self._clock.now_ms(), 0) if is_waiting else 0
         return replace(stored.job, remaining_ms=left_ms)
+
+
+def _find_priority(stored: StoredJob, now_ms: int) -> int:
+    """What waits comes nearer by one step a minute, so that nothing waits for ever behind what becomes due later."""
+    priority = stored.job.priority
+    if priority >= REQUEST_PRIORITY:
+        return priority
+    return min(priority + (now_ms - stored.due_at_ms) // 60_000, REQUEST_PRIORITY - 1)

@@ -14,7 +14,7 @@ from ..entries import ENTRY_SCHEMA
 from ..records import Chunk, FileQuery, NewChunk, Packed
 from ..statistics import encode_statistics
 from .catalog import MemoryCatalog
-from .state import StoredChunk
+from .state import StoredChunk, StoredFile
 
 
 class MemorySnapshots(MemoryCatalog):
@@ -44,24 +44,7 @@ class MemorySnapshots(MemoryCatalog):
             for stored in self._table(query.table_id).files.values()
             if _is_wanted(stored.placed.file, stored.placed.added_snapshot, stored.removed_snapshot, query)
         ]
-        columns: list[list[object]] = [
-            [stored.placed.file_id for stored in rows],
-            [stored.placed.file.path for stored in rows],
-            [stored.placed.file.partition for stored in rows],
-            [stored.placed.file.bucket for stored in rows],
-            [stored.placed.file.level for stored in rows],
-            [stored.placed.file.row_count for stored in rows],
-            [stored.placed.file.delete_count for stored in rows],
-            [stored.placed.file.size_bytes for stored in rows],
-            [stored.placed.file.min_key for stored in rows],
-            [stored.placed.file.max_key for stored in rows],
-            [stored.placed.file.schema_id for stored in rows],
-            [stored.placed.added_snapshot for stored in rows],
-            [stored.placed.place.snapshot_id for stored in rows],
-            [stored.placed.place.ordinal for stored in rows],
-            [stored.placed.place.time_ms for stored in rows],
-            [stored.placed.file.superseded_path for stored in rows],
-        ]
+        columns = to_file_columns(rows)
         return _entries(columns, [stored.placed.file for stored in rows], query)
 
     async def load_changelog_files(self, query: FileQuery) -> pa.Table:
@@ -150,6 +133,28 @@ class MemorySnapshots(MemoryCatalog):
     def _chunks(self, chunk_ids: Sequence[int]) -> list[StoredChunk]:
         wanted = set(chunk_ids)
         return [stored for table in self._state.tables for stored in table.chunks if stored.chunk_id in wanted]
+
+
+def to_file_columns(rows: Sequence[StoredFile]) -> list[list[object]]:
+    """The columns of FILE_SCHEMA, in its order."""
+    return [
+        [stored.placed.file_id for stored in rows],
+        [stored.placed.file.path for stored in rows],
+        [stored.placed.file.partition for stored in rows],
+        [stored.placed.file.bucket for stored in rows],
+        [stored.placed.file.level for stored in rows],
+        [stored.placed.file.row_count for stored in rows],
+        [stored.placed.file.delete_count for stored in rows],
+        [stored.placed.file.size_bytes for stored in rows],
+        [stored.placed.file.min_key for stored in rows],
+        [stored.placed.file.max_key for stored in rows],
+        [stored.placed.file.schema_id for stored in rows],
+        [stored.placed.added_snapshot for stored in rows],
+        [stored.placed.place.snapshot_id for stored in rows],
+        [stored.placed.place.ordinal for stored in rows],
+        [stored.placed.place.time_ms for stored in rows],
+        [stored.placed.file.superseded_path for stored in rows],
+    ]
 
 
 def _entries(columns: list[list[object]], files: Sequence[DataFile], query: FileQuery) -> pa.Table:

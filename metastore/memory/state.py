@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lakelog.format.commit import BucketRef
 from lakelog.format.commit_facts import Attempt, PlacedChangelogFile, PlacedFile, RecordedResult, TableHead
 from lakelog.format.consumer import Consumer
 from lakelog.format.job import Job
@@ -11,6 +12,7 @@ from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.work import Pipeline
 
+from ..due_store import Backlog
 from ..records import NewChunk, NewTable
 
 
@@ -90,5 +92,6 @@ class State:
     pipelines: dict[str, Pipeline] = field(default_factory=dict)
     consumers: dict[tuple[int, str], Consumer] = field(default_factory=dict)
     jobs: dict[int, StoredJob] = field(default_factory=dict)
+    backlogs: dict[tuple[int, BucketRef], Backlog] = field(default_factory=dict)
     last_job_id: int = 0
     last_chunk_id: int = 0

@@ -15,13 +15,14 @@ from lakelog.clock import Clock
 from ..store import Transaction
 from .commits import MemoryCommits
 from .consumers import MemoryConsumers
+from .due import MemoryDue
 from .journal import Journal
 from .snapshots import MemorySnapshots
 from .state import State
 from .work import MemoryWork
 
 
-class MemoryTransaction(MemoryCommits, MemorySnapshots, MemoryWork, MemoryConsumers):
+class MemoryTransaction(MemoryCommits, MemorySnapshots, MemoryWork, MemoryConsumers, MemoryDue):
     """A transaction on the state, which holds the store's only lock."""
 
 

@@ -24,6 +24,7 @@ from .catalog import PostgresCatalog
 from .commits import PostgresCommits
 from .connections import ConnectionPool, connect
 from .consumers import PostgresConsumers
+from .due import PostgresDue
 from .failures import is_lost, translate
 from .jobs import PostgresJobs
 from .session import Session
@@ -42,7 +43,7 @@ _LISTEN_TIMEOUT_S: Final = 30.0
 
 
 class PostgresTransaction(
-    PostgresCommits, PostgresSnapshots, PostgresWork, PostgresJobs, PostgresConsumers, PostgresCatalog
+    PostgresCommits, PostgresSnapshots, PostgresWork, PostgresJobs, PostgresConsumers, PostgresDue, PostgresCatalog
 ):
     """A transaction on one connection."""
 
