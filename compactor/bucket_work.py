@@ -8,8 +8,8 @@ Pieces share no key, or no order: each of them is committed or dropped without t
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lakelog.client.metastore import Metastore
@@ -17,6 +17,7 @@ from lakelog.format import job
 from lakelog.format.commit import BucketRef, Change, CompactionGroup
 from lakelog.format.compaction.asked import plan_bucket
 from lakelog.format.compaction.plan import BucketPlan, NoPlan, Rewrite
+from lakelog.format.compaction.settings import to_compaction_settings
 from lakelog.format.files import DataFile
 from lakelog.format.plan import Plan, PlanRequest
 from lakelog.format.sections import KeyRange, do_meet
@@ -95,23 +96,40 @@ class DonePiece:
     files: tuple[DataFile, ...]
 
 
-def list_bucket(metastore: Metastore, table_uuid: str, bucket: BucketRef) -> Plan:
-    """The live files of a bucket, now.
+def list_bucket(metastore: Metastore, info: TableInfo, bucket: BucketRef, payload: Mapping[str, str]) -> Plan:
+    """The live files of a bucket, now; of a table without key and buckets the small ones that a job may be about.
+
+    Args:
+        metastore: Who has them.
+        info: The table.
+        bucket: Which one.
+        payload: Of the job.
 
     Raises:
         NotFound: There is no such table.
+        InvalidArgument: The table's options contradict each other.
     """
     partitions = (bucket.partition,) if bucket.partition else ()
-    return metastore.plan(PlanRequest(table_uuid, buckets=(bucket.bucket,), partitions=partitions))
+    request = PlanRequest(info.table_uuid, buckets=(bucket.bucket,), partitions=partitions)
+    if not info.schema.primary_key and TableOptions(info.options).bucket_count(False) < 1:
+        is_due = payload.get(job.STRATEGY, job.DUE) == job.DUE
+        request = replace(
+            request,
+            buckets=(),
+            below_bytes=to_compaction_settings(info.options, has_primary_key=False).small_file_bytes,
+            added_after=int(payload.get(job.ADDED_AFTER, "0")) if is_due else 0,
+        )
+    return metastore.plan(request)
 
 
-def plan_work(plan: Plan, bucket: BucketRef, strategy: Strategy) -> BucketWork | NoPlan:
+def plan_work(plan: Plan, bucket: BucketRef, strategy: Strategy, *, has_waited: bool = False) -> BucketWork | NoPlan:
     """Plan the compaction of a bucket. Pure.
 
     Args:
         plan: The live files of the bucket, and nothing else.
         bucket: Which one.
         strategy: What of it.
+        has_waited: As of `lakelog.format.compaction.asked.plan_bucket`.
 
     Raises:
         InvalidArgument: The table's options contradict each other.
@@ -119,7 +137,7 @@ def plan_work(plan: Plan, bucket: BucketRef, strategy: Strategy) -> BucketWork |
     if plan.snapshot is None or plan.files.num_rows == 0:
         return NoPlan("The bucket has no files.")
     info = plan.table
-    found = plan_bucket(plan.files, info, strategy.value, as_of_ms=plan.snapshot.committed_at_ms)
+    found = plan_bucket(plan.files, info, strategy.value, as_of_ms=plan.snapshot.committed_at_ms, has_waited=has_waited)
     if isinstance(found, NoPlan):
         return found
     files = {file.file_id: file for file in to_live_files(plan.files)}

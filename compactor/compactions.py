@@ -22,7 +22,7 @@ from lakelog.clock import Clock
 from lakelog.errors import Effect, InvalidArgument, LakelogError
 from lakelog.format.commit import BucketRef, Change, CommitRequest, DroppedGroup, Fence, split_group_files
 from lakelog.format.compaction.plan import NoPlan
-from lakelog.format.job import STRATEGY, Job, parse_bucket_scope
+from lakelog.format.job import HAS_WAITED, STRATEGY, Job, parse_bucket_scope
 from lakelog.serving.logs import Log
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.stores import Stores
@@ -95,12 +95,15 @@ class CompactionDuty:
         """Compacts the bucket, again while more is due, a few times at most."""
         partition, number = parse_bucket_scope(job.scope)
         bucket, strategy = BucketRef(partition, number), _read_strategy(job)
+        info = self._metastore.get_table_by_uuid(job.table_uuid)
         done, reason = _Done(), ""
-        for _ in range(_ROUNDS):
+        for number in range(_ROUNDS):
             if control.is_stopping:
                 break
             control.check()
-            found = plan_work(list_bucket(self._metastore, job.table_uuid, bucket), bucket, strategy)
+            plan = list_bucket(self._metastore, info, bucket, job.payload)
+            # What is left then is new, and waits for others.
+            found = plan_work(plan, bucket, strategy, has_waited=HAS_WAITED in job.payload and number == 0)
             if isinstance(found, NoPlan):
                 reason = found.reason
                 break

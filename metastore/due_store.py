@@ -61,7 +61,7 @@ class Backlog:
 
 
 class DueTransaction(Protocol):
-    """What planning of compactions reads, and what it remembers. Locks nothing."""
+    """What planning of compactions reads, and what it remembers. The table's work cursor is locked."""
 
     async def list_touched_buckets(self, table_id: int, after: int, until: int) -> list[BucketRef]:
         """Where the snapshots behind `after` up to `until` added or removed data files; by partition and bucket."""
@@ -71,10 +71,8 @@ class DueTransaction(Protocol):
         """The sorted runs of those buckets that have at least so many now, by partition and bucket."""
         ...
 
-    async def list_crowded_buckets(
-        self, table_id: int, min_files: int, behind: BucketRef | None, limit: int
-    ) -> list[BucketRef]:
-        """At most `limit` buckets of at least so many live files, by partition and bucket, behind one of them."""
+    async def list_crowded_buckets(self, table_id: int, min_files: int) -> list[BucketRef]:
+        """All buckets of at least so many live files, by partition and bucket: the one look at a whole table."""
         ...
 
     async def sum_small_changes(self, table_id: int, after: int, until: int, below_bytes: int) -> list[SmallChange]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -53,13 +53,17 @@ class Jobs:
         clock: For how long somebody has waited; deadlines and pauses are the store's.
         watches: Tells other metastores.
         limits: How many tables may be named.
+        touched: Told of tables at which more may be due since a job has ended.
     """
 
-    def __init__(self, store: Store, clock: Clock, watches: WatchHub, limits: Limits) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, watches: WatchHub, limits: Limits, touched: Callable[[str], None]
+    ) -> None:
         self._store = store
         self._clock = clock
         self._watches = watches
         self._limits = limits
+        self._touched = touched
         self._waiting: set[asyncio.Event] = set()
         # Until it ends, what became due was told of a moment ago.
         self._pause: asyncio.TimerHandle | None = None
@@ -155,7 +159,7 @@ class Jobs:
         _check_holder_fields(job_id, epoch)
         check_text("outcome", outcome, 0, MAX_TEXT)
 
-        async def finish(tx: Transaction) -> tuple[bool, bool]:
+        async def finish(tx: Transaction) -> tuple[Job, bool]:
             found = await _find(tx, job_id)
             # Before the job: commits lock in this order. While it is held nobody can make the job due unseen.
             heads = await tx.lock_heads([found.table_uuid])
@@ -178,11 +182,14 @@ class Jobs:
                 payload, pause_ms = take_delay(job.requested, await tx.now_ms() if job.requested else 0)
                 ended = replace(ended, payload=payload or job.payload, requested={}, done_epoch=epoch)
             await tx.put_job(ended, pause_ms)
-            # With the end of a compaction another one of its table may be had, if as many were done as may be.
-            return is_due, is_due or job.kind == COMPACT
+            # What is due next, and when, may rest on what it has done.
+            await tx.ask_for_planning(head.table_id)
+            return job, is_due
 
-        is_due, is_news = await run_transaction(self._store, finish)
-        if is_news:
+        job, is_due = await run_transaction(self._store, finish)
+        self._touched(job.table_uuid)
+        # With the end of a compaction another one of its table may be had, if as many were done as may be.
+        if is_due or job.kind == COMPACT:
             self.due()
         return is_due
 

@@ -38,6 +38,12 @@ FULL: Final = "full"
 NOT_BEFORE: Final = "not_before_ms"
 """In what a job is to do behind its end, if it is due by itself: not before this time, by the database's clock."""
 
+ADDED_AFTER: Final = "added_after"
+"""In the payload of what is due by itself in an append table: no small file was added up to this snapshot."""
+
+HAS_WAITED: Final = "has_waited"
+"""In its payload where time alone makes it due: no small file waits for others any more."""
+
 _STRENGTHS: Final[Mapping[str, int]] = {DUE: 0, MINOR: 1, FULL: 2}
 """Each strategy does at least what those before it do."""
 
@@ -128,7 +134,7 @@ class DueJob:
         scope: To what of the table.
         priority: Those with a higher one come first.
         payload: What the kind needs to know.
-        delay_ms: In how many milliseconds it is due; 0: now.
+        delay_ms: It is due after so long.
     """
 
     table_id: int
@@ -188,6 +194,8 @@ def parse_bucket_scope(scope: str) -> tuple[bytes, int]:
 
 def merge_payloads(waiting: Mapping[str, str], requested: Mapping[str, str]) -> dict[str, str]:
     """What a job does that waits with one payload and is asked for with another: the stronger of both. Pure."""
+    if STRATEGY not in waiting and STRATEGY not in requested:
+        return {**waiting, **requested}
     stronger = max(
         waiting.get(STRATEGY, DUE), requested.get(STRATEGY, DUE), key=lambda strategy: _STRENGTHS.get(strategy, 0)
     )

@@ -49,16 +49,12 @@ class MemoryDue(MemoryCatalog):
             if len(runs) >= min_runs
         ]
 
-    async def list_crowded_buckets(
-        self, table_id: int, min_files: int, behind: BucketRef | None, limit: int
-    ) -> list[BucketRef]:
-        """Buckets of at least so many live files."""
+    async def list_crowded_buckets(self, table_id: int, min_files: int) -> list[BucketRef]:
+        """All buckets of at least so many live files."""
         counts: dict[BucketRef, int] = defaultdict(int)
         for stored in self._live_files(table_id):
             counts[_bucket(stored)] += 1
-        found = [each for each, count in counts.items() if count >= min_files]
-        later = [each for each in found if behind is None or _by_bucket(each) > _by_bucket(behind)]
-        return sorted(later, key=_by_bucket)[:limit]
+        return sorted([each for each, count in counts.items() if count >= min_files], key=_by_bucket)
 
     async def sum_small_changes(self, table_id: int, after: int, until: int, below_bytes: int) -> list[SmallChange]:
         """What some snapshots did to files smaller than this."""
@@ -111,7 +107,7 @@ class MemoryDue(MemoryCatalog):
             stored
             for stored in self._live_files(table_id)
             if _bucket(stored) in after
-            and (stored.placed.place.snapshot_id, stored.placed.place.ordinal) > after[_bucket(stored)]
+            and (stored.placed.place.snapshot_id, stored.placed.place.ordinal) >= after[_bucket(stored)]
         ]
         columns = to_file_columns(rows)
         made = [pa.array(values, field.type) for values, field in zip(columns, FILE_SCHEMA, strict=True)]

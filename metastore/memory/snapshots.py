@@ -176,6 +176,8 @@ def _is_wanted(file: DataFile, added: int, removed: int | None, query: FileQuery
             return False
         if query.removed_until is not None and removed > query.removed_until:
             return False
+    if query.below_bytes and file.size_bytes >= query.below_bytes:
+        return False
     if query.partitions is not None and file.partition not in query.partitions:
         return False
     if query.buckets is not None and file.bucket not in query.buckets:

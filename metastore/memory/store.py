@@ -20,9 +20,10 @@ from .journal import Journal
 from .snapshots import MemorySnapshots
 from .state import State
 from .work import MemoryWork
+from .work_cursors import MemoryWorkCursors
 
 
-class MemoryTransaction(MemoryCommits, MemorySnapshots, MemoryWork, MemoryConsumers, MemoryDue):
+class MemoryTransaction(MemoryCommits, MemorySnapshots, MemoryWork, MemoryWorkCursors, MemoryConsumers, MemoryDue):
     """A transaction on the state, which holds the store's only lock."""
 
 

@@ -67,8 +67,8 @@ SELECT coalesce(p.encoded, ''), f.bucket
 FROM data_file f LEFT JOIN table_partition p USING (partition_id)
 WHERE f.table_id = %s AND f.removed_snapshot IS NULL
 GROUP BY p.encoded, f.bucket
-HAVING count(*) >= %s AND (coalesce(p.encoded, ''), f.bucket) > (%s::bytea, %s::int)
-ORDER BY 1, 2 LIMIT %s
+HAVING count(*) >= %s
+ORDER BY 1, 2
 """
 
 _SUM_SMALL: Final = f"""
@@ -129,7 +129,7 @@ LEFT JOIN table_partition p ON p.table_id = %s AND p.encoded = b.partition
 CROSS JOIN LATERAL (
     SELECT * FROM data_file
     WHERE table_id = %s AND partition_id = {_PARTITION_ID} AND bucket = b.bucket AND removed_snapshot IS NULL
-        AND (order_snapshot, order_ordinal) > (b.after_snapshot, b.after_ordinal)
+        AND (order_snapshot, order_ordinal) >= (b.after_snapshot, b.after_ordinal)
     OFFSET 0
 ) f
 """
@@ -173,13 +173,9 @@ class PostgresDue:
             for key, members in groupby(rows, lambda row: (row[0], row[1]))
         ]
 
-    async def list_crowded_buckets(
-        self, table_id: int, min_files: int, behind: BucketRef | None, limit: int
-    ) -> list[BucketRef]:
-        """Buckets of at least so many live files."""
-        last = BucketRef(b"", -1) if behind is None else behind
-        fixed = _fixed(table_id, min_files)
-        rows = await self._session.read(_LIST_CROWDED, (*fixed, last.partition, str(last.bucket), str(limit)))
+    async def list_crowded_buckets(self, table_id: int, min_files: int) -> list[BucketRef]:
+        """All buckets of at least so many live files."""
+        rows = await self._session.read(_LIST_CROWDED, _fixed(table_id, min_files))
         return [BucketRef(*row) for row in rows]
 
     async def sum_small_changes(self, table_id: int, after: int, until: int, below_bytes: int) -> list[SmallChange]:

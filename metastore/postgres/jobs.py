@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from lakelog.format.due_job import FAILED_REST_MS
 from lakelog.format.job import COMPACT, REQUEST_PRIORITY, DueJob, Job, JobState
 from lakelog.options.table_options import MAX_JOBS
 
 from ..store import TransactionAborted
 from . import arrays
 from .catalog import NOW_MS
-from .group_records import INSERT_DUE, to_due_arrays, to_json
+from .group_records import INSERT_DUE, to_due_arrays, to_json, to_key
 from .session import Row, Session, Statement
 
 _REMAINING_MS: Final = """
@@ -104,8 +105,13 @@ _SET_PAYLOAD: Final = "UPDATE job SET payload = %s::jsonb, requested = %s::jsonb
 
 # In one order, so that those who lock several never wait for each other in a circle.
 _LOCK_SCOPES: Final = f"""
-SELECT {_COLUMNS} {_FROM} WHERE j.table_id = %s AND j.kind = %s AND coalesce(j.long_scope, j.scope) = ANY(%s::text[])
+SELECT {_COLUMNS} {_FROM} WHERE j.table_id = %s AND j.kind = %s AND j.scope = ANY(%s::text[])
 ORDER BY j.job_id FOR UPDATE OF j
+"""
+
+_LIST_WAITING: Final = f"""
+SELECT {_COLUMNS} {_FROM}
+WHERE j.table_id = %s AND j.kind = %s AND j.state = 'due' AND j.scope = ANY(%s::text[])
 """
 
 _REQUEST: Final = f"""
@@ -118,6 +124,22 @@ ON CONFLICT (table_id, kind, scope) DO UPDATE SET
     due_at = CASE j.state WHEN 'leased' THEN j.due_at ELSE excluded.due_at END,
     updated_at_ms = CASE j.state WHEN 'leased' THEN j.updated_at_ms ELSE excluded.updated_at_ms END,
     state = CASE j.state WHEN 'leased' THEN 'leased' ELSE 'due' END
+"""
+
+# `requested` of what is being done: behind its end at once, so that what is to come later is not in it.
+_MAKE_DUE: Final = f"""
+{INSERT_DUE}
+ON CONFLICT (table_id, kind, scope) DO UPDATE SET
+    priority = CASE j.state WHEN 'done' THEN excluded.priority ELSE greatest(j.priority, excluded.priority) END,
+    requested = CASE WHEN j.state = 'leased' AND excluded.due_at <= clock_timestamp() THEN excluded.payload
+        WHEN j.state = 'leased' THEN j.requested END,
+    payload = CASE j.state WHEN 'leased' THEN j.payload ELSE excluded.payload END,
+    attempts = CASE j.state WHEN 'done' THEN 0 ELSE j.attempts END,
+    due_at = CASE WHEN j.state IN ('done', 'failed') THEN excluded.due_at
+        WHEN j.state = 'leased' OR j.attempts > 0 THEN j.due_at ELSE least(j.due_at, excluded.due_at) END,
+    updated_at_ms = CASE j.state WHEN 'leased' THEN j.updated_at_ms ELSE excluded.updated_at_ms END,
+    state = CASE j.state WHEN 'leased' THEN 'leased' ELSE 'due' END
+WHERE j.state <> 'failed' OR j.updated_at_ms <= excluded.updated_at_ms - {FAILED_REST_MS}
 """
 
 _DOOM: Final = """
@@ -205,12 +227,21 @@ class PostgresJobs:
 
     async def lock_jobs(self, table_id: int, kind: str, scopes: Sequence[str]) -> list[Job]:
         """Keeps those jobs of a table that exist as they are."""
-        rows = await self._session.write(_LOCK_SCOPES, (str(table_id), kind, arrays.texts(scopes)))
+        rows = await self._session.write(_LOCK_SCOPES, (str(table_id), kind, arrays.texts(map(to_key, scopes))))
+        return [_job(row) for row in rows]
+
+    async def list_waiting(self, table_id: int, kind: str, scopes: Sequence[str]) -> list[Job]:
+        """Those jobs of a table that are due, now or later, and that nobody does."""
+        rows = await self._session.read(_LIST_WAITING, (str(table_id), kind, arrays.texts(map(to_key, scopes))))
         return [_job(row) for row in rows]
 
     async def request_jobs(self, due: Sequence[DueJob]) -> None:
         """Makes jobs due at once, those that somebody does behind their end."""
         await self._session.write(self.request_sql, to_due_arrays(due))
+
+    async def make_due(self, due: Sequence[DueJob]) -> None:
+        """Makes jobs due by themselves, at once or after their delays."""
+        await self._session.write(_MAKE_DUE, to_due_arrays(due))
 
     async def list_jobs(self, table_uuids: Sequence[str]) -> list[Job]:
         """All jobs, or those of some tables, by table, kind and scope."""

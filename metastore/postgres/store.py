@@ -30,6 +30,7 @@ from .jobs import PostgresJobs
 from .session import Session
 from .snapshots import PostgresSnapshots
 from .work import PostgresWork
+from .work_cursors import PostgresWorkCursors
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +44,14 @@ _LISTEN_TIMEOUT_S: Final = 30.0
 
 
 class PostgresTransaction(
-    PostgresCommits, PostgresSnapshots, PostgresWork, PostgresJobs, PostgresConsumers, PostgresDue, PostgresCatalog
+    PostgresCommits,
+    PostgresSnapshots,
+    PostgresWork,
+    PostgresJobs,
+    PostgresWorkCursors,
+    PostgresConsumers,
+    PostgresDue,
+    PostgresCatalog,
 ):
     """A transaction on one connection."""
 
