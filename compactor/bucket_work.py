@@ -8,7 +8,7 @@ Pieces share no key, or no order: each of them is committed or dropped without t
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -78,6 +78,8 @@ class BucketWork:
         pieces: To be rewritten, in any order.
         moved: Ids of files that get the level as they are.
         why: In a sentence for people.
+        run_count: How many sorted runs the bucket had; 0 without a primary key.
+        moved_new_bytes: Of the files that are moved, those that no compaction has taken before.
     """
 
     info: TableInfo
@@ -86,6 +88,8 @@ class BucketWork:
     pieces: tuple[Piece, ...]
     moved: tuple[int, ...]
     why: str
+    run_count: int = 0
+    moved_new_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -147,12 +151,23 @@ def plan_work(plan: Plan, bucket: BucketRef, strategy: Strategy, *, has_waited: 
             for number, each in enumerate(found.rewrites)
         )
         moved = tuple(move.file_id for move in found.moves)
-        return BucketWork(info, bucket, found.output_level, pieces, moved, found.why)
+        levels = [file.level for file in files.values()]
+        run_count = levels.count(0) + len({level for level in levels if level})
+        new_bytes = count_new_bytes([files[file_id] for file_id in moved])
+        return BucketWork(info, bucket, found.output_level, pieces, moved, found.why, run_count, new_bytes)
     pieces = tuple(
         Piece(FileRewrite(f"compact-{number:05d}", tuple(files[file_id] for file_id in each.file_ids)), each.why)
         for number, each in enumerate(found)
     )
     return BucketWork(info, bucket, 0, pieces, (), found[0].why)
+
+
+def count_new_bytes(files: Iterable[LiveFile]) -> int:
+    """How many bytes of some files no compaction has taken before: their place is that of the commit that added them.
+
+    Pure.
+    """
+    return sum(file.size_bytes for file in files if file.added_snapshot == file.order_snapshot)
 
 
 def do_piece(store: ObjectStore, info: TableInfo, attempt_id: str, piece: Piece) -> DonePiece:

@@ -27,7 +27,17 @@ from lakelog.serving.logs import Log
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.stores import Stores
 
-from .bucket_work import BucketWork, DonePiece, Piece, Strategy, do_piece, list_bucket, plan_work, to_change
+from .bucket_work import (
+    BucketWork,
+    DonePiece,
+    Piece,
+    Strategy,
+    count_new_bytes,
+    do_piece,
+    list_bucket,
+    plan_work,
+    to_change,
+)
 from .duty import Control
 from .leftovers import give_up_attempt
 from .metrics import Metrics
@@ -117,6 +127,8 @@ class CompactionDuty:
     def _do_work(self, job: Job, work: BucketWork, control: Control, done: _Done) -> None:
         log = self._log.bind(job_id=job.job_id, table=str(work.info.name), bucket=work.bucket.bucket)
         log.debug("compacting", pieces=len(work.pieces), moved=len(work.moved), level=work.level, why=work.why)
+        if work.run_count:
+            self._metrics.sorted_runs.observe(work.run_count)
         pieces, moved = list(work.pieces), work.moved
         while (pieces or moved) and not control.is_stopping:
             store, attempt_id = self._open_attempt(job)
@@ -134,7 +146,7 @@ class CompactionDuty:
                 if not isinstance(error, LakelogError) or error.effect is Effect.NONE:
                     give_up_attempt(self._metastore, store, attempt_id)
                 raise
-            self._account(store, change, finished, dropped, done, log)
+            self._account(store, change, finished, dropped, done, log, work.moved_new_bytes if moved else 0)
             moved = ()
 
     def _open_attempt(self, job: Job) -> tuple[ObjectStore, str]:
@@ -172,6 +184,7 @@ class CompactionDuty:
         dropped: Sequence[DroppedGroup],
         done: _Done,
         log: Log,
+        moved_new_bytes: int,
     ) -> None:
         files = split_group_files(change)
         for each in dropped:
@@ -188,8 +201,8 @@ class CompactionDuty:
         done.read_bytes += read_bytes
         done.written_bytes += written_bytes
         done.dropped += len(lost)
-        self._metrics.compacted_bytes.labels("read").inc(read_bytes)
-        self._metrics.compacted_bytes.labels("written").inc(written_bytes)
+        new_bytes = sum(count_new_bytes(each.piece.inputs) for each in kept) + moved_new_bytes
+        self._metrics.count_compaction(read_bytes, new_bytes, written_bytes)
         self._metrics.moved_files.inc(moved)
         for each in dropped:
             self._metrics.dropped.labels(each.reason).inc()

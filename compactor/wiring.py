@@ -5,6 +5,8 @@
        |
     ChangelogDuty --- plans, AttachChangelogs ------ metastore
     CompactionDuty -- plans, Commit ---------------- metastore
+    Attendance ------ PlanCompactions -------------- metastore
+    QueueWatch ------ DescribeQueue ---------------- metastore
        |
     object stores, local copies of data files
 ```
@@ -24,11 +26,13 @@ from lakelog.serving.logs import Log
 from lakelog.storage.caches import Caches
 from lakelog.storage.stores import LocationStores
 
+from .attendance import Attendance
 from .changelogs import ChangelogDuty
 from .compactions import CompactionDuty
 from .config import Config
 from .duty import Duty
 from .metrics import Metrics
+from .queue_watch import QueueWatch
 from .service import Service
 from .tables import NamedTables
 
@@ -59,6 +63,8 @@ def make_service(config: Config, log: Log) -> Service:
         clock=clock,
         metrics=metrics,
         log=log,
+        attendance=Attendance(metastore, log),
+        queue=QueueWatch(metastore, clock, metrics, log),
     )
     log.info(
         "starting",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from lakelog.format.job import DueJob, Job
+from lakelog.format.job_queue import JobQueue
 
 from .records import WorkCursor
 
@@ -67,6 +68,10 @@ class JobTransaction(Protocol):
         They are tried anew, whatever became of them. Those that somebody does stay as they are, and have the payload as
         what was asked for since.
         """
+        ...
+
+    async def describe_queue(self) -> list[JobQueue]:
+        """How many jobs there are that are not done, by kind."""
         ...
 
     async def make_due(self, due: Sequence[DueJob]) -> None:

@@ -14,12 +14,14 @@ from lakelog.format.attachment import AttachRequest, AttachResult
 from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
 from lakelog.format.consumer import Consumer, ConsumerPosition
 from lakelog.format.job import Job, JobState
+from lakelog.format.job_queue import JobQueue, PlannedTable
 from lakelog.format.plan import PlanRequest
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.work import LeaseGrant, Pipeline
 
+from .attended import plan_attended_table
 from .catalog import Catalog
 from .consumers import Consumers
 from .due_compactions import plan_compactions
@@ -36,7 +38,7 @@ from .pipelines import Pipelines
 from .planning import Planner, PlanStream
 from .snapshots import list_latest, list_snapshots
 from .staging import Staging
-from .store import Store
+from .store import Store, run_transaction
 from .watching import WatchHub
 from .writers import Writers
 
@@ -281,6 +283,17 @@ class MetastoreService:
     async def forget_pipeline(self, name: str) -> None:
         """Takes a pipeline that has ended out of the list."""
         await self._pipelines.forget_pipeline(name)
+
+    async def plan_compactions(self, table_uuid: str, after: int = 0) -> PlannedTable:
+        """Makes compactions of a table due as its commits need them, write-only or not."""
+        planned = await plan_attended_table(self._store, self.due_work, table_uuid, after)
+        if planned.job_count:
+            self.jobs.due()
+        return planned
+
+    async def describe_queue(self) -> list[JobQueue]:
+        """How many jobs there are that are not done, by kind."""
+        return await run_transaction(self._store, lambda tx: tx.describe_queue())
 
     async def open_consumer(self, consumer_id: str, table_uuids: Sequence[str], holder: str) -> list[Consumer]:
         """Begins to read as a consumer, in the order of the tables; fences whoever read under its name before."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 from lakelog.format.commit_facts import AttemptState
 from lakelog.format.due_job import FAILED_REST_MS
 from lakelog.format.job import COMPACT, REQUEST_PRIORITY, DueJob, Job, JobState
+from lakelog.format.job_queue import JobQueue
 from lakelog.options.table_options import MAX_JOBS
 
 from .catalog import MemoryCatalog
@@ -137,6 +138,15 @@ class MemoryJobs(MemoryCatalog):
                 )
                 self._keep(StoredJob(job, each.table_id, now_ms))
 
+    async def describe_queue(self) -> list[JobQueue]:
+        """How many jobs there are that are not done, by kind."""
+        now_ms = self._clock.now_ms()
+        kinds: dict[str, list[StoredJob]] = {}
+        for stored in self._state.jobs.values():
+            if stored.job.state is not JobState.DONE:
+                kinds.setdefault(stored.job.kind, []).append(stored)
+        return [_describe(kind, kinds[kind], now_ms) for kind in sorted(kinds)]
+
     async def make_due(self, due: Sequence[DueJob]) -> None:
         """Makes jobs due by themselves, at once or after their delays."""
         found = {(each.table_id, each.job.kind, each.job.scope): each for each in self._state.jobs.values()}
@@ -260,3 +270,10 @@ def _find_priority(stored: StoredJob, now_ms: int) -> int:
     if priority >= REQUEST_PRIORITY:
         return priority
     return min(priority + (now_ms - stored.due_at_ms) // 60_000, REQUEST_PRIORITY - 1)
+
+
+def _describe(kind: str, jobs: Sequence[StoredJob], now_ms: int) -> JobQueue:
+    may = [each for each in jobs if each.job.state in _WAITING and each.due_at_ms <= now_ms]
+    later = Counter(each.job.state for each in jobs if each not in may)
+    oldest_ms = max((now_ms - each.due_at_ms for each in may), default=0)
+    return JobQueue(kind, len(may), later[JobState.DUE], later[JobState.LEASED], later[JobState.FAILED], oldest_ms)

@@ -7,6 +7,7 @@ from typing import Final
 
 from lakelog.format.due_job import FAILED_REST_MS
 from lakelog.format.job import COMPACT, REQUEST_PRIORITY, DueJob, Job, JobState
+from lakelog.format.job_queue import JobQueue
 from lakelog.options.table_options import MAX_JOBS
 
 from ..store import TransactionAborted
@@ -112,6 +113,14 @@ ORDER BY j.job_id FOR UPDATE OF j
 _LIST_WAITING: Final = f"""
 SELECT {_COLUMNS} {_FROM}
 WHERE j.table_id = %s AND j.kind = %s AND j.state = 'due' AND j.scope = ANY(%s::text[])
+"""
+
+_DESCRIBE_QUEUE: Final = """
+SELECT kind, count(*) FILTER (WHERE may), count(*) FILTER (WHERE state = 'due' AND NOT may),
+    count(*) FILTER (WHERE state = 'leased' AND NOT may), count(*) FILTER (WHERE state = 'failed'),
+    coalesce(max(extract(epoch FROM clock_timestamp() - due_at) * 1000) FILTER (WHERE may), 0)::bigint
+FROM (SELECT *, state IN ('due', 'leased') AND due_at <= clock_timestamp() AS may FROM job WHERE state <> 'done') j
+GROUP BY kind ORDER BY kind
 """
 
 _REQUEST: Final = f"""
@@ -238,6 +247,10 @@ class PostgresJobs:
     async def request_jobs(self, due: Sequence[DueJob]) -> None:
         """Makes jobs due at once, those that somebody does behind their end."""
         await self._session.write(self.request_sql, to_due_arrays(due))
+
+    async def describe_queue(self) -> list[JobQueue]:
+        """How many jobs there are that are not done, by kind."""
+        return [JobQueue(*row) for row in await self._session.read(_DESCRIBE_QUEUE)]
 
     async def make_due(self, due: Sequence[DueJob]) -> None:
         """Makes jobs due by themselves, at once or after their delays."""

@@ -19,6 +19,8 @@ from lakelog.rpc.v1 import (
     catalog_pb2_grpc,
     consumers_pb2,
     consumers_pb2_grpc,
+    due_work_pb2,
+    due_work_pb2_grpc,
     jobs_pb2,
     jobs_pb2_grpc,
     snapshots_pb2,
@@ -31,6 +33,7 @@ from ..service import MetastoreService
 from .audit import log
 from .catalog_servicer import CatalogServicer
 from .consumer_servicer import ConsumerServicer
+from .due_work_servicer import DueWorkServicer
 from .health import HealthMonitor, Probe
 from .interceptor import CallInterceptor, CallLimits
 from .job_servicer import JobServicer
@@ -41,6 +44,7 @@ SERVICES: Final = (
     catalog_pb2.DESCRIPTOR.services_by_name["CatalogService"].full_name,
     snapshots_pb2.DESCRIPTOR.services_by_name["SnapshotService"].full_name,
     jobs_pb2.DESCRIPTOR.services_by_name["JobService"].full_name,
+    due_work_pb2.DESCRIPTOR.services_by_name["DueWorkService"].full_name,
     consumers_pb2.DESCRIPTOR.services_by_name["ConsumerService"].full_name,
 )
 
@@ -138,6 +142,7 @@ class MetastoreServer:
         )
         catalog_pb2_grpc.add_CatalogServiceServicer_to_server(CatalogServicer(service), handlers)
         jobs_pb2_grpc.add_JobServiceServicer_to_server(JobServicer(service), handlers)
+        due_work_pb2_grpc.add_DueWorkServiceServicer_to_server(DueWorkServicer(service), handlers)
         consumers_pb2_grpc.add_ConsumerServiceServicer_to_server(ConsumerServicer(service), handlers)
         health_pb2_grpc.add_HealthServicer_to_server(health, handlers)
         reflection.enable_server_reflection((*SERVICES, "grpc.health.v1.Health", reflection.SERVICE_NAME), self._server)
