@@ -85,35 +85,45 @@ _WORTH_TELLING: Final = 4
 """What waits is not made due again for a priority that is no more than this above its own: four times as much saved."""
 
 
+_JOBS_TOGETHER: Final = 5_000
+"""So many are made due at once: the head is locked for it, some 0.1 ms a job. Those that save most come first, the
+others when half of these are done."""
+
+_MORE: Final = "more"
+"""Stands for the options where more is due than was made so."""
+
+
 async def plan_compactions(tx: Transaction, work: TableWork) -> Sequence[DueJob]:
     """The compactions that snapshots, or options, have made due; none where the table is write-only."""
     table = _to_table(work)
     if table is None:
         return ()
-    seen = await _find_backlogs(tx, table, [_OPTIONS])
-    is_new = not seen and work.after == 0
-    is_all = not is_new and (not seen or seen[_OPTIONS].rule != table.options_rule)
+    seen = (await _find_backlogs(tx, table, [_OPTIONS])).get(_OPTIONS)
+    is_new = seen is None and work.after == 0
+    is_all = not is_new and (seen is None or seen.rule != table.options_rule)
+    if seen is not None and seen.rule == _MORE and await is_supplied(tx, work):
+        is_all = False
     if work.after == work.until and not is_all:
         return ()
     if is_new or is_all:
         await tx.put_backlogs(table.table_id, [Backlog(_OPTIONS, table.options_rule)])
     is_quiet = WRITE_ONLY.read(table.options)
-    if not table.has_key:
-        if table.bucket_count < 1:
-            found = await _count_backlogs(tx, table, work, is_all=is_all)
-            due = [] if is_quiet else _plan_backlogs(table, found)
-        else:
-            buckets = await _list_buckets(tx, table, work, table.settings.min_file_count, is_all=is_all)
-            due = await _plan_windows(tx, table, buckets)
-    elif is_quiet:
-        return ()
+    if table.has_buckets:
+        if is_quiet:
+            return ()
+        due = await _plan_buckets(tx, table, work, is_all=is_all)
     else:
-        buckets = await _list_buckets(tx, table, work, count_needed_runs(table.settings), is_all=is_all)
-        due = await _plan_keyed(tx, table, buckets)
-    return [] if is_quiet else await _leave_waiting_out(tx, table, due)
+        # What is remembered of small files is kept up to date also where nothing comes of it.
+        due = _plan_backlogs(table, await _count_backlogs(tx, table, work, is_all=is_all))
+        if is_quiet:
+            return ()
+    first = take_first(await _leave_waiting_out(tx, table, due))
+    if first.has_more:
+        await tx.put_backlogs(table.table_id, [Backlog(_OPTIONS, _MORE)])
+    return first.jobs
 
 
-async def plan_attended(tx: Transaction, work: TableWork) -> Sequence[DueJob]:
+async def plan_attended(tx: Transaction, work: TableWork) -> FirstJobs:
     """The compactions that are due where a compactor was started for the table, write-only or not.
 
     Args:
@@ -122,18 +132,39 @@ async def plan_attended(tx: Transaction, work: TableWork) -> Sequence[DueJob]:
     """
     table = _to_table(work)
     if table is None or work.after == work.until:
-        return ()
+        return FirstJobs((), has_more=False)
     is_all = work.after == 0
-    if table.has_key:
-        buckets = await _list_buckets(tx, table, work, count_needed_runs(table.settings), is_all=is_all)
-        due = await _plan_keyed(tx, table, buckets)
-    elif table.bucket_count > 0:
-        buckets = await _list_buckets(tx, table, work, table.settings.min_file_count, is_all=is_all)
-        due = await _plan_windows(tx, table, buckets)
+    if table.has_buckets:
+        due = await _plan_buckets(tx, table, work, is_all=is_all)
     else:
         buckets = await _list_buckets(tx, table, work, 2, is_all=is_all)
         due = _plan_backlogs(table, (await _find_backlogs(tx, table, buckets)).values())
-    return await _leave_waiting_out(tx, table, due)
+    return take_first(await _leave_waiting_out(tx, table, due))
+
+
+async def is_supplied(tx: Transaction, work: TableWork) -> bool:
+    """Whether so many of a table's compactions wait that there is no need to look for more."""
+    return await tx.count_waiting(work.head.table_id, COMPACT) > _JOBS_TOGETHER // 2
+
+
+@dataclass(frozen=True)
+class FirstJobs:
+    """Jobs that are made due now.
+
+    Args:
+        jobs: Those that save most.
+        has_more: Whether others are to come behind them.
+    """
+
+    jobs: Sequence[DueJob]
+    has_more: bool
+
+
+def take_first(due: Sequence[DueJob]) -> FirstJobs:
+    """As many jobs as are made due at once. Pure."""
+    if len(due) <= _JOBS_TOGETHER:
+        return FirstJobs(due, has_more=False)
+    return FirstJobs(sorted(due, key=lambda job: -job.priority)[:_JOBS_TOGETHER], has_more=True)
 
 
 @dataclass(frozen=True)
@@ -153,6 +184,11 @@ class _Table:
     bucket_count: int
     options: Mapping[str, str]
     settings: CompactionSettings
+
+    @property
+    def has_buckets(self) -> bool:
+        """Whether each bucket is looked at for itself."""
+        return self.has_key or self.bucket_count > 0
 
     @property
     def options_rule(self) -> str:
@@ -184,6 +220,12 @@ async def _list_buckets(
     if is_all:
         return await tx.list_crowded_buckets(table.table_id, min_files)
     return await tx.list_touched_buckets(table.table_id, work.after, work.until)
+
+
+async def _plan_buckets(tx: Transaction, table: _Table, work: TableWork, *, is_all: bool) -> list[DueJob]:
+    fewest = count_needed_runs(table.settings) if table.has_key else table.settings.min_file_count
+    buckets = await _list_buckets(tx, table, work, fewest, is_all=is_all)
+    return await (_plan_keyed if table.has_key else _plan_windows)(tx, table, buckets)
 
 
 async def _plan_keyed(tx: Transaction, table: _Table, buckets: Sequence[BucketRef]) -> list[DueJob]:

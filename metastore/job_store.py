@@ -70,6 +70,10 @@ class JobTransaction(Protocol):
         """
         ...
 
+    async def count_waiting(self, table_id: int, kind: str) -> int:
+        """How many jobs of a table are due, now or later, that nobody does."""
+        ...
+
     async def describe_queue(self) -> list[JobQueue]:
         """How many jobs there are that are not done, by kind."""
         ...

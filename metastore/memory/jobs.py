@@ -138,6 +138,11 @@ class MemoryJobs(MemoryCatalog):
                 )
                 self._keep(StoredJob(job, each.table_id, now_ms))
 
+    async def count_waiting(self, table_id: int, kind: str) -> int:
+        """How many jobs of a table are due, now or later, that nobody does."""
+        waiting = [each for each in self._state.jobs.values() if each.job.state is JobState.DUE]
+        return sum((each.table_id, each.job.kind) == (table_id, kind) for each in waiting)
+
     async def describe_queue(self) -> list[JobQueue]:
         """How many jobs there are that are not done, by kind."""
         now_ms = self._clock.now_ms()

@@ -115,6 +115,8 @@ SELECT {_COLUMNS} {_FROM}
 WHERE j.table_id = %s AND j.kind = %s AND j.state = 'due' AND j.scope = ANY(%s::text[])
 """
 
+_COUNT_WAITING: Final = "SELECT count(*) FROM job WHERE table_id = %s AND kind = %s AND state = 'due'"
+
 _DESCRIBE_QUEUE: Final = """
 SELECT kind, count(*) FILTER (WHERE may), count(*) FILTER (WHERE state = 'due' AND NOT may),
     count(*) FILTER (WHERE state = 'leased' AND NOT may), count(*) FILTER (WHERE state = 'failed'),
@@ -247,6 +249,11 @@ class PostgresJobs:
     async def request_jobs(self, due: Sequence[DueJob]) -> None:
         """Makes jobs due at once, those that somebody does behind their end."""
         await self._session.write(self.request_sql, to_due_arrays(due))
+
+    async def count_waiting(self, table_id: int, kind: str) -> int:
+        """How many jobs of a table are due, now or later, that nobody does."""
+        count: int = (await self._session.read(_COUNT_WAITING, (str(table_id), kind)))[0][0]
+        return count
 
     async def describe_queue(self) -> list[JobQueue]:
         """How many jobs there are that are not done, by kind."""

@@ -53,7 +53,7 @@ class PlanCompactionsResponse(_message.Message):
     PLANNED_UNTIL_FIELD_NUMBER: _builtins.int
     JOB_COUNT_FIELD_NUMBER: _builtins.int
     planned_until: _builtins.int
-    """Up to which snapshot everything was looked at; below the newest one while another metastore is at it."""
+    """Up to which snapshot everything was looked at; the caller's `after` while another metastore is at it, or more jobs wait than are soon done."""
     job_count: _builtins.int
     """How many jobs were made due by it; those that waited before are not counted."""
     def __init__(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakelog.format.commit import CommitRequest, RemoveEverything
+from lakelog.format.commit import CommitRequest, RemoveEverything, RemoveFiles
 from lakelog.format.compaction.due import COMPACT_AFTER_MS
 from lakelog.format.job import (
     ADDED_AFTER,
@@ -24,6 +24,7 @@ from lakelog.format.job import (
 from lakelog.format.plan import PlanRequest
 from lakelog.format.snapshot import SnapshotKind
 from lakelog.format.table import TableInfo
+from metastore import due_compactions
 from tests.contract.metastore.making import append, day, make_change, make_table, rewrite
 from tests.contract.metastore.planning import QuietMetastore, quiet
 
@@ -247,6 +248,32 @@ def test_a_plan_lists_only_small_files_added_since(metastore: QuietMetastore) ->
     assert listed(below_bytes=6, added_after=1) == [2, 3, 5]
     assert listed(below_bytes=6, added_after=1, partitions=(day("a"),)) == [3, 5]
     assert listed(added_after=4) == [5]
+
+
+def test_of_very_many_buckets_those_that_save_most_are_due_first_and_the_others_behind_them(
+    metastore: QuietMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(due_compactions, "_JOBS_TOGETHER", 4)
+    table = make_table(metastore, buckets=16)
+    for bucket in range(10):
+        append(metastore, table, bucket, names="abcdefghijklmnop"[: 5 + bucket], bucket=bucket)
+    metastore.step()
+    done: list[int] = []
+    assert len(metastore.jobs(table)) == 4
+    while (job := metastore.lease_job([COMPACT], [], "me", duration_ms=60_000)) is not None:
+        done.append(parse_bucket_scope(job.scope)[1])
+        assert len([each for each in metastore.jobs(table).values() if each.state is JobState.DUE]) <= 6
+        change = make_change(table, kind=SnapshotKind.OVERWRITE, remove=RemoveFiles(_files(metastore, table, done[-1])))
+        metastore.commit(CommitRequest("w", 100 + len(done), (change,)))
+        metastore.finish_job(job.job_id, job.epoch)
+        metastore.step()
+    assert sorted(done) == list(range(10))
+    assert set(done[:4]) == {6, 7, 8, 9}
+    assert metastore.step() == 0
+
+
+def _files(metastore: QuietMetastore, table: TableInfo, bucket: int) -> tuple[int, ...]:
+    return tuple(metastore.plan(PlanRequest(table.table_uuid, buckets=(bucket,))).files["file_id"].to_pylist())
 
 
 # Without a key, with buckets.
