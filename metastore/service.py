@@ -39,6 +39,7 @@ from .planning import Planner, PlanStream
 from .snapshots import list_latest, list_snapshots
 from .staging import Staging
 from .store import Store, run_transaction
+from .tags import Tags
 from .watching import WatchHub
 from .writers import Writers
 
@@ -103,6 +104,7 @@ class MetastoreService:
         self._leases = Leases(store)
         self._pipelines = Pipelines(store)
         self._consumers = Consumers(store)
+        self.tags = Tags(store)
 
     async def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
         """Makes a database; False when it existed and that was no error."""

@@ -17,6 +17,7 @@ from lakelog.client.grpc_consumers import GrpcConsumers
 from lakelog.client.grpc_due_work import GrpcDueWork
 from lakelog.client.grpc_jobs import GrpcJobs
 from lakelog.client.grpc_pipeline import GrpcCommitPipeline
+from lakelog.client.grpc_tags import GrpcTags
 from lakelog.client.grpc_watch import GrpcWatch
 from lakelog.client.grpc_work import GrpcWork
 from lakelog.client.metastore import LatestSnapshot, SnapshotPage, WatchPosition
@@ -38,7 +39,7 @@ from lakelog.rpc.table import from_proto_database, from_proto_table, to_proto_ta
 from lakelog.rpc.v1 import catalog_pb2, snapshots_pb2
 
 
-class GrpcMetastore(GrpcConsumers, GrpcDueWork, GrpcJobs, GrpcWork):
+class GrpcMetastore(GrpcConsumers, GrpcDueWork, GrpcJobs, GrpcTags, GrpcWork):
     """A metastore over the wire. Connects when first used.
 
     Threads may share it. In a forked child it opens a connection of its own. It pickles as its parameters, the token

@@ -19,11 +19,14 @@ from .due import MemoryDue
 from .journal import Journal
 from .snapshots import MemorySnapshots
 from .state import State
+from .tags import MemoryTags
 from .work import MemoryWork
 from .work_cursors import MemoryWorkCursors
 
 
-class MemoryTransaction(MemoryCommits, MemorySnapshots, MemoryWork, MemoryWorkCursors, MemoryConsumers, MemoryDue):
+class MemoryTransaction(
+    MemoryCommits, MemorySnapshots, MemoryWork, MemoryWorkCursors, MemoryConsumers, MemoryDue, MemoryTags
+):
     """A transaction on the state, which holds the store's only lock."""
 
 

@@ -27,8 +27,10 @@ from .consumers import PostgresConsumers
 from .due import PostgresDue
 from .failures import is_lost, translate
 from .jobs import PostgresJobs
+from .restoring import PostgresRestoring
 from .session import Session
 from .snapshots import PostgresSnapshots
+from .tags import PostgresTags
 from .work import PostgresWork
 from .work_cursors import PostgresWorkCursors
 
@@ -51,6 +53,8 @@ class PostgresTransaction(
     PostgresWorkCursors,
     PostgresConsumers,
     PostgresDue,
+    PostgresTags,
+    PostgresRestoring,
     PostgresCatalog,
 ):
     """A transaction on one connection."""

@@ -318,6 +318,16 @@ consumer = Table(
     Column("used_at_ms", BigInteger, nullable=False),
 )
 
+# A snapshot that has a tag, and the files that are live at it, outlive expiry.
+tag = Table(
+    "tag",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("name", NAME, primary_key=True),
+    Column("snapshot_id", BigInteger, nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False),
+)
+
 packing = Table(
     "packing",
     metadata,

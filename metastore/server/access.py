@@ -16,6 +16,7 @@ _SNAPSHOTS: Final = "/lakelog.rpc.v1.SnapshotService/"
 _JOBS: Final = "/lakelog.rpc.v1.JobService/"
 _DUE_WORK: Final = "/lakelog.rpc.v1.DueWorkService/"
 _CONSUMERS: Final = "/lakelog.rpc.v1.ConsumerService/"
+_TAGS: Final = "/lakelog.rpc.v1.TagService/"
 
 NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_CATALOG}CreateDatabase": Role.ADMIN,
@@ -58,6 +59,9 @@ NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_CONSUMERS}ListConsumers": Role.READER,
     f"{_CONSUMERS}ResetConsumer": Role.WRITER,
     f"{_CONSUMERS}DeleteConsumer": Role.WRITER,
+    f"{_TAGS}CreateTag": Role.WRITER,
+    f"{_TAGS}ListTags": Role.READER,
+    f"{_TAGS}DeleteTag": Role.WRITER,
     # Probes of load balancers carry no token; the answer is one word.
     "/grpc.health.v1.Health/Check": None,
     "/grpc.health.v1.Health/List": None,

@@ -25,6 +25,8 @@ from lakelog.rpc.v1 import (
     jobs_pb2_grpc,
     snapshots_pb2,
     snapshots_pb2_grpc,
+    tags_pb2,
+    tags_pb2_grpc,
 )
 from lakelog.serving.access import Access
 from lakelog.serving.listening import ServerTls, listen
@@ -39,6 +41,7 @@ from .interceptor import CallInterceptor, CallLimits
 from .job_servicer import JobServicer
 from .rpc_metrics import RpcMetrics
 from .snapshot_servicer import SnapshotServicer
+from .tag_servicer import TagServicer
 
 SERVICES: Final = (
     catalog_pb2.DESCRIPTOR.services_by_name["CatalogService"].full_name,
@@ -46,6 +49,7 @@ SERVICES: Final = (
     jobs_pb2.DESCRIPTOR.services_by_name["JobService"].full_name,
     due_work_pb2.DESCRIPTOR.services_by_name["DueWorkService"].full_name,
     consumers_pb2.DESCRIPTOR.services_by_name["ConsumerService"].full_name,
+    tags_pb2.DESCRIPTOR.services_by_name["TagService"].full_name,
 )
 
 _OPTIONS: Final = (
@@ -144,6 +148,7 @@ class MetastoreServer:
         jobs_pb2_grpc.add_JobServiceServicer_to_server(JobServicer(service), handlers)
         due_work_pb2_grpc.add_DueWorkServiceServicer_to_server(DueWorkServicer(service), handlers)
         consumers_pb2_grpc.add_ConsumerServiceServicer_to_server(ConsumerServicer(service), handlers)
+        tags_pb2_grpc.add_TagServiceServicer_to_server(TagServicer(service), handlers)
         health_pb2_grpc.add_HealthServicer_to_server(health, handlers)
         reflection.enable_server_reflection((*SERVICES, "grpc.health.v1.Health", reflection.SERVICE_NAME), self._server)
         self.port = 0
