@@ -7,6 +7,8 @@
     CompactionDuty -- plans, Commit ---------------- metastore
     CleaningDuty ---- DoomAttempts, ForgetAttempts - metastore
     PurgeDuty ------- BeginPurge, PurgeRows -------- metastore
+    Attendance ------ PlanCompactions -------------- metastore
+    QueueWatch ------ DescribeQueue ---------------- metastore
        |
     object stores, local copies of data files
 ```
@@ -26,6 +28,7 @@ from lakelog.serving.logs import Log
 from lakelog.storage.caches import Caches
 from lakelog.storage.stores import LocationStores
 
+from .attendance import Attendance
 from .changelogs import ChangelogDuty
 from .cleaning import CleaningDuty
 from .compactions import CompactionDuty
@@ -33,6 +36,7 @@ from .config import Config
 from .duty import Duty
 from .metrics import Metrics
 from .purges import PurgeDuty
+from .queue_watch import QueueWatch
 from .service import Service
 from .tables import NamedTables
 
@@ -65,6 +69,8 @@ def make_service(config: Config, log: Log) -> Service:
         clock=clock,
         metrics=metrics,
         log=log,
+        attendance=Attendance(metastore, log),
+        queue=QueueWatch(metastore, clock, metrics, log),
     )
     log.info(
         "starting",

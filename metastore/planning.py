@@ -139,6 +139,12 @@ class Planner:
             query = wanted.query(added_after=request.at.after, added_until=request.at.until)
             load = tx.load_changelog_files if request.changelog else tx.load_files
             return header, wanted.select(await load(query)), None
+        if request.below_bytes or request.added_after:
+            query = replace(
+                wanted.query(live_at=snapshot.snapshot_id, added_after=request.added_after),
+                below_bytes=request.below_bytes,
+            )
+            return header, wanted.select(await tx.load_files(query)), None
         if _is_narrow(wanted, snapshot, head):
             query = wanted.query(live_at=snapshot.snapshot_id)
             return header, wanted.select(await tx.load_files(query)), None
@@ -214,6 +220,11 @@ def _check_request(request: PlanRequest) -> None:
             check_number("range.until", until, after + 1)
     if request.changelog and not isinstance(request.at, InRange):
         raise invalid("changelog", True, "A state has no changelog: ask for those of a range of snapshots.")
+    for name in ("below_bytes", "added_after"):
+        value = getattr(request, name)
+        check_number(name, value, 0)
+        if value and isinstance(request.at, InRange):
+            raise invalid(name, value, "A range says itself which snapshots added its files: leave it out.")
     for bucket in request.buckets:
         check_number("buckets", bucket, 0, 2**31 - 1)
     if len(request.partitions) > _MAX_LISTED_PARTITIONS:

@@ -34,6 +34,7 @@ from lakelog.format.table import DatabaseInfo, TableName
 from lakelog.format.work import LeaseGrant, Pipeline
 
 from .dropped_store import DroppedTransaction
+from .due_store import DueTransaction
 from .job_store import JobTransaction
 from .records import (
     Attachment,
@@ -319,6 +320,7 @@ class Transaction(
     JobTransaction,
     ConsumerTransaction,
     RetentionTransaction,
+    DueTransaction,
     TagTransaction,
     Protocol,
 ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lakelog.format.commit import BucketRef
 from lakelog.format.commit_facts import Attempt, PlacedChangelogFile, PlacedFile, RecordedResult, TableHead
 from lakelog.format.consumer import Consumer
 from lakelog.format.expiry import Pin
@@ -13,6 +14,7 @@ from lakelog.format.snapshot import Snapshot
 from lakelog.format.tag import Tag
 from lakelog.format.work import Pipeline
 
+from ..due_store import Backlog
 from ..records import NewChunk, NewTable
 from ..retention_store import ExpiryState
 
@@ -110,6 +112,7 @@ class State:
     consumers: dict[tuple[int, str], Consumer] = field(default_factory=dict)
     tags: dict[tuple[int, str], Tag] = field(default_factory=dict)
     jobs: dict[int, StoredJob] = field(default_factory=dict)
+    backlogs: dict[tuple[int, BucketRef], Backlog] = field(default_factory=dict)
     work_cursors: dict[int, StoredWorkCursor] = field(default_factory=dict)
     last_job_id: int = 0
     last_chunk_id: int = 0

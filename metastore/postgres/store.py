@@ -25,6 +25,7 @@ from .commits import PostgresCommits
 from .connections import ConnectionPool, connect
 from .consumers import PostgresConsumers
 from .dropped import PostgresDropped
+from .due import PostgresDue
 from .failures import is_lost, translate
 from .jobs import PostgresJobs
 from .restoring import PostgresRestoring
@@ -54,6 +55,7 @@ class PostgresTransaction(
     PostgresJobs,
     PostgresWorkCursors,
     PostgresConsumers,
+    PostgresDue,
     PostgresTags,
     PostgresRestoring,
     PostgresDropped,

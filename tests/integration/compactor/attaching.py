@@ -7,11 +7,13 @@ from typing import Any
 
 import structlog
 
+from compactor.attendance import Attendance
 from compactor.changelogs import ChangelogDuty
 from compactor.cleaning import CleaningDuty
 from compactor.compactions import CompactionDuty
 from compactor.metrics import Metrics
 from compactor.purges import PurgeDuty
+from compactor.queue_watch import QueueWatch
 from compactor.service import Service
 from lakelog.clock import SystemClock
 from lakelog.format.job import CHANGELOG, CLEAN, COMPACT, PURGE
@@ -49,6 +51,8 @@ def make_service(
         clock=clock,
         metrics=metrics,
         log=log,
+        attendance=Attendance(metastore, log),
+        queue=QueueWatch(metastore, clock, metrics, log),
     )
 
 
