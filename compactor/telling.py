@@ -6,7 +6,8 @@ was asked for or due. What is compacted below it is told later.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from lakelog.client.metastore import Metastore
 from lakelog.errors import SnapshotExpired
@@ -28,26 +29,36 @@ from lakelog.storage.live_file import LiveFile, to_live_files
 from .bucket_work import BucketWork, Piece, Strategy, list_bucket, plan_work, to_run_rewrite
 
 
-def plan_next(metastore: Metastore, table_uuid: str, bucket: BucketRef, strategy: Strategy) -> BucketWork | NoPlan:
+def plan_next(
+    metastore: Metastore,
+    info: TableInfo,
+    bucket: BucketRef,
+    strategy: Strategy,
+    payload: Mapping[str, str] = MappingProxyType({}),
+    *,
+    has_waited: bool = False,
+) -> BucketWork | NoPlan:
     """Plans what is to be done with a bucket now; blocks on the metastore.
 
     Args:
         metastore: Who lists its files.
-        table_uuid: The table.
+        info: The table.
         bucket: Which one.
         strategy: What of it.
+        payload: Of the job.
+        has_waited: As of `lakelog.format.compaction.asked.plan_bucket`.
 
     Raises:
         NotFound: There is no such table.
         InvalidArgument: The table's options contradict each other.
     """
     while True:
-        live = list_bucket(metastore, table_uuid, bucket)
+        live = list_bucket(metastore, info, bucket, payload)
         if live.snapshot is None or not _tells(live.table):
-            return plan_work(live, bucket, strategy)
+            return plan_work(live, bucket, strategy, has_waited=has_waited)
         partitions = (bucket.partition,) if bucket.partition else ()
         at = AtSnapshot(live.snapshot.snapshot_id)
-        request = PlanRequest(table_uuid, at, buckets=(bucket.bucket,), partitions=partitions, told=True)
+        request = PlanRequest(info.table_uuid, at, buckets=(bucket.bucket,), partitions=partitions, told=True)
         try:
             told = to_live_files(metastore.plan(request).files)
         except SnapshotExpired:
@@ -97,7 +108,8 @@ def plan_telling_work(
     pieces = tuple(
         Piece(_to_rewrite(number, part, level, live, told, as_of_ms), part.why) for number, part in enumerate(parts)
     )
-    return BucketWork(plan.table, bucket, level, pieces, (), why, is_full=True)
+    run_count = 0 if files is None else len(files.runs)
+    return BucketWork(plan.table, bucket, level, pieces, (), why, run_count, is_full=True)
 
 
 def _tells(info: TableInfo) -> bool:

@@ -55,6 +55,8 @@ class TableHead:
         next_file_id: The id that the next file gets.
         first_open_snapshot: The lowest snapshot whose changelog is open; 0: there is none. It and the state before it
             are needed until its changelog is attached, so that nothing of them may expire.
+        earliest_change_id: The oldest snapshot whose changes are kept, not above `earliest_snapshot_id`: changelogs may
+            live longer than states (SEMANTICS.md 3.8).
         tells_later: The changelog producer is `full-compaction`: what commits change is told by full compactions.
         last_full_snapshot: The newest one in which a bucket was compacted as a whole; 0: none.
     """
@@ -75,6 +77,7 @@ class TableHead:
     total_bytes: int = 0
     next_file_id: int = 1
     first_open_snapshot: int = 0
+    earliest_change_id: int = 1
     tells_later: bool = False
     last_full_snapshot: int = 0
 
@@ -212,6 +215,16 @@ class CommitFacts:
 class RemovedTotals:
     """What a change took away."""
 
+    files: int = 0
+    rows: int = 0
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class RestoredTotals:
+    """What a change that restores a state took away, and what it gave new entries."""
+
+    removed: RemovedTotals = RemovedTotals()
     files: int = 0
     rows: int = 0
     size_bytes: int = 0

@@ -190,6 +190,14 @@ FILE_COMPRESSION: Final = Option[str](
     "zstd",
     "How data files are compressed. zstd runs at level 1.",
 )
+PRECOMMIT_COMPACT: Final = Option[bool](
+    "precommit-compact",
+    Flag(),
+    False,
+    "Whether a commit's small files, those below 0.7 times `target-file-size`, are merged before it is made: of each "
+    "bucket of a primary-key table, of each partition of other tables. The write takes longer, and its snapshot has "
+    "fewer files. Useful where many tasks or partitions write a little each.",
+)
 COMPACTION_TRIGGER: Final = Option[int](
     "num-sorted-run.compaction-trigger",
     Whole(1, 1000),
@@ -239,6 +247,13 @@ DELTA_COMMITS: Final = Option[int | None](
     None,
     "After how many commits of data all buckets written since are compacted as a whole.",
     default_text="1 with the changelog producer full-compaction, else never by commits",
+)
+MAX_JOBS: Final = Option[int](
+    "compaction.max-jobs",
+    Whole(1, 1_000_000),
+    8,
+    "How many compactions of the table are done at once; more wait, so that one large table does not keep all "
+    "compactors from the others.",
 )
 MIN_FILE_NUM: Final = Option[int](
     "compaction.min.file-num",

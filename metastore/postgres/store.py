@@ -24,11 +24,17 @@ from .catalog import PostgresCatalog
 from .commits import PostgresCommits
 from .connections import ConnectionPool, connect
 from .consumers import PostgresConsumers
+from .dropped import PostgresDropped
+from .due import PostgresDue
 from .failures import is_lost, translate
 from .full_counts import PostgresFullCounts
 from .jobs import PostgresJobs
+from .restoring import PostgresRestoring
+from .retention import PostgresRetention
 from .session import Session
 from .snapshots import PostgresSnapshots
+from .table_files import PostgresTableFiles
+from .tags import PostgresTags
 from .told import PostgresTold
 from .work import PostgresWork
 from .work_cursors import PostgresWorkCursors
@@ -51,6 +57,12 @@ class PostgresTransaction(
     PostgresJobs,
     PostgresWorkCursors,
     PostgresConsumers,
+    PostgresDue,
+    PostgresTags,
+    PostgresRestoring,
+    PostgresDropped,
+    PostgresRetention,
+    PostgresTableFiles,
     PostgresCatalog,
     PostgresTold,
     PostgresFullCounts,

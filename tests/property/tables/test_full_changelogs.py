@@ -205,7 +205,7 @@ class History:
         self._waiting.append(CommitRequest("compactor", next(_identifiers), (change,), attempt_id))
 
     def _plan(self, bucket: BucketRef, strategy: Strategy) -> Any:
-        return plan_next(self.metastore, self.table.uuid, bucket, strategy)
+        return plan_next(self.metastore, self.metastore.get_table_by_uuid(self.table.uuid), bucket, strategy)
 
     def _overwrite(self) -> None:
         rows = self._draw_rows().drop_columns(["_row_kind"])
