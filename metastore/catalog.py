@@ -193,6 +193,8 @@ class Catalog:
                 options, columns=schema.arrow, primary_key=schema.primary_key, partition_by=schema.partition_by
             )
             await tx.set_options(found.table_id, options)
+            # With other options other things are due.
+            await tx.ask_for_planning(found.table_id)
             altered = await tx.find_table_by_uuid(table_uuid)
             assert altered is not None, "its head is locked"
             return altered.info

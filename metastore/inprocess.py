@@ -57,6 +57,10 @@ class InProcessMetastore:
         """Starts a coroutine on the service's event loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
+    def stop_background(self) -> None:
+        """Ends what runs beside the requests, so that a test alone decides when its steps are done."""
+        self.run(self._background.stop())
+
     def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
         """Makes a database; False when it existed and that was no error."""
         return self.run(self.service.create_database(name, if_not_exists=if_not_exists, comment=comment))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from lakelog.format.commit_rules import table_gone
@@ -64,3 +65,22 @@ async def request_jobs(
     await tx.request_jobs(due)
     made = {job.scope: job for job in await tx.lock_jobs(head.table_id, kind, scopes)}
     return [made[scope] for scope in scopes]
+
+
+async def make_due(tx: Transaction, table_uuid: str, due: Sequence[DueJob]) -> None:
+    """Makes jobs of one table due by themselves; nothing that waits is weakened. Without effect where it was dropped.
+
+    The head is locked by this: before the jobs, as commits lock.
+    """
+    head = (await tx.lock_heads([table_uuid])).get(table_uuid)
+    if head is None or not due:
+        return
+    scopes_of: dict[str, list[str]] = {}
+    for each in due:
+        scopes_of.setdefault(each.kind, []).append(each.scope)
+    found: dict[tuple[str, str], Job] = {}
+    for kind, scopes in sorted(scopes_of.items()):
+        found.update({(kind, job.scope): job for job in await tx.lock_jobs(head.table_id, kind, scopes)})
+    await tx.make_due(
+        [replace(each, payload=plan_request(found.get((each.kind, each.scope)), each.payload)) for each in due]
+    )

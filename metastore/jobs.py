@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -52,13 +52,17 @@ class Jobs:
         clock: For how long somebody has waited; deadlines and pauses are the store's.
         watches: Tells other metastores.
         limits: How many tables may be named.
+        touched: Told of tables at which more may be due since a job has ended.
     """
 
-    def __init__(self, store: Store, clock: Clock, watches: WatchHub, limits: Limits) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, watches: WatchHub, limits: Limits, touched: Callable[[str], None]
+    ) -> None:
         self._store = store
         self._clock = clock
         self._watches = watches
         self._limits = limits
+        self._touched = touched
         self._waiting: set[asyncio.Event] = set()
         # Until it ends, what became due was told of a moment ago.
         self._pause: asyncio.TimerHandle | None = None
@@ -154,7 +158,7 @@ class Jobs:
         _check_holder_fields(job_id, epoch)
         check_text("outcome", outcome, 0, MAX_TEXT)
 
-        async def finish(tx: Transaction) -> bool:
+        async def finish(tx: Transaction) -> tuple[str, bool]:
             found = await _find(tx, job_id)
             # Before the job: commits lock in this order. While it is held nobody can make the job due unseen.
             heads = await tx.lock_heads([found.table_uuid])
@@ -175,9 +179,12 @@ class Jobs:
             else:
                 ended = replace(ended, payload=job.requested or job.payload, requested={}, done_epoch=epoch)
             await tx.put_job(ended, 0)
-            return is_due
+            # What is due next, and when, may rest on what it has done.
+            await tx.ask_for_planning(head.table_id)
+            return job.table_uuid, is_due
 
-        is_due = await run_transaction(self._store, finish)
+        table_uuid, is_due = await run_transaction(self._store, finish)
+        self._touched(table_uuid)
         if is_due:
             self.due()
         return is_due

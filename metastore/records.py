@@ -30,6 +30,19 @@ class TableRecord:
 
 
 @dataclass(frozen=True)
+class WorkCursor:
+    """How far what commits make due has been planned at a table.
+
+    Args:
+        planned_until: All up to this snapshot.
+        asked: How often somebody wanted it planned although no snapshot came.
+    """
+
+    planned_until: int = 0
+    asked: int = 0
+
+
+@dataclass(frozen=True)
 class NewTable:
     """A table to be made; the store sets its number and time."""
 

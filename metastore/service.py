@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Final
 
 import pyarrow as pa
 
@@ -15,11 +16,13 @@ from lakelog.format.consumer import Consumer, ConsumerPosition
 from lakelog.format.job import Job, JobState
 from lakelog.format.plan import PlanRequest
 from lakelog.format.schema import TableSchema
+from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.work import LeaseGrant, Pipeline
 
 from .catalog import Catalog
 from .consumers import Consumers
+from .due_work import DueWork, WorkPlanner
 from .gate import CommitGate
 from .jobs import Jobs
 from .leases import Leases
@@ -37,6 +40,9 @@ from .tags import Tags
 from .watching import WatchHub
 from .writers import Writers
 
+PLANNERS: Final[tuple[WorkPlanner, ...]] = ()
+"""Who tells what is due at a table, in the order in which they are asked."""
+
 
 class MetastoreService:
     """All that the metastore does. Runs on one event loop; methods raise only errors of `lakelog.errors`.
@@ -51,6 +57,7 @@ class MetastoreService:
         warehouse: Absolute URI under which tables get their locations.
         limits: Bounds of single requests and of all together.
         metrics: Where measurements go.
+        planners: Who tells what commits make due.
     """
 
     def __init__(
@@ -62,6 +69,7 @@ class MetastoreService:
         ids: Ids | None = None,
         limits: Limits | None = None,
         metrics: Metrics | None = None,
+        planners: Sequence[WorkPlanner] = PLANNERS,
     ) -> None:
         clock = clock or SystemClock()
         ids = ids or RandomIds()
@@ -70,7 +78,8 @@ class MetastoreService:
         self._store = store
         self.watches = WatchHub(store, limits, metrics)
         self.packer = Packer(store)
-        self.jobs = Jobs(store, clock, self.watches, limits)
+        self.due_work = DueWork(store, clock, planners, self._jobs_due)
+        self.jobs = Jobs(store, clock, self.watches, limits, self.due_work.touch)
         partitions = PartitionRules()
         self._gate = CommitGate(
             store,
@@ -78,8 +87,8 @@ class MetastoreService:
             clock,
             limits,
             metrics,
-            self.watches.committed,
-            self.watches.uncertain,
+            self._committed,
+            self._uncertain,
             partitions,
             self.jobs.due,
         )
@@ -144,7 +153,9 @@ class MetastoreService:
         self, table_uuid: str, *, set_options: Mapping[str, str], unset_options: Sequence[str]
     ) -> TableInfo:
         """Changes options that may be changed."""
-        return await self._catalog.alter_table(table_uuid, set_options=set_options, unset_options=unset_options)
+        altered = await self._catalog.alter_table(table_uuid, set_options=set_options, unset_options=unset_options)
+        self.due_work.touch(table_uuid)
+        return altered
 
     async def drop_table(self, name: TableName, *, if_exists: bool = False) -> bool:
         """Removes a table from the catalog; False when there was none and that was no error."""
@@ -291,6 +302,17 @@ class MetastoreService:
     async def delete_consumer(self, table_uuid: str, consumer_id: str) -> None:
         """Forgets a consumer; NotFound when there is none."""
         await self._consumers.delete_consumer(table_uuid, consumer_id)
+
+    def _committed(self, table_uuid: str, snapshots: Sequence[Snapshot], complete_until: int) -> None:
+        self.watches.committed(table_uuid, snapshots, complete_until)
+        self.due_work.touch(table_uuid)
+
+    def _uncertain(self, table_uuid: str) -> None:
+        self.watches.uncertain(table_uuid)
+        self.due_work.touch(table_uuid)
+
+    def _jobs_due(self) -> None:
+        self.jobs.due()
 
     def _table_dropped(self, table_uuid: str, name: str) -> None:
         self.watches.dropped(table_uuid)

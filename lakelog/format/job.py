@@ -125,6 +125,7 @@ class DueJob:
         scope: To what of the table.
         priority: Those with a higher one come first.
         payload: What the kind needs to know.
+        delay_ms: It is due after so long.
     """
 
     table_id: int
@@ -132,6 +133,7 @@ class DueJob:
     scope: str = ""
     priority: int = 0
     payload: Mapping[str, str] = field(default_factory=dict)
+    delay_ms: int = 0
 
 
 JOB_LEASES: Final = "job/"
@@ -183,6 +185,8 @@ def parse_bucket_scope(scope: str) -> tuple[bytes, int]:
 
 def merge_payloads(waiting: Mapping[str, str], requested: Mapping[str, str]) -> dict[str, str]:
     """What a job does that waits with one payload and is asked for with another: the stronger of both. Pure."""
+    if STRATEGY not in waiting and STRATEGY not in requested:
+        return {**waiting, **requested}
     stronger = max(
         waiting.get(STRATEGY, DUE), requested.get(STRATEGY, DUE), key=lambda strategy: _STRENGTHS.get(strategy, 0)
     )

@@ -112,11 +112,41 @@ class MemoryJobs(MemoryCatalog):
                 )
                 self._keep(StoredJob(job, each.table_id, now_ms))
 
+    async def make_due(self, due: Sequence[DueJob]) -> None:
+        """Makes jobs due by themselves, at once or after their delays."""
+        found = {(each.table_id, each.job.kind, each.job.scope): each for each in self._state.jobs.values()}
+        for each in due:
+            stored = found.get((each.table_id, each.kind, each.scope))
+            if stored is None:
+                self._insert(each)
+            elif stored.job.state is JobState.LEASED:
+                priority = max(stored.job.priority, each.priority)
+                requested = stored.job.requested if each.delay_ms > 0 else dict(each.payload)
+                self._keep(replace(stored, job=replace(stored.job, priority=priority, requested=requested)))
+            elif stored.job.state is not JobState.FAILED:
+                self._keep(self._put_forward(stored, each))
+
     async def list_jobs(self, table_uuids: Sequence[str]) -> list[Job]:
         """All jobs, or those of some tables."""
         found = [self._show(each) for each in self._state.jobs.values()]
         wanted = [job for job in found if not table_uuids or job.table_uuid in table_uuids]
         return sorted(wanted, key=lambda job: (job.table, job.kind, job.scope))
+
+    def _put_forward(self, stored: StoredJob, due: DueJob) -> StoredJob:
+        now_ms = self._clock.now_ms()
+        job, due_at_ms = stored.job, now_ms + due.delay_ms
+        is_done = job.state is JobState.DONE
+        if not is_done:
+            due_at_ms = stored.due_at_ms if job.attempts else min(stored.due_at_ms, due_at_ms)
+        changed = replace(
+            job,
+            state=JobState.DUE,
+            priority=due.priority if is_done else max(job.priority, due.priority),
+            payload=dict(due.payload),
+            attempts=0 if is_done else job.attempts,
+            updated_at_ms=now_ms,
+        )
+        return StoredJob(changed, stored.table_id, due_at_ms)
 
     def _make_due(self, due: DueJob) -> None:
         now_ms = self._clock.now_ms()
@@ -160,7 +190,7 @@ class MemoryJobs(MemoryCatalog):
             created_at_ms=now_ms,
             updated_at_ms=now_ms,
         )
-        self._keep(StoredJob(job, due.table_id, now_ms))
+        self._keep(StoredJob(job, due.table_id, now_ms + due.delay_ms))
 
     def _find_waiting(self, kinds: Sequence[str], table_uuids: Sequence[str]) -> list[StoredJob]:
         return [

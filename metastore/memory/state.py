@@ -70,6 +70,15 @@ class StoredLease:
 
 
 @dataclass(frozen=True)
+class StoredWorkCursor:
+    """How far a table's work was planned, and how many questions were asked and heard."""
+
+    planned_until: int = 0
+    asked: int = 0
+    answered: int = 0
+
+
+@dataclass(frozen=True)
 class StoredJob:
     """A job, and when it is due or its deadline passes."""
 
@@ -92,5 +101,6 @@ class State:
     consumers: dict[tuple[int, str], Consumer] = field(default_factory=dict)
     tags: dict[tuple[int, str], Tag] = field(default_factory=dict)
     jobs: dict[int, StoredJob] = field(default_factory=dict)
+    work_cursors: dict[int, StoredWorkCursor] = field(default_factory=dict)
     last_job_id: int = 0
     last_chunk_id: int = 0

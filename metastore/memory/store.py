@@ -20,9 +20,10 @@ from .snapshots import MemorySnapshots
 from .state import State
 from .tags import MemoryTags
 from .work import MemoryWork
+from .work_cursors import MemoryWorkCursors
 
 
-class MemoryTransaction(MemoryCommits, MemorySnapshots, MemoryWork, MemoryConsumers, MemoryTags):
+class MemoryTransaction(MemoryCommits, MemorySnapshots, MemoryWork, MemoryWorkCursors, MemoryConsumers, MemoryTags):
     """A transaction on the state, which holds the store's only lock."""
 
 

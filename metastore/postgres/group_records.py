@@ -101,7 +101,7 @@ WHERE a.attempt_id = n.attempt_id
 """
 
 
-# Of five arrays (`to_due_arrays`). The scope of a bucket names its partition, which may be longer than an entry of an
+# Of six arrays (`to_due_arrays`). The scope of a bucket names its partition, which may be longer than an entry of an
 # index may be (2704 bytes); a digest then stands in its place.
 INSERT_DUE: Final = f"""
 INSERT INTO job AS j (table_id, kind, scope, long_scope, state, priority, payload, attempts, reason, outcome, epoch,
@@ -109,9 +109,10 @@ INSERT INTO job AS j (table_id, kind, scope, long_scope, state, priority, payloa
 SELECT n.table_id, n.kind,
     CASE WHEN length(n.scope) > 1024 THEN 'sha256:' || encode(sha256(n.scope::bytea), 'hex') ELSE n.scope END,
     CASE WHEN length(n.scope) > 1024 THEN n.scope END,
-    'due', n.priority, n.payload, 0, '', '', 0, '', clock_timestamp(), {NOW_MS}, {NOW_MS}
-FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::jsonb[]) AS n(table_id, kind, scope, priority,
-    payload)
+    'due', n.priority, n.payload, 0, '', '', 0, '', clock_timestamp() + n.delay_ms * interval '1 millisecond',
+    {NOW_MS}, {NOW_MS}
+FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::jsonb[], %s::bigint[]) AS n(table_id, kind, scope,
+    priority, payload, delay_ms)
 """
 
 # One that is being done, or is due already, stays as it is; what failed rests as if it had been tried again.
@@ -161,13 +162,14 @@ def group_statements(records: GroupRecords) -> list[Statement]:
 
 
 def to_due_arrays(due: Sequence[DueJob]) -> tuple[str, ...]:
-    """Jobs as arrays of their tables' ids, kinds, scopes, priorities and payloads."""
+    """Jobs as arrays of their tables' ids, kinds, scopes, priorities, payloads and delays."""
     return (
         arrays.integers([job.table_id for job in due]),
         arrays.words([job.kind for job in due]),
         arrays.texts([job.scope for job in due]),
         arrays.integers([job.priority for job in due]),
         arrays.texts([to_json(job.payload) for job in due]),
+        arrays.integers([job.delay_ms for job in due]),
     )
 
 

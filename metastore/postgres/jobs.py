@@ -87,6 +87,22 @@ ON CONFLICT (table_id, kind, scope) DO UPDATE SET
     state = CASE j.state WHEN 'leased' THEN 'leased' ELSE 'due' END
 """
 
+# `requested` of what is being done: behind its end at once, so that what is to come later is not in it.
+_MAKE_DUE: Final = f"""
+{INSERT_DUE}
+ON CONFLICT (table_id, kind, scope) DO UPDATE SET
+    priority = CASE j.state WHEN 'done' THEN excluded.priority ELSE greatest(j.priority, excluded.priority) END,
+    requested = CASE WHEN j.state = 'leased' AND excluded.due_at <= clock_timestamp() THEN excluded.payload
+        WHEN j.state = 'leased' THEN j.requested END,
+    payload = CASE j.state WHEN 'leased' THEN j.payload ELSE excluded.payload END,
+    attempts = CASE j.state WHEN 'done' THEN 0 ELSE j.attempts END,
+    due_at = CASE WHEN j.state = 'done' THEN excluded.due_at WHEN j.state = 'leased' OR j.attempts > 0 THEN j.due_at
+        ELSE least(j.due_at, excluded.due_at) END,
+    updated_at_ms = CASE j.state WHEN 'leased' THEN j.updated_at_ms ELSE excluded.updated_at_ms END,
+    state = CASE j.state WHEN 'leased' THEN 'leased' ELSE 'due' END
+WHERE j.state <> 'failed'
+"""
+
 _DOOM: Final = """
 UPDATE attempt SET state = 'doomed' WHERE state = 'open' AND writer LIKE 'job/%%' AND writer = %s
 RETURNING replace(attempt_id::text, '-', '')
@@ -165,6 +181,10 @@ class PostgresJobs:
     async def request_jobs(self, due: Sequence[DueJob]) -> None:
         """Makes jobs due at once, those that somebody does behind their end."""
         await self._session.write(self.request_sql, to_due_arrays(due))
+
+    async def make_due(self, due: Sequence[DueJob]) -> None:
+        """Makes jobs due by themselves, at once or after their delays."""
+        await self._session.write(_MAKE_DUE, to_due_arrays(due))
 
     async def list_jobs(self, table_uuids: Sequence[str]) -> list[Job]:
         """All jobs, or those of some tables, by table, kind and scope."""

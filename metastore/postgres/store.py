@@ -31,6 +31,7 @@ from .session import Session
 from .snapshots import PostgresSnapshots
 from .tags import PostgresTags
 from .work import PostgresWork
+from .work_cursors import PostgresWorkCursors
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +49,7 @@ class PostgresTransaction(
     PostgresSnapshots,
     PostgresWork,
     PostgresJobs,
+    PostgresWorkCursors,
     PostgresConsumers,
     PostgresTags,
     PostgresRestoring,

@@ -274,6 +274,17 @@ job = Table(
     Index("job_waiting", "kind", "due_at", postgresql_where=text("state IN ('due', 'leased')")),
 )
 
+# How far what commits make due has been planned; no row: not at all. Written behind the head's lock.
+work_cursor = Table(
+    "work_cursor",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("planned_until", BigInteger, nullable=False),
+    # How often somebody wanted it planned although no snapshot came, and how many of these were heard.
+    Column("asked", BigInteger, nullable=False),
+    Column("answered", BigInteger, nullable=False),
+)
+
 consumer = Table(
     "consumer",
     metadata,
