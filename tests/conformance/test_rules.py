@@ -9,6 +9,7 @@ from tests.conformance import (
     cases_commits,
     cases_late,
     cases_producers,
+    cases_rollbacks,
     cases_tables,
     cases_touched_buckets,
 )
@@ -21,6 +22,7 @@ CASES = (
     *cases_producers.CASES,
     *cases_touched_buckets.CASES,
     *cases_late.CASES,
+    *cases_rollbacks.CASES,
 )
 
 
