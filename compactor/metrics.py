@@ -33,6 +33,8 @@ class Metrics:
         self.dropped: Final = counter(
             "dropped_parts", "Parts of compactions that others came before, by reason.", "reason"
         )
+        self.expired_snapshots: Final = counter("expired_snapshots", "Snapshots that expired by themselves.")
+        self.deleted_files: Final = counter("deleted_files", "Files deleted that no snapshot needs any more.")
         self.job_seconds: Final = Histogram(
             "lakelog_compactor_job_seconds",
             "From taking a job to its end.",

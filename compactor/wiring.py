@@ -5,6 +5,7 @@
        |
     ChangelogDuty --- plans, AttachChangelogs ------ metastore
     CompactionDuty -- plans, Commit ---------------- metastore
+    ExpiryDuty ------ ExpireSnapshots, doomed files  metastore
        |
     object stores, local copies of data files
 ```
@@ -18,7 +19,7 @@ import socket
 from lakelog.client.grpc_metastore import GrpcMetastore
 from lakelog.client.target import TlsFiles
 from lakelog.clock import SystemClock
-from lakelog.format.job import CHANGELOG, COMPACT
+from lakelog.format.job import CHANGELOG, COMPACT, EXPIRE
 from lakelog.serving.http_endpoint import serve_pages
 from lakelog.serving.logs import Log
 from lakelog.storage.caches import Caches
@@ -28,6 +29,7 @@ from .changelogs import ChangelogDuty
 from .compactions import CompactionDuty
 from .config import Config
 from .duty import Duty
+from .expiry import ExpiryDuty
 from .metrics import Metrics
 from .service import Service
 from .tables import NamedTables
@@ -45,6 +47,7 @@ def make_service(config: Config, log: Log) -> Service:
     duties: dict[str, Duty] = {
         CHANGELOG: ChangelogDuty(metastore, stores, caches, clock, metrics, log),
         COMPACT: CompactionDuty(metastore, stores, clock, metrics, log),
+        EXPIRE: ExpiryDuty(metastore, stores, metrics, log),
     }
     service = Service(
         metastore,

@@ -123,12 +123,12 @@ class Consumers:
                     f"{head.name} is {head.latest_snapshot_id}. Give at most that.",
                     metadata={"field": "snapshot_id", "latest": str(head.latest_snapshot_id)},
                 )
-            if head.latest_snapshot_id and snapshot_id < head.earliest_snapshot_id - 1:
+            if head.latest_snapshot_id and snapshot_id < head.earliest_change_id - 1:
                 raise InvalidArgument(
                     f"Consumer '{consumer_id}' cannot be set to snapshot {snapshot_id}: table {head.name} keeps "
-                    f"{head.earliest_snapshot_id} to {head.latest_snapshot_id} only. Give "
-                    f"{head.earliest_snapshot_id - 1} or more; it goes on behind it.",
-                    metadata={"field": "snapshot_id", "earliest": str(head.earliest_snapshot_id)},
+                    f"{head.earliest_change_id} to {head.latest_snapshot_id} only. Give "
+                    f"{head.earliest_change_id - 1} or more; it goes on behind it.",
+                    metadata={"field": "snapshot_id", "earliest": str(head.earliest_change_id)},
                 )
             found = await self._find(tx, head, consumer_id)
             if found is None:
@@ -153,6 +153,8 @@ class Consumers:
             if await self._find(tx, head, consumer_id) is None:
                 raise await _unknown(tx, head, consumer_id)
             await tx.delete_consumer(head.table_id, consumer_id)
+            # What nothing but the consumer has kept is to go.
+            await tx.ask_for_planning(head.table_id)
 
         await run_transaction(self._store, delete)
 

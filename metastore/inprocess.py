@@ -23,13 +23,14 @@ from lakelog.format.tag import Tag
 from lakelog.format.work import LeaseGrant, Pipeline
 
 from .background import Background
+from .inprocess_retention import InProcessRetention
 from .service import MetastoreService
 from .store import Store
 
 T = TypeVar("T")
 
 
-class InProcessMetastore:
+class InProcessMetastore(InProcessRetention):
     """Implements `lakelog.client.metastore.Metastore`.
 
     Args:

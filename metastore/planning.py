@@ -9,7 +9,7 @@ snapshot never changes, so that statements which see different moments still agr
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -122,7 +122,7 @@ class Planner:
         schemas = {schema.schema_id: schema for schema in await tx.list_schemas(found.table_id)}
         range_snapshots: tuple[Snapshot, ...] = ()
         if isinstance(request.at, InRange):
-            range_snapshots = await self._find_range(tx, head, request.at)
+            range_snapshots = await self._find_range(tx, head, request.at, changelog=request.changelog)
             snapshot: Snapshot | None = range_snapshots[-1]
         else:
             snapshot = await _find_snapshot(tx, head, request.at)
@@ -144,13 +144,18 @@ class Planner:
             return header, wanted.select(await tx.load_files(query)), None
         return header, None, await prepare_chunks(tx, head.table_id, snapshot.snapshot_id, wanted)
 
-    async def _find_range(self, tx: Transaction, head: TableHead, at: InRange) -> tuple[Snapshot, ...]:
+    async def _find_range(
+        self, tx: Transaction, head: TableHead, at: InRange, *, changelog: bool
+    ) -> tuple[Snapshot, ...]:
         if at.until - at.after > self._limits.max_range_snapshots:
             raise invalid(
                 "range",
                 f"{at.until - at.after} snapshots",
                 f"Ask for at most {self._limits.max_range_snapshots} at once, one range behind the other.",
             )
+        if changelog:
+            # These may live longer than what else there is of their snapshots.
+            head = replace(head, earliest_snapshot_id=head.earliest_change_id)
         check_kept(head, at.until)
         check_kept(head, at.after + 1)
         return tuple(await tx.list_snapshots(head.table_id, at.after, at.until, at.until - at.after))

@@ -23,6 +23,7 @@ from lakelog.format.work import LeaseGrant, Pipeline
 from .catalog import Catalog
 from .consumers import Consumers
 from .due_work import DueWork, WorkPlanner
+from .expiry import Expiry, plan_expiry_work
 from .gate import CommitGate
 from .jobs import Jobs
 from .leases import Leases
@@ -33,6 +34,7 @@ from .packing import Packer
 from .partitions import PartitionRules
 from .pipelines import Pipelines
 from .planning import Planner, PlanStream
+from .retention_service import RetentionCalls
 from .snapshots import list_latest, list_snapshots
 from .staging import Staging
 from .store import Store
@@ -40,11 +42,11 @@ from .tags import Tags
 from .watching import WatchHub
 from .writers import Writers
 
-PLANNERS: Final[tuple[WorkPlanner, ...]] = ()
+PLANNERS: Final[tuple[WorkPlanner, ...]] = (plan_expiry_work,)
 """Who tells what is due at a table, in the order in which they are asked."""
 
 
-class MetastoreService:
+class MetastoreService(RetentionCalls):
     """All that the metastore does. Runs on one event loop; methods raise only errors of `lakelog.errors`.
 
     The names, parameters and results are those of `lakelog.client.metastore.Metastore`, whose docstrings hold here too.
@@ -101,6 +103,7 @@ class MetastoreService:
         self._leases = Leases(store)
         self._pipelines = Pipelines(store)
         self._consumers = Consumers(store)
+        self._expiry = Expiry(store, self.packer, self._jobs_due)
         self.tags = Tags(store)
 
     async def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:

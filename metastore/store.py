@@ -45,6 +45,7 @@ from .records import (
     Packed,
     TableRecord,
 )
+from .retention_store import RetentionTransaction
 from .tag_store import TagTransaction
 
 T = TypeVar("T")
@@ -317,6 +318,7 @@ class Transaction(
     WorkTransaction,
     JobTransaction,
     ConsumerTransaction,
+    RetentionTransaction,
     TagTransaction,
     Protocol,
 ):

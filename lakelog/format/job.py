@@ -17,6 +17,9 @@ CHANGELOG: Final = "changelog"
 COMPACT: Final = "compact"
 """The kind of job that compacts a bucket, which its scope names."""
 
+EXPIRE: Final = "expire"
+"""The kind of job that expires a table's snapshots, and deletes the files that nothing needs any more."""
+
 CHANGELOG_PRIORITY: Final = 100
 """Readers wait for it."""
 

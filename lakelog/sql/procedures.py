@@ -121,6 +121,10 @@ def _roll_back(table: Table, given: Mapping[str, Any]) -> pa.Table:
     return _row(snapshot_id=table.rollback_to(given[names[0]]).snapshot_id)
 
 
+def _expire_snapshots(table: Table, given: Mapping[str, Any]) -> pa.Table:
+    return table.expire_snapshots(**given).to_arrow()
+
+
 def _reset_consumer(table: Table, given: Mapping[str, Any]) -> pa.Table:
     table.consumers.reset(given["consumer_id"], given["snapshot_id"])
     return _row(consumer_id=given["consumer_id"], snapshot_id=given["snapshot_id"])
@@ -160,6 +164,15 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
             Parameter("tag", Kind.TEXT),
         ),
         _roll_back,
+    ),
+    "expire_snapshots": Procedure(
+        (
+            _TABLE,
+            Parameter("older_than", Kind.TIME),
+            Parameter("retain_last", Kind.WHOLE),
+            Parameter("dry_run", Kind.FLAG),
+        ),
+        _expire_snapshots,
     ),
     "reset_consumer": Procedure(
         (

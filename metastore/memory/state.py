@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from lakelog.format.commit_facts import Attempt, PlacedChangelogFile, PlacedFile, RecordedResult, TableHead
 from lakelog.format.consumer import Consumer
+from lakelog.format.expiry import Pin
 from lakelog.format.job import Job
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
@@ -13,6 +14,7 @@ from lakelog.format.tag import Tag
 from lakelog.format.work import Pipeline
 
 from ..records import NewChunk, NewTable
+from ..retention_store import ExpiryState
 
 
 @dataclass
@@ -42,7 +44,7 @@ class StoredChunk:
 
 @dataclass
 class StoredTable:
-    """A table with all that belongs to it. Snapshot `n` stands at place `n - 1`."""
+    """A table with all that belongs to it. Snapshot `n` stands at place `n - 1`, also when it is among the expired."""
 
     table_id: int
     new: NewTable
@@ -58,6 +60,10 @@ class StoredTable:
     last_identifiers: dict[str, int] = field(default_factory=dict)
     chunks: list[StoredChunk] = field(default_factory=list)
     packed_until: int = 0
+    expired: frozenset[int] = frozenset()
+    leases: dict[str, Pin] = field(default_factory=dict)
+    expiry: ExpiryState = field(default_factory=ExpiryState)
+    doomed: frozenset[str] = frozenset()
 
 
 @dataclass

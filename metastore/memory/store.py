@@ -16,6 +16,7 @@ from ..store import Transaction
 from .commits import MemoryCommits
 from .consumers import MemoryConsumers
 from .journal import Journal
+from .retention import MemoryRetention
 from .snapshots import MemorySnapshots
 from .state import State
 from .tags import MemoryTags
@@ -23,7 +24,9 @@ from .work import MemoryWork
 from .work_cursors import MemoryWorkCursors
 
 
-class MemoryTransaction(MemoryCommits, MemorySnapshots, MemoryWork, MemoryWorkCursors, MemoryConsumers, MemoryTags):
+class MemoryTransaction(
+    MemoryCommits, MemorySnapshots, MemoryWork, MemoryWorkCursors, MemoryConsumers, MemoryTags, MemoryRetention
+):
     """A transaction on the state, which holds the store's only lock."""
 
 

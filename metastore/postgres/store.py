@@ -27,6 +27,7 @@ from .consumers import PostgresConsumers
 from .failures import is_lost, translate
 from .jobs import PostgresJobs
 from .restoring import PostgresRestoring
+from .retention import PostgresRetention
 from .session import Session
 from .snapshots import PostgresSnapshots
 from .tags import PostgresTags
@@ -53,6 +54,7 @@ class PostgresTransaction(
     PostgresConsumers,
     PostgresTags,
     PostgresRestoring,
+    PostgresRetention,
     PostgresCatalog,
 ):
     """A transaction on one connection."""

@@ -15,6 +15,7 @@ _CATALOG: Final = "/lakelog.rpc.v1.CatalogService/"
 _SNAPSHOTS: Final = "/lakelog.rpc.v1.SnapshotService/"
 _JOBS: Final = "/lakelog.rpc.v1.JobService/"
 _CONSUMERS: Final = "/lakelog.rpc.v1.ConsumerService/"
+_RETENTION: Final = "/lakelog.rpc.v1.RetentionService/"
 _TAGS: Final = "/lakelog.rpc.v1.TagService/"
 
 NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
@@ -56,6 +57,13 @@ NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_CONSUMERS}ListConsumers": Role.READER,
     f"{_CONSUMERS}ResetConsumer": Role.WRITER,
     f"{_CONSUMERS}DeleteConsumer": Role.WRITER,
+    f"{_RETENTION}ExpireSnapshots": Role.WRITER,
+    # Whoever may read may see to it that what is read stays.
+    f"{_RETENTION}HoldSnapshot": Role.READER,
+    f"{_RETENTION}ReleaseSnapshot": Role.READER,
+    f"{_RETENTION}ListPins": Role.READER,
+    f"{_RETENTION}ListDoomedFiles": Role.WRITER,
+    f"{_RETENTION}ForgetDoomedFiles": Role.WRITER,
     f"{_TAGS}CreateTag": Role.WRITER,
     f"{_TAGS}ListTags": Role.READER,
     f"{_TAGS}DeleteTag": Role.WRITER,

@@ -21,6 +21,8 @@ from lakelog.rpc.v1 import (
     consumers_pb2_grpc,
     jobs_pb2,
     jobs_pb2_grpc,
+    retention_pb2,
+    retention_pb2_grpc,
     snapshots_pb2,
     snapshots_pb2_grpc,
     tags_pb2,
@@ -36,6 +38,7 @@ from .consumer_servicer import ConsumerServicer
 from .health import HealthMonitor, Probe
 from .interceptor import CallInterceptor, CallLimits
 from .job_servicer import JobServicer
+from .retention_servicer import RetentionServicer
 from .rpc_metrics import RpcMetrics
 from .snapshot_servicer import SnapshotServicer
 from .tag_servicer import TagServicer
@@ -45,6 +48,7 @@ SERVICES: Final = (
     snapshots_pb2.DESCRIPTOR.services_by_name["SnapshotService"].full_name,
     jobs_pb2.DESCRIPTOR.services_by_name["JobService"].full_name,
     consumers_pb2.DESCRIPTOR.services_by_name["ConsumerService"].full_name,
+    retention_pb2.DESCRIPTOR.services_by_name["RetentionService"].full_name,
     tags_pb2.DESCRIPTOR.services_by_name["TagService"].full_name,
 )
 
@@ -143,6 +147,7 @@ class MetastoreServer:
         catalog_pb2_grpc.add_CatalogServiceServicer_to_server(CatalogServicer(service), handlers)
         jobs_pb2_grpc.add_JobServiceServicer_to_server(JobServicer(service), handlers)
         consumers_pb2_grpc.add_ConsumerServiceServicer_to_server(ConsumerServicer(service), handlers)
+        retention_pb2_grpc.add_RetentionServiceServicer_to_server(RetentionServicer(service), handlers)
         tags_pb2_grpc.add_TagServiceServicer_to_server(TagServicer(service), handlers)
         health_pb2_grpc.add_HealthServicer_to_server(health, handlers)
         reflection.enable_server_reflection((*SERVICES, "grpc.health.v1.Health", reflection.SERVICE_NAME), self._server)

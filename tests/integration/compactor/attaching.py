@@ -9,10 +9,11 @@ import structlog
 
 from compactor.changelogs import ChangelogDuty
 from compactor.compactions import CompactionDuty
+from compactor.expiry import ExpiryDuty
 from compactor.metrics import Metrics
 from compactor.service import Service
 from lakelog.clock import SystemClock
-from lakelog.format.job import CHANGELOG, COMPACT
+from lakelog.format.job import CHANGELOG, COMPACT, EXPIRE
 from lakelog.storage.caches import Caches
 from lakelog.storage.stores import LocationStores, Stores
 
@@ -36,6 +37,7 @@ def make_service(
         duties={
             CHANGELOG: ChangelogDuty(metastore, stores, Caches(), clock, metrics, log),
             COMPACT: CompactionDuty(metastore, stores, clock, metrics, log),
+            EXPIRE: ExpiryDuty(metastore, stores, metrics, log),
         },
         stores=stores,
         holder=holder,

@@ -67,6 +67,22 @@ def test_compactions(shop: SqlSession) -> None:
         call(shop, "sys.compact(table => 'visits', compact_strategy => 'whole')")
 
 
+def test_expiry(shop: SqlSession) -> None:
+    for number in range(3):
+        shop.execute(f"INSERT INTO orders VALUES ({number}, 'x')")
+    call(shop, "sys.create_tag('orders', 'first', 1)")
+    asked = "sys.expire_snapshots(table => 'orders', older_than => '2999-01-01', retain_last => 2"
+    (told,) = call(shop, f"{asked}, dry_run => true)")
+    assert (told["first_kept"], told["snapshots"], told["tagged"]) == (4, 2, [1])
+    assert shop.execute("SELECT count(*) FROM orders$snapshots").rows.to_pylist() == [{"count_star()": 5}]  # type: ignore[union-attr]
+    (done,) = call(shop, f"{asked})")
+    assert (done["first_kept"], done["snapshots"], done["held_by"]) == (4, 2, [])
+    assert call(shop, "sys.rollback_to('orders', 'first')") == [{"snapshot_id": 6}]
+    assert shop.execute("SELECT v FROM orders").rows.to_pylist() == [{"v": "pen"}]  # type: ignore[union-attr]
+    with pytest.raises(InvalidArgument, match="retain_last=0 is no number of snapshots"):
+        call(shop, "sys.expire_snapshots('orders', NULL, 0)")
+
+
 def test_consumers(shop: SqlSession) -> None:
     uuid = shop.catalog.table("shop.orders").uuid
     shop.catalog.metastore.open_consumer("etl", [uuid], "host")
