@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from lakelog.arguments import parse_table_name
+from lakelog.compaction_choice import read_partition
 from lakelog.errors import InvalidArgument
 from lakelog.sql.call_arguments import Kind, Parameter, read_arguments
 from lakelog.sql.statements import Call, Name
@@ -69,36 +70,16 @@ def _compact(table: Table, given: Mapping[str, Any]) -> pa.Table:
             f"compact_strategy is '{strategy[:80]}': give 'minor' for what is due and newly written, or 'full'.",
             metadata={"field": "compact_strategy"},
         )
+    named: str | None = given.get("partitions")
     return table.compact(
         full=strategy == "full",
-        partitions=None if "partitions" not in given else read_partitions(given["partitions"]),
+        partitions=None
+        if named is None
+        else [read_partition(each, "partitions", "where") for each in named.split(";")],
         where=given.get("where"),
         wait=given.get("wait", True),
         dry_run=given.get("dry_run", False),
     ).to_arrow()
-
-
-def read_partitions(text: str) -> list[dict[str, str]]:
-    """Reads partitions as `dt=2024-05-01,hour=1;dt=2024-05-02`. Pure.
-
-    Raises:
-        InvalidArgument: They are not of this form.
-    """
-    found: list[dict[str, str]] = []
-    for partition in text.split(";"):
-        values: dict[str, str] = {}
-        for part in partition.split(","):
-            column, equals, value = part.partition("=")
-            if not equals or not column.strip() or column.strip() in values:
-                raise InvalidArgument(
-                    f"partitions is {text[:200]!r}: write column=value, with commas between the columns of a "
-                    "partition, each once, and semicolons between partitions. Choose values with these signs, and "
-                    "NULL, by where.",
-                    metadata={"field": "partitions"},
-                )
-            values[column.strip()] = value.strip()
-        found.append(values)
-    return found
 
 
 def _create_tag(table: Table, given: Mapping[str, Any]) -> pa.Table:

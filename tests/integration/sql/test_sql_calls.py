@@ -63,6 +63,8 @@ def test_compactions(shop: SqlSession) -> None:
     assert [each["partition"] for each in call(shop, f"""{asked}, where => "dt > 'b'")""")] == [{"dt": "c"}]
     with pytest.raises(NotFound, match="dt=z"):
         call(shop, "sys.compact(table => 'visits', partitions => 'dt=z')")
+    with pytest.raises(InvalidArgument, match=r"partitions 'dt' is not of the form COLUMN=VALUE.* and NULL, by where"):
+        call(shop, "sys.compact(table => 'visits', partitions => 'dt=a;dt')")
     with pytest.raises(InvalidArgument, match=r"compact_strategy is 'whole': give 'minor' .* or 'full'"):
         call(shop, "sys.compact(table => 'visits', compact_strategy => 'whole')")
 

@@ -9,7 +9,6 @@ import pytest
 from lakelog.errors import InvalidArgument
 from lakelog.sql import parse_statement
 from lakelog.sql.call_arguments import Kind, Parameter, read_arguments
-from lakelog.sql.procedures import read_partitions
 from lakelog.sql.statements import Call
 
 PARAMETERS = (
@@ -71,10 +70,3 @@ def test_what_does_not_fit_is_shown(arguments: str, place: int, said: str) -> No
     with pytest.raises(InvalidArgument, match=said) as error:
         read(arguments)
     assert error.value.metadata["position"] == str(place), error.value
-
-
-def test_partitions() -> None:
-    assert read_partitions("dt=2024-05-01, hour=1;dt=a=b") == [{"dt": "2024-05-01", "hour": "1"}, {"dt": "a=b"}]
-    for text in ("", "dt", "dt=1;", "dt=1,dt=2", "=1"):
-        with pytest.raises(InvalidArgument, match="write column=value, with commas between the columns"):
-            read_partitions(text)
