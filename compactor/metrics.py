@@ -33,6 +33,7 @@ class Metrics:
         self.dropped: Final = counter(
             "dropped_parts", "Parts of compactions that others came before, by reason.", "reason"
         )
+        self.expired_snapshots: Final = counter("expired_snapshots", "Snapshots that expired by themselves.")
         self.deleted_files: Final = counter("deleted_files", "Files that were deleted, by the kind of job.", "kind")
         self.deleted_bytes: Final = counter("deleted_bytes", "Bytes of these files.", "kind")
         self.job_seconds: Final = Histogram(

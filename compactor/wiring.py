@@ -7,6 +7,7 @@
     CompactionDuty -- plans, Commit ---------------- metastore
     CleaningDuty ---- DoomAttempts, ForgetAttempts - metastore
     PurgeDuty ------- BeginPurge, PurgeRows -------- metastore
+    ExpiryDuty ------ ExpireSnapshots, doomed files  metastore
        |
     object stores, local copies of data files
 ```
@@ -20,7 +21,7 @@ import socket
 from lakelog.client.grpc_metastore import GrpcMetastore
 from lakelog.client.target import TlsFiles
 from lakelog.clock import SystemClock
-from lakelog.format.job import CHANGELOG, CLEAN, COMPACT, PURGE
+from lakelog.format.job import CHANGELOG, CLEAN, COMPACT, EXPIRE, PURGE
 from lakelog.serving.http_endpoint import serve_pages
 from lakelog.serving.logs import Log
 from lakelog.storage.caches import Caches
@@ -31,6 +32,7 @@ from .cleaning import CleaningDuty
 from .compactions import CompactionDuty
 from .config import Config
 from .duty import Duty
+from .expiry import ExpiryDuty
 from .metrics import Metrics
 from .purges import PurgeDuty
 from .service import Service
@@ -51,6 +53,7 @@ def make_service(config: Config, log: Log) -> Service:
         COMPACT: CompactionDuty(metastore, stores, clock, metrics, log),
         CLEAN: CleaningDuty(metastore, stores, metrics, log),
         PURGE: PurgeDuty(metastore, stores, metrics, log),
+        EXPIRE: ExpiryDuty(metastore, stores, metrics, log),
     }
     service = Service(
         metastore,

@@ -25,9 +25,10 @@ from lakelog.scan import Scan  # noqa: E402
 from lakelog.stream_batch import StreamBatch  # noqa: E402
 from lakelog.subscription import Subscription  # noqa: E402
 from lakelog.table import Table  # noqa: E402
+from lakelog.tags import Tags  # noqa: E402
 from lakelog.transaction import Transaction, TransactionTable  # noqa: E402
 
-_CLASSES: Final = (Catalog, Table, Scan, Subscription, StreamBatch, Consumers, Transaction, TransactionTable)
+_CLASSES: Final = (Catalog, Table, Scan, Subscription, StreamBatch, Consumers, Tags, Transaction, TransactionTable)
 
 _INTRODUCTION: Final = """\
 # API

@@ -18,6 +18,7 @@ from lakelog.compaction_wait import wait_for_compactions
 from lakelog.complete_changes import DEFAULT_TIMEOUT_S, check_timeout, plan_when_complete
 from lakelog.consumers import Consumers
 from lakelog.errors import NotFound
+from lakelog.expiry import ExpiryResult, expire_snapshots
 from lakelog.format.plan import PlanRequest
 from lakelog.listings import list_snapshots, to_files_table, to_snapshots_table
 from lakelog.options.table_options import STREAMING_READ_OVERWRITE
@@ -30,6 +31,7 @@ from lakelog.subscribe import subscribe
 from lakelog.subscription import Subscription
 from lakelog.table_upkeep import TableUpkeep
 from lakelog.table_writes import TableWrites
+from lakelog.tags import Tags
 
 
 class Table(TableWrites, TableUpkeep):
@@ -79,6 +81,7 @@ class Table(TableWrites, TableUpkeep):
         *,
         snapshot_id: int | None = None,
         timestamp: int | dt.datetime | None = None,
+        tag: str | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Scan:
         """Plans a read of the table; all arguments are checked here, and the snapshot is settled.
@@ -89,12 +92,14 @@ class Table(TableWrites, TableUpkeep):
             limit: At most so many rows.
             snapshot_id: Read the state at this snapshot.
             timestamp: Read the state at the newest snapshot committed at or before this time: a datetime with a time
-                zone, or milliseconds since the epoch.
+                zone, or milliseconds since the epoch. Only snapshots that are kept for all count; what has expired and
+                has a tag is read by the tag.
+            tag: Read the state at the snapshot that has this tag.
             options: Scan options by key, for instance `{"scan.snapshot-id": "3"}`.
 
         Raises:
             InvalidArgument: An argument is not possible; named, with the remedy.
-            NotFound: There is no such snapshot, or the table was dropped.
+            NotFound: There is no such snapshot or tag, or the table was dropped.
             SnapshotExpired: The snapshot is no longer kept.
         """
         return self._ask(
@@ -106,6 +111,7 @@ class Table(TableWrites, TableUpkeep):
                 limit=limit,
                 snapshot_id=snapshot_id,
                 timestamp=timestamp,
+                tag=tag,
                 options=options,
             )
         )
@@ -239,6 +245,11 @@ class Table(TableWrites, TableUpkeep):
         return Consumers(self._catalog.metastore, self.uuid, self._ask)
 
     @property
+    def tags(self) -> Tags:
+        """Names of snapshots: `.create(name, snapshot_id=None)`, `.list()`, `.delete(name)`."""
+        return Tags(self._catalog.metastore, self.uuid, self._ask)
+
+    @property
     def lookup_metrics(self) -> CacheStatistics:
         """What looking old rows up has done in this process: hits of local copies, bytes read, made and evicted."""
         return replace(self._catalog.caches.find_copies(self.uuid, TableOptions(self._info.options)).statistics)
@@ -293,6 +304,37 @@ class Table(TableWrites, TableUpkeep):
 
         found: CompactionResult = self._ask(compact)
         return found
+
+    def expire_snapshots(
+        self,
+        older_than: int | dt.datetime | None = None,
+        retain_last: int | None = None,
+        dry_run: bool = False,
+    ) -> ExpiryResult:
+        """Lets snapshots expire now that are not needed; by themselves they do as the table's options say.
+
+        What expired cannot be read any more, and compactors delete the files that no other snapshot has. What
+        consumers, readers that hold a snapshot and changelogs to be made need stays, with all behind it; so does each
+        snapshot with a tag, by itself (docs/retention.md).
+
+        Args:
+            older_than: What was replaced by this time expires: a datetime with a time zone, or milliseconds since the
+                epoch; None: as `snapshot.time-retained` and `snapshot.num-retained.max` say.
+            retain_last: The newest so many are kept, however old; None: as `snapshot.num-retained.min` says.
+            dry_run: Only tell what would expire.
+
+        Returns:
+            What went, and for whom the rest is kept; `.to_arrow()` is a table of it.
+
+        Raises:
+            InvalidArgument: An argument is not possible: names it, its value and the remedy.
+            NotFound: The table was dropped.
+        """
+        return self._ask(
+            lambda: expire_snapshots(
+                self._catalog.metastore, self._info, older_than=older_than, retain_last=retain_last, dry_run=dry_run
+            )
+        )
 
     def snapshots(self, limit: int | None = None) -> pa.Table:
         """Lists the snapshots that are kept, oldest first.

@@ -153,6 +153,8 @@ class Consumers:
             if await self._find(tx, head, consumer_id) is None:
                 raise await _unknown(tx, head, consumer_id)
             await tx.delete_consumer(head.table_id, consumer_id)
+            # What nothing but the consumer has kept is to go.
+            await tx.ask_for_planning(head.table_id)
 
         await run_transaction(self._store, delete)
 

@@ -153,9 +153,8 @@ class Expiry:
                     metadata={"table": head.name, "snapshot_id": str(snapshot_id)},
                 )
             if snapshot_id < head.earliest_snapshot_id:
-                held = [pin for pin in await tx.list_leases(head.table_id) if pin.holder == holder]
-                named = [*await tx.list_named(head.table_id), *(pin.snapshot_id for pin in held)]
-                if snapshot_id not in named:
+                held = [pin.snapshot_id for pin in await tx.list_leases(head.table_id) if pin.holder == holder]
+                if snapshot_id not in held and not await tx.has_tag(head.table_id, snapshot_id):
                     raise _expired(head, snapshot_id)
             return await tx.put_lease(head.table_id, holder, snapshot_id, duration_ms)
 
@@ -170,6 +169,7 @@ class Expiry:
             head = (await tx.lock_heads([table_uuid])).get(table_uuid)
             if head is not None:
                 await tx.delete_lease(head.table_id, holder)
+                await tx.ask_for_planning(head.table_id)
 
         await run_transaction(self._store, release)
 
@@ -242,9 +242,14 @@ async def _find(
         reach = await _find_reach(tx, head, to_retention(options), asked, now_ms)
     pins = await load_pins(tx, head, options, now_ms)
     plan = plan_expiry(head, reach, pins, **bounds)
-    leases = [pin.snapshot_id for pin in await tx.list_leases(head.table_id)]
-    named = {each for each in (*await tx.list_named(head.table_id), *leases) if each < plan.earliest}
+    named = [each for each in await _load_named(tx, head) if each < plan.earliest]
     return _Found(head, plan, await tx.load_expiry(head.table_id), tuple(sorted(named)))
+
+
+async def _load_named(tx: Transaction, head: TableHead) -> set[int]:
+    """The snapshots that stay by themselves: those with a tag, and those that somebody holds."""
+    tags = {tag.snapshot_id for tag in await tx.list_tags(head.table_id)}
+    return tags | {pin.snapshot_id for pin in await tx.list_leases(head.table_id)}
 
 
 async def _find_reach(
@@ -347,10 +352,8 @@ async def _find_rest(tx: Transaction, head: TableHead, options: TableOptions) ->
     state = await tx.load_expiry(head.table_id)
     if await tx.list_doomed(head.table_id, 1) or state.cleared_until < _last_expired(head):
         return _SOON_MS
-    if state.kept:
-        leases = [pin.snapshot_id for pin in await tx.list_leases(head.table_id)]
-        if not {*await tx.list_named(head.table_id), *leases}.issuperset(state.kept):
-            return 0
+    if state.kept and not (await _load_named(tx, head)).issuperset(state.kept):
+        return 0
     if options.get(WRITE_ONLY) or not head.latest_snapshot_id:
         return None
     retention = to_retention(options)

@@ -19,6 +19,7 @@ from lakelog.format.job import Job, JobState
 from lakelog.format.plan import Plan, PlanRequest
 from lakelog.format.schema import TableSchema
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
+from lakelog.format.tag import Tag
 from lakelog.format.work import LeaseGrant, Pipeline
 
 from .background import Background
@@ -248,6 +249,18 @@ class InProcessMetastore(InProcessDropped, InProcessRetention, InProcessTableFil
     def delete_consumer(self, table_uuid: str, consumer_id: str) -> None:
         """Forgets a consumer; NotFound when there is none."""
         self.run(self.service.delete_consumer(table_uuid, consumer_id))
+
+    def create_tag(self, table_uuid: str, name: str, snapshot_id: int = 0) -> Tag:
+        """Gives a snapshot a name, 0: the newest; AlreadyExists where the name is taken."""
+        return self.run(self.service.tags.create_tag(table_uuid, name, snapshot_id))
+
+    def list_tags(self, table_uuid: str) -> list[Tag]:
+        """A table's tags by name."""
+        return self.run(self.service.tags.list_tags(table_uuid))
+
+    def delete_tag(self, table_uuid: str, name: str) -> None:
+        """Takes a name away; NotFound when there is none."""
+        self.run(self.service.tags.delete_tag(table_uuid, name))
 
     def close(self) -> None:
         """Ends everything; idempotent."""

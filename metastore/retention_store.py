@@ -63,10 +63,6 @@ class Cleared:
 class RetentionTransaction(Protocol):
     """Pins, expiry, and files that are doomed. The table's head is locked where something changes."""
 
-    async def list_named(self, table_id: int) -> list[int]:
-        """The snapshots that tags name, rising, each once."""
-        ...
-
     async def list_leases(self, table_id: int) -> list[Pin]:
         """The pins of readers that have not expired, in any order."""
         ...

@@ -42,6 +42,7 @@ from .snapshots import list_latest, list_snapshots
 from .staging import Staging
 from .store import Store
 from .table_files import TableFiles
+from .tags import Tags
 from .watching import WatchHub
 from .writers import Writers
 
@@ -111,6 +112,7 @@ class MetastoreService(RetentionCalls):
         self._pipelines = Pipelines(store)
         self._consumers = Consumers(store)
         self._expiry = Expiry(store, self.packer, self._jobs_due)
+        self.tags = Tags(store)
 
     async def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
         """Makes a database; False when it existed and that was no error."""

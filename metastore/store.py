@@ -24,6 +24,7 @@ from lakelog.format.commit_facts import (
     BucketChange,
     FileFacts,
     RemovedTotals,
+    RestoredTotals,
     TableHead,
 )
 from lakelog.format.consumer import Consumer
@@ -47,6 +48,7 @@ from .records import (
 )
 from .retention_store import RetentionTransaction
 from .table_files_store import TableFilesTransaction
+from .tag_store import TagTransaction
 
 T = TypeVar("T")
 
@@ -137,6 +139,17 @@ class CommitTransaction(Protocol):
         self, table_id: int, snapshot_id: int, removal: RemoveFiles | RemoveEverything | RemovePartitions
     ) -> RemovedTotals:
         """Lets live files be removed by a snapshot that this transaction will record."""
+        ...
+
+    async def restore_files(self, head: TableHead, snapshot_id: int) -> RestoredTotals:
+        """Lets the snapshot behind a locked head, which this transaction will record, have the files of an earlier one.
+
+        What is live and was not then is removed. What was live then and is not gets a new entry, from the head's next
+        id on in the order of the old ones, with its path, level and place, but without what it said of positions. A
+        file that has an entry of its path and level in both states stays as it is.
+        Files that share a place stand in the order of their ids: so those of that state that share one with a file
+        that comes back get new entries as well.
+        """
         ...
 
     async def record_group(self, records: GroupRecords) -> None:
@@ -306,6 +319,7 @@ class Transaction(
     JobTransaction,
     ConsumerTransaction,
     RetentionTransaction,
+    TagTransaction,
     Protocol,
 ):
     """All that can be done in one transaction."""

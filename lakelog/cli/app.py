@@ -16,6 +16,7 @@ from lakelog.cli.compact import compact
 from lakelog.cli.consumers import consumers
 from lakelog.cli.database import database
 from lakelog.cli.demo import demo
+from lakelog.cli.expire import expire
 from lakelog.cli.failures import ExitCode, describe_error, exit_code_of
 from lakelog.cli.files import files
 from lakelog.cli.insert import insert
@@ -28,6 +29,7 @@ from lakelog.cli.snapshots import snapshots
 from lakelog.cli.sql import sql
 from lakelog.cli.status import status
 from lakelog.cli.table import table
+from lakelog.cli.tags import tags
 from lakelog.cli.tail import tail
 from lakelog.cli.up import up
 from lakelog.errors import InternalError, LakelogError
@@ -68,6 +70,7 @@ for _command in (
     changes,
     tail,
     consumers,
+    tags,
     snapshots,
     files,
     compact,
@@ -76,6 +79,7 @@ for _command in (
     sql,
 ):
     app.add_command(_command)
+table.add_command(expire)
 
 
 def run(arguments: Sequence[str], invocation: Invocation | None = None) -> int:

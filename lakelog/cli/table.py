@@ -14,6 +14,7 @@ from lakelog.cli.confirmation import confirm
 from lakelog.cli.dropped import list_dropped, restore
 from lakelog.cli.invocation import Invocation, LakelogGroup, pass_invocation
 from lakelog.cli.printer import Column
+from lakelog.cli.rollback import rollback
 from lakelog.cli.schema_text import describe_columns, parse_columns
 from lakelog.cli.source_files import read_file_schema
 from lakelog.cli.text import format_bytes, format_count, format_time
@@ -62,7 +63,10 @@ _FACTS = (
 
 @click.group(cls=LakelogGroup)
 def table() -> None:
-    """Make, list, describe, alter and drop tables."""
+    """Make, list, describe, alter, roll back and drop tables."""
+
+
+table.add_command(rollback)
 
 
 table.add_command(check)

@@ -38,6 +38,7 @@ from lakelog.rpc.v1 import (
     retention_pb2_grpc,
     snapshots_pb2_grpc,
     table_files_pb2_grpc,
+    tags_pb2_grpc,
 )
 
 MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
@@ -83,6 +84,7 @@ class Session:
     dropped: dropped_pb2_grpc.DroppedTableServiceStub
     retention: retention_pb2_grpc.RetentionServiceStub
     table_files: table_files_pb2_grpc.TableFileServiceStub
+    tags: tags_pb2_grpc.TagServiceStub
     answered_at_s: float | None = field(default=None)
     """When the server was last known to answer, on the monotonic clock; None: not since the last failure."""
 
@@ -210,6 +212,7 @@ class Connection:
             dropped_pb2_grpc.DroppedTableServiceStub(channel),
             retention_pb2_grpc.RetentionServiceStub(channel),
             table_files_pb2_grpc.TableFileServiceStub(channel),
+            tags_pb2_grpc.TagServiceStub(channel),
         )
         return self._session
 

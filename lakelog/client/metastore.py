@@ -25,6 +25,7 @@ from lakelog.format.plan import Plan, PlanRequest
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
+from lakelog.format.tag import Tag
 from lakelog.format.work import LeaseGrant, Pipeline
 
 
@@ -306,6 +307,18 @@ class Metastore(DroppedTables, Retention, TableFiles, Protocol):
 
     def delete_consumer(self, table_uuid: str, consumer_id: str) -> None:
         """Forgets a consumer; NotFound when there is none."""
+        ...
+
+    def create_tag(self, table_uuid: str, name: str, snapshot_id: int = 0) -> Tag:
+        """Gives a snapshot a name, 0: the newest; AlreadyExists where the name is taken."""
+        ...
+
+    def list_tags(self, table_uuid: str) -> list[Tag]:
+        """A table's tags by name."""
+        ...
+
+    def delete_tag(self, table_uuid: str, name: str) -> None:
+        """Takes a name away; NotFound when there is none."""
         ...
 
     def close(self) -> None:

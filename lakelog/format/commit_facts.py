@@ -215,6 +215,16 @@ class RemovedTotals:
 
 
 @dataclass(frozen=True)
+class RestoredTotals:
+    """What a change that restores a state took away, and what it gave new entries."""
+
+    removed: RemovedTotals = RemovedTotals()
+    files: int = 0
+    rows: int = 0
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True)
 class PlacedFile:
     """A file with what the gate gave it."""
 

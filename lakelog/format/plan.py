@@ -28,6 +28,13 @@ class AtTime:
 
 
 @dataclass(frozen=True)
+class AtTag:
+    """The state at the snapshot that has this tag."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class InRange:
     """What the snapshots behind `after` up to and with `until` added."""
 
@@ -52,7 +59,7 @@ class PlanRequest:
     """
 
     table_uuid: str
-    at: AtSnapshot | AtTime | InRange | None = None
+    at: AtSnapshot | AtTime | AtTag | InRange | None = None
     predicate: Predicate | None = None
     buckets: tuple[int, ...] = ()
     partitions: tuple[bytes, ...] = ()

@@ -6,6 +6,7 @@ from lakelog.options.call_options import (
     INCREMENTAL_BETWEEN,
     INCREMENTAL_BETWEEN_SCAN_MODE,
     SCAN_SNAPSHOT_ID,
+    SCAN_TAG_NAME,
     SCAN_TIMESTAMP_MILLIS,
 )
 from lakelog.options.option import Option, Scope
@@ -117,6 +118,7 @@ __all__ = [
     "SCAN_MODE",
     "SCAN_REMOVE_NORMALIZE",
     "SCAN_SNAPSHOT_ID",
+    "SCAN_TAG_NAME",
     "SCAN_TIMESTAMP_MILLIS",
     "SEQUENCE_DELETE_RETENTION",
     "SEQUENCE_FIELD",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from lakelog.options import table_options
 from lakelog.options.option import Option, invalid_option
-from lakelog.options.table_options import CHANGELOG_PRODUCER
 from lakelog.options.value_types import Duration, Whole
 
 MAX_RETAINED: Final = 2**31 - 1
@@ -73,12 +73,12 @@ def check_retention(options: Mapping[str, str]) -> None:
     lowest = SNAPSHOT_NUM_RETAINED_MIN.read(options)
     _check_order(options, SNAPSHOT_NUM_RETAINED_MIN, lowest, SNAPSHOT_NUM_RETAINED_MAX)
     for option in _OF_CHANGELOGS:
-        if option.key in options and CHANGELOG_PRODUCER.read(options) == "none":
+        if option.key in options and table_options.CHANGELOG_PRODUCER.read(options) == "none":
             raise invalid_option(
                 option.key,
                 options[option.key],
-                f"It has no effect without a '{CHANGELOG_PRODUCER.key}': what such a table's streams show is read from "
-                "its data files, which live as long as their snapshots. Give "
+                f"It has no effect without a '{table_options.CHANGELOG_PRODUCER.key}': what such a table's streams "
+                "show is read from its data files, which live as long as their snapshots. Give "
                 f"'{SNAPSHOT_TIME_RETAINED.key}', or leave the option out.",
             )
     least = CHANGELOG_NUM_RETAINED_MIN.read(options)

@@ -16,10 +16,6 @@ from .state import StoredFile, StoredTable
 class MemoryRetention(MemoryCatalog):
     """See `metastore.retention_store.RetentionTransaction`."""
 
-    async def list_named(self, table_id: int) -> list[int]:
-        """The snapshots that tags name."""
-        return []
-
     async def list_leases(self, table_id: int) -> list[Pin]:
         """The pins of readers that have not expired."""
         now_ms = self._clock.now_ms()

@@ -10,6 +10,7 @@ from lakelog.format.expiry import Pin
 from lakelog.format.job import Job
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
+from lakelog.format.tag import Tag
 from lakelog.format.work import Pipeline
 
 from ..records import NewChunk, NewTable
@@ -107,6 +108,7 @@ class State:
     leases: dict[str, StoredLease] = field(default_factory=dict)
     pipelines: dict[str, Pipeline] = field(default_factory=dict)
     consumers: dict[tuple[int, str], Consumer] = field(default_factory=dict)
+    tags: dict[tuple[int, str], Tag] = field(default_factory=dict)
     jobs: dict[int, StoredJob] = field(default_factory=dict)
     work_cursors: dict[int, StoredWorkCursor] = field(default_factory=dict)
     last_job_id: int = 0

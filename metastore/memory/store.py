@@ -21,6 +21,7 @@ from .retention import MemoryRetention
 from .snapshots import MemorySnapshots
 from .state import State
 from .table_files import MemoryTableFiles
+from .tags import MemoryTags
 from .work import MemoryWork
 from .work_cursors import MemoryWorkCursors
 
@@ -32,6 +33,7 @@ class MemoryTransaction(
     MemoryWork,
     MemoryWorkCursors,
     MemoryConsumers,
+    MemoryTags,
     MemoryRetention,
     MemoryTableFiles,
 ):

@@ -110,8 +110,12 @@ CROSS JOIN LATERAL (
 # The first id of files that came behind a snapshot: they rise together, so that "behind" is a range of the primary key.
 # The snapshot itself may have expired; then the one behind it tells.
 FIRST_FILE_BEHIND: Final = """
-coalesce((SELECT next_file_id FROM snapshot WHERE table_id = %s AND snapshot_id = %s), (
-    SELECT next_file_id - added_files FROM snapshot WHERE table_id = %s AND snapshot_id = %s::bigint + 1), 1)
+coalesce((
+    SELECT CASE s.snapshot_id WHEN k.after THEN s.next_file_id ELSE s.next_file_id - s.added_files END
+    FROM (SELECT %s::bigint AS table_id, %s::bigint AS after) k
+    JOIN snapshot s ON s.table_id = k.table_id AND s.snapshot_id IN (k.after, k.after + 1)
+    ORDER BY s.snapshot_id LIMIT 1
+), 1)
 """
 
 _FIND_CHANGES: Final = f"""
@@ -254,7 +258,7 @@ class PostgresCommits:
     ) -> list[BucketChange]:
         """Which snapshots behind `after` brought or took data of the buckets; compactions only if asked for."""
         wanted = (arrays.blobs([ref.partition for ref in buckets]), arrays.integers([ref.bucket for ref in buckets]))
-        files = (table_id, table_id, after, table_id, after, after, table_id, after)
+        files = (table_id, table_id, after, after, table_id, after)
         rows = await self._session.write(_FIND_CHANGES, (*wanted, table_id, *files, table_id, str(compactions)))
         return [BucketChange(BucketRef(row[0], row[1]), row[2], row[3]) for row in rows]
 

@@ -16,8 +16,6 @@ from . import arrays
 from .catalog import NOW_MS
 from .session import Row, Session, Statement
 
-_LIST_NAMED: Final = "SELECT DISTINCT snapshot_id FROM tag WHERE table_id = %s ORDER BY snapshot_id"
-
 _LEASE_COLUMNS: Final = "holder, snapshot_id, deadline_ms"
 
 _LIST_LEASES: Final = f"SELECT {_LEASE_COLUMNS} FROM snapshot_pin WHERE table_id = %s AND deadline_ms > {NOW_MS}"
@@ -43,9 +41,10 @@ ON CONFLICT (table_id) DO UPDATE SET cleared_until = excluded.cleared_until, kep
 
 _SET_EARLIEST: Final = "UPDATE table_head SET earliest_snapshot_id = %s, earliest_change_id = %s WHERE table_id = %s"
 
+# A file is live at a name if it is so at the last one before it was removed, which is found by bisection.
 _EXPIRED_FILES: Final = """
-FROM data_file f WHERE f.table_id = %s AND f.removed_snapshot > %s AND f.removed_snapshot <= %s AND NOT EXISTS (
-    SELECT FROM unnest(%s::bigint[]) AS n(id) WHERE f.added_snapshot <= n.id AND n.id < f.removed_snapshot)
+FROM data_file f WHERE f.table_id = %s AND f.removed_snapshot > %s AND f.removed_snapshot <= %s
+AND coalesce((%s::bigint[])[width_bucket(f.removed_snapshot - 1, %s::bigint[])], 0) < f.added_snapshot
 """
 
 _EXPIRED_CHANGELOGS: Final = "FROM changelog_file WHERE table_id = %s AND snapshot_id < %s"
@@ -105,10 +104,6 @@ class PostgresRetention:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-
-    async def list_named(self, table_id: int) -> list[int]:
-        """The snapshots that tags name, rising, each once."""
-        return [row[0] for row in await self._session.read(_LIST_NAMED, (str(table_id),))]
 
     async def list_leases(self, table_id: int) -> list[Pin]:
         """The pins of readers that have not expired."""
@@ -179,7 +174,8 @@ class PostgresRetention:
 
 
 def _of_files(clearing: Clearing) -> tuple[str, ...]:
-    return (str(clearing.table_id), str(clearing.after), str(clearing.until), arrays.integers(clearing.named))
+    named = arrays.integers(clearing.named)
+    return (str(clearing.table_id), str(clearing.after), str(clearing.until), named, named)
 
 
 def _of_changelogs(clearing: Clearing) -> tuple[str, str]:

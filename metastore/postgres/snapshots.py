@@ -248,7 +248,7 @@ def _narrowed(query: FileQuery) -> tuple[str, list[Any]]:
         parameters.append(query.added_after)
         if by_file_id:
             sql += " AND f.file_id >=" + FIRST_FILE_BEHIND
-            parameters += 2 * [query.table_id, query.added_after]
+            parameters += [query.table_id, query.added_after]
     if until is not None:
         sql += " AND f.added_snapshot <= %s"
         parameters.append(until)

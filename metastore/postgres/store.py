@@ -27,10 +27,12 @@ from .consumers import PostgresConsumers
 from .dropped import PostgresDropped
 from .failures import is_lost, translate
 from .jobs import PostgresJobs
+from .restoring import PostgresRestoring
 from .retention import PostgresRetention
 from .session import Session
 from .snapshots import PostgresSnapshots
 from .table_files import PostgresTableFiles
+from .tags import PostgresTags
 from .work import PostgresWork
 from .work_cursors import PostgresWorkCursors
 
@@ -53,6 +55,8 @@ class PostgresTransaction(
     PostgresWorkCursors,
     PostgresConsumers,
     PostgresDropped,
+    PostgresTags,
+    PostgresRestoring,
     PostgresRetention,
     PostgresTableFiles,
     PostgresCatalog,

@@ -18,6 +18,7 @@ _CONSUMERS: Final = "/lakelog.rpc.v1.ConsumerService/"
 _FILES: Final = "/lakelog.rpc.v1.TableFileService/"
 _DROPPED: Final = "/lakelog.rpc.v1.DroppedTableService/"
 _RETENTION: Final = "/lakelog.rpc.v1.RetentionService/"
+_TAGS: Final = "/lakelog.rpc.v1.TagService/"
 
 NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_CATALOG}CreateDatabase": Role.ADMIN,
@@ -74,6 +75,9 @@ NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_RETENTION}ListPins": Role.READER,
     f"{_RETENTION}ListDoomedFiles": Role.WRITER,
     f"{_RETENTION}ForgetDoomedFiles": Role.WRITER,
+    f"{_TAGS}CreateTag": Role.WRITER,
+    f"{_TAGS}ListTags": Role.READER,
+    f"{_TAGS}DeleteTag": Role.WRITER,
     # Probes of load balancers carry no token; the answer is one word.
     "/grpc.health.v1.Health/Check": None,
     "/grpc.health.v1.Health/List": None,

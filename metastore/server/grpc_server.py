@@ -29,6 +29,8 @@ from lakelog.rpc.v1 import (
     snapshots_pb2_grpc,
     table_files_pb2,
     table_files_pb2_grpc,
+    tags_pb2,
+    tags_pb2_grpc,
 )
 from lakelog.serving.access import Access
 from lakelog.serving.listening import ServerTls, listen
@@ -45,6 +47,7 @@ from .retention_servicer import RetentionServicer
 from .rpc_metrics import RpcMetrics
 from .snapshot_servicer import SnapshotServicer
 from .table_file_servicer import TableFileServicer
+from .tag_servicer import TagServicer
 
 SERVICES: Final = (
     catalog_pb2.DESCRIPTOR.services_by_name["CatalogService"].full_name,
@@ -54,6 +57,7 @@ SERVICES: Final = (
     dropped_pb2.DESCRIPTOR.services_by_name["DroppedTableService"].full_name,
     table_files_pb2.DESCRIPTOR.services_by_name["TableFileService"].full_name,
     retention_pb2.DESCRIPTOR.services_by_name["RetentionService"].full_name,
+    tags_pb2.DESCRIPTOR.services_by_name["TagService"].full_name,
 )
 
 _OPTIONS: Final = (
@@ -154,6 +158,7 @@ class MetastoreServer:
         dropped_pb2_grpc.add_DroppedTableServiceServicer_to_server(DroppedTableServicer(service), handlers)
         table_files_pb2_grpc.add_TableFileServiceServicer_to_server(TableFileServicer(service), handlers)
         retention_pb2_grpc.add_RetentionServiceServicer_to_server(RetentionServicer(service), handlers)
+        tags_pb2_grpc.add_TagServiceServicer_to_server(TagServicer(service), handlers)
         health_pb2_grpc.add_HealthServicer_to_server(health, handlers)
         reflection.enable_server_reflection((*SERVICES, "grpc.health.v1.Health", reflection.SERVICE_NAME), self._server)
         self.port = 0
