@@ -58,7 +58,6 @@ REFUSED_OPTIONS: Final[dict[str, str]] = {
     "clustering.*": _NO_SORTING,
     "zorder.*": _NO_SORTING,
     "num-sorted-run.*": _NO_WAITING,
-    "precommit-compact": _NO_WAITING,
     "commit.force-compact": _NO_WAITING,
     "local-merge-buffer-size": "writers merge in 'write-buffer-size'",
     "snapshot.*": _EXPIRY,

@@ -126,7 +126,7 @@ def test_append_tables_may_have(options: dict[str, str]) -> None:
         ({"num-sorted-run.stop-trigger": "9"}, ["not in this version", "nor wait for compactions"]),
         ({"full-compaction.delta-commits": "9"}, ["not in this version", "compact --full"]),
         ({"compaction.optimization-interval": "1 h"}, ["not in this version", "compact --full"]),
-        ({"precommit-compact": "true"}, ["not in this version", "writers never compact"]),
+        ({"precommit-compact": "yes"}, ["Give true or false"]),
         ({"lookup-wait": "no"}, ["Give true or false"]),
         ({"write-only": "yes"}, ["Give true or false"]),
         ({"log.system": "kafka"}, ["'kafka' is not in this version", "Give 'none'"]),
