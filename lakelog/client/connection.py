@@ -83,8 +83,8 @@ class Session:
     consumers: consumers_pb2_grpc.ConsumerServiceStub
     dropped: dropped_pb2_grpc.DroppedTableServiceStub
     retention: retention_pb2_grpc.RetentionServiceStub
-    table_files: table_files_pb2_grpc.TableFileServiceStub
     tags: tags_pb2_grpc.TagServiceStub
+    table_files: table_files_pb2_grpc.TableFileServiceStub
     answered_at_s: float | None = field(default=None)
     """When the server was last known to answer, on the monotonic clock; None: not since the last failure."""
 
@@ -211,8 +211,8 @@ class Connection:
             consumers_pb2_grpc.ConsumerServiceStub(channel),
             dropped_pb2_grpc.DroppedTableServiceStub(channel),
             retention_pb2_grpc.RetentionServiceStub(channel),
-            table_files_pb2_grpc.TableFileServiceStub(channel),
             tags_pb2_grpc.TagServiceStub(channel),
+            table_files_pb2_grpc.TableFileServiceStub(channel),
         )
         return self._session
 

@@ -37,17 +37,6 @@ Start = Callable[..., RunningServer]
 Connect = Callable[..., GrpcMetastore]
 
 READER, WRITER, ADMIN = ("reader-token-0123456789", "writer-token-0123456789", "admin-token-0123456789")
-_FILES = (
-    catalog_pb2,
-    snapshots_pb2,
-    jobs_pb2,
-    consumers_pb2,
-    dropped_pb2,
-    retention_pb2,
-    table_files_pb2,
-    tags_pb2,
-)
-
 TOKENS, _ = parse_token_file(f"ann reader {READER}\n\n# comment\nbob writer {WRITER}\neve admin {ADMIN}\n", "tokens")
 
 
@@ -59,7 +48,16 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> TestAuthority:
 def test_every_rpc_has_an_entry_and_every_entry_an_rpc() -> None:
     known = {
         f"/{service.full_name}/{method.name}"
-        for file in _FILES
+        for file in (
+            catalog_pb2,
+            snapshots_pb2,
+            jobs_pb2,
+            consumers_pb2,
+            dropped_pb2,
+            retention_pb2,
+            table_files_pb2,
+            tags_pb2,
+        )
         for service in file.DESCRIPTOR.services_by_name.values()
         for method in service.methods
     }
