@@ -34,6 +34,7 @@ from .limits import Limits
 from .metrics import Metrics, NoMetrics
 from .open_changelogs import OpenChangelogs
 from .packing import Packer
+from .partition_expiry import plan_partition_expiry
 from .partitions import PartitionRules
 from .pipelines import Pipelines
 from .planning import Planner, PlanStream
@@ -46,7 +47,7 @@ from .tags import Tags
 from .watching import WatchHub
 from .writers import Writers
 
-PLANNERS: Final[tuple[WorkPlanner, ...]] = (plan_expiry_work, CleaningPlanner())
+PLANNERS: Final[tuple[WorkPlanner, ...]] = (plan_expiry_work, CleaningPlanner(), plan_partition_expiry)
 """Who tells what is due at a table, in the order in which they are asked."""
 
 
