@@ -9,16 +9,16 @@ import pytest
 
 from lakelog.client.metastore import Metastore
 from lakelog.errors import CommitConflict, InvalidArgument, LakelogError, NotFound
-from lakelog.format.commit import BucketRef, CommitRequest
+from lakelog.format.commit import BucketRef, CommitRequest, RemovePartitions
 from lakelog.format.commit_facts import AttemptState
 from lakelog.format.plan import PlanRequest
-from lakelog.format.snapshot import ChangelogState
+from lakelog.format.snapshot import ChangelogState, SnapshotKind
 from lakelog.format.table import TableInfo
 from lakelog.format.table_files import FileUse, UsedFile
 from metastore.inprocess import InProcessMetastore
 from metastore.postgres import table_files
 from tests.contract.metastore.conftest import open_in_process
-from tests.contract.metastore.making import append, make_change, make_file, make_table
+from tests.contract.metastore.making import append, day, make_change, make_file, make_table, rewrite
 
 
 def stage(metastore: Metastore, *tables: TableInfo, writer: str = "w") -> str:
@@ -111,7 +111,7 @@ def test_partitions_are_listed_with_what_is_live_in_them(metastore: Metastore) -
     second = metastore.list_partition_files(uuid, first.partitions[-1].partition, 2)
     assert (first.partitions + second.partitions, second.is_last) == (page.partitions, True)
     # What a compaction writes is as old as what it was made of.
-    rewrite(metastore, table, 1, 4, partition=day("a"))
+    rewrite(metastore, table, 1, 1, 4, file={"partition": day("a"), "row_count": 20})
     again = {each.partition: each for each in metastore.list_partition_files(uuid).partitions}
     assert (again[day("a")].files, again[day("a")].updated_at_ms) == (1, times[3])
     with pytest.raises(InvalidArgument, match="has no partitions"):
