@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from lakelog.format.commit_rules import table_gone
-from lakelog.format.due_job import plan_due
+from lakelog.format.due_job import merge_due, plan_due
 from lakelog.format.job import COMPACT, FULL, MINOR, STRATEGY, DueJob, Job, parse_bucket_scope, plan_request
 
 from .limits import Limits
@@ -75,6 +75,7 @@ async def make_due(tx: Transaction, table_uuid: str, due: Sequence[DueJob]) -> N
     head = (await tx.lock_heads([table_uuid])).get(table_uuid)
     if head is None or not due:
         return
+    due = merge_due(due)
     scopes_of: dict[str, list[str]] = {}
     for each in due:
         scopes_of.setdefault(each.kind, []).append(each.scope)
