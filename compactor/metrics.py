@@ -63,6 +63,8 @@ class Metrics:
         self.dropped: Final = counter(
             "dropped_parts", "Parts of compactions that others came before, by reason.", "reason"
         )
+        self.deleted_files: Final = counter("deleted_files", "Files that were deleted, by the kind of job.", "kind")
+        self.deleted_bytes: Final = counter("deleted_bytes", "Bytes of these files.", "kind")
         self.job_seconds: Final = Histogram(
             "lakelog_compactor_job_seconds",
             "From taking a job to its end.",

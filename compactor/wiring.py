@@ -5,6 +5,8 @@
        |
     ChangelogDuty --- plans, AttachChangelogs ------ metastore
     CompactionDuty -- plans, Commit ---------------- metastore
+    CleaningDuty ---- DoomAttempts, ForgetAttempts - metastore
+    PurgeDuty ------- BeginPurge, PurgeRows -------- metastore
     Attendance ------ PlanCompactions -------------- metastore
     QueueWatch ------ DescribeQueue ---------------- metastore
        |
@@ -20,7 +22,7 @@ import socket
 from lakelog.client.grpc_metastore import GrpcMetastore
 from lakelog.client.target import TlsFiles
 from lakelog.clock import SystemClock
-from lakelog.format.job import CHANGELOG, COMPACT
+from lakelog.format.job import CHANGELOG, CLEAN, COMPACT, PURGE
 from lakelog.serving.http_endpoint import serve_pages
 from lakelog.serving.logs import Log
 from lakelog.storage.caches import Caches
@@ -28,10 +30,12 @@ from lakelog.storage.stores import LocationStores
 
 from .attendance import Attendance
 from .changelogs import ChangelogDuty
+from .cleaning import CleaningDuty
 from .compactions import CompactionDuty
 from .config import Config
 from .duty import Duty
 from .metrics import Metrics
+from .purges import PurgeDuty
 from .queue_watch import QueueWatch
 from .service import Service
 from .tables import NamedTables
@@ -49,6 +53,8 @@ def make_service(config: Config, log: Log) -> Service:
     duties: dict[str, Duty] = {
         CHANGELOG: ChangelogDuty(metastore, stores, caches, clock, metrics, log),
         COMPACT: CompactionDuty(metastore, stores, clock, metrics, log),
+        CLEAN: CleaningDuty(metastore, stores, metrics, log),
+        PURGE: PurgeDuty(metastore, stores, metrics, log),
     }
     service = Service(
         metastore,

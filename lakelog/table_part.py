@@ -15,6 +15,7 @@ from lakelog.format.snapshot import SnapshotKind
 from lakelog.format.table import TableInfo
 from lakelog.lookup_changelog import LookupChangelog
 from lakelog.options.values import TableOptions
+from lakelog.storage.commit_merge import CommitMerger, merge_small_files
 from lakelog.storage.intake import Intake
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.table_writer import TableWriter
@@ -86,12 +87,13 @@ class TablePart:
         return self.writer
 
     def finish(self, catalog: Catalog, attempt_id: str) -> None:
-        """Makes all that was written durable, and readies the lookup where there is one to make."""
+        """Makes all that was written durable, merges what is small, and readies the lookup if there is one to make."""
         if self.writer is not None:
             self.files.extend(self.writer.finish())
             self.inputs.extend(self.writer.changelog_files)
             self.runs |= self.writer.runs
             self.writer = None
+            self._merge(attempt_id)
         if self.producer == "lookup" and self.files:
             self.lookup = LookupChangelog(
                 catalog.metastore,
@@ -103,6 +105,14 @@ class TablePart:
                 catalog.clock,
                 runs=self.runs,
             )
+
+    def _merge(self, attempt_id: str) -> None:
+        """Merges what is small, where the table asks for it."""
+        merger = CommitMerger(self.info.schema, self.options, attempt_id)
+        files, inputs = merge_small_files(merger, self.store, self.files, self.inputs)
+        self.files, self.inputs = list(files), list(inputs)
+        left = {file.path for file in files}
+        self.runs = {path: rows for path, rows in self.runs.items() if path in left}
 
     def to_change(self, note: CommitNote) -> Change:
         """What is committed. Pure."""

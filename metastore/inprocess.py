@@ -24,13 +24,16 @@ from lakelog.format.tag import Tag
 from lakelog.format.work import LeaseGrant, Pipeline
 
 from .background import Background
+from .inprocess_dropped import InProcessDropped
+from .inprocess_retention import InProcessRetention
+from .inprocess_table_files import InProcessTableFiles
 from .service import MetastoreService
 from .store import Store
 
 T = TypeVar("T")
 
 
-class InProcessMetastore:
+class InProcessMetastore(InProcessDropped, InProcessRetention, InProcessTableFiles):
     """Implements `lakelog.client.metastore.Metastore`.
 
     Args:

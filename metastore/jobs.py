@@ -16,10 +16,10 @@ from typing import Final
 from lakelog.clock import Clock
 from lakelog.errors import InvalidArgument
 from lakelog.format.attachment import check_holder, job_not_found
-from lakelog.format.commit_rules import table_gone
 from lakelog.format.due_job import is_asked_for, take_delay
-from lakelog.format.job import CHANGELOG, COMPACT, MAX_ATTEMPTS, Job, JobState, plan_pause_ms, take_requested
+from lakelog.format.job import CHANGELOG, COMPACT, MAX_ATTEMPTS, PURGE, Job, JobState, plan_pause_ms, take_requested
 
+from .dropped_tables import end_purge, explain_gone
 from .job_requests import check_job_request, request_jobs
 from .leases import MAX_DURATION_MS, MIN_DURATION_MS
 from .limits import Limits
@@ -161,12 +161,14 @@ class Jobs:
 
         async def finish(tx: Transaction) -> tuple[Job, bool]:
             found = await _find(tx, job_id)
+            if found.kind == PURGE:
+                return found, await end_purge(tx, found, epoch, work_left=work_left)
             # Before the job: commits lock in this order. While it is held nobody can make the job due unseen.
             heads = await tx.lock_heads([found.table_uuid])
             job = check_holder(await tx.lock_job(job_id), job_id, epoch)
             head = heads.get(job.table_uuid)
             if head is None:
-                raise table_gone(job.table_uuid)
+                raise await explain_gone(tx, job.table_uuid)
             is_due = work_left or bool(job.requested) or (job.kind == CHANGELOG and head.first_open_snapshot > 0)
             ended = replace(
                 job,

@@ -16,7 +16,6 @@ import pyarrow as pa
 from lakelog.clock import Clock, show_time
 from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.commit_facts import TableHead
-from lakelog.format.commit_rules import table_gone
 from lakelog.format.kept import check_kept, to_expired
 from lakelog.format.keys import MAX_PARTITION_BYTES
 from lakelog.format.plan import AtSnapshot, AtTag, AtTime, InRange, PlanRequest
@@ -26,6 +25,7 @@ from lakelog.format.table import TableInfo
 
 from .chunk_cache import ChunkCache
 from .chunk_plan import ChunkPlan, prepare_chunks
+from .dropped_tables import explain_gone
 from .entries import sort_entries
 from .file_filter import FileFilter, make_filter
 from .kept import load_kept, load_tag
@@ -118,11 +118,11 @@ class Planner:
         found = await tx.find_table_by_uuid(request.table_uuid)
         head = (await tx.find_heads([request.table_uuid])).get(request.table_uuid)
         if found is None or head is None:
-            raise table_gone(request.table_uuid)
+            raise await explain_gone(tx, request.table_uuid)
         schemas = {schema.schema_id: schema for schema in await tx.list_schemas(found.table_id)}
         range_snapshots: tuple[Snapshot, ...] = ()
         if isinstance(request.at, InRange):
-            range_snapshots = await self._find_range(tx, head, request.at)
+            range_snapshots = await self._find_range(tx, head, request.at, changelog=request.changelog)
             snapshot: Snapshot | None = range_snapshots[-1]
         else:
             snapshot = await _find_snapshot(tx, head, request.at)
@@ -150,13 +150,18 @@ class Planner:
             return header, wanted.select(await tx.load_files(query)), None
         return header, None, await prepare_chunks(tx, head.table_id, snapshot.snapshot_id, wanted)
 
-    async def _find_range(self, tx: Transaction, head: TableHead, at: InRange) -> tuple[Snapshot, ...]:
+    async def _find_range(
+        self, tx: Transaction, head: TableHead, at: InRange, *, changelog: bool
+    ) -> tuple[Snapshot, ...]:
         if at.until - at.after > self._limits.max_range_snapshots:
             raise invalid(
                 "range",
                 f"{at.until - at.after} snapshots",
                 f"Ask for at most {self._limits.max_range_snapshots} at once, one range behind the other.",
             )
+        if changelog:
+            # These may live longer than what else there is of their snapshots.
+            head = replace(head, earliest_snapshot_id=head.earliest_change_id)
         check_kept(head, at.until)
         check_kept(head, at.after + 1)
         return tuple(await tx.list_snapshots(head.table_id, at.after, at.until, at.until - at.after))

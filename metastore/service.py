@@ -13,6 +13,7 @@ from lakelog.clock import Clock, Ids, RandomIds, SystemClock
 from lakelog.format.attachment import AttachRequest, AttachResult
 from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
 from lakelog.format.consumer import Consumer, ConsumerPosition
+from lakelog.format.dropped import DroppedTable, RestoredTable
 from lakelog.format.job import Job, JobState
 from lakelog.format.job_queue import JobQueue, PlannedTable
 from lakelog.format.plan import PlanRequest
@@ -23,9 +24,12 @@ from lakelog.format.work import LeaseGrant, Pipeline
 
 from .attended import plan_attended_table
 from .catalog import Catalog
+from .cleaning import CleaningPlanner
 from .consumers import Consumers
+from .dropped_tables import DroppedTables
 from .due_compactions import plan_compactions
 from .due_work import DueWork, WorkPlanner
+from .expiry import Expiry, plan_expiry_work
 from .gate import CommitGate
 from .jobs import Jobs
 from .leases import Leases
@@ -36,18 +40,20 @@ from .packing import Packer
 from .partitions import PartitionRules
 from .pipelines import Pipelines
 from .planning import Planner, PlanStream
+from .retention_service import RetentionCalls
 from .snapshots import list_latest, list_snapshots
 from .staging import Staging
 from .store import Store, run_transaction
+from .table_files import TableFiles
 from .tags import Tags
 from .watching import WatchHub
 from .writers import Writers
 
-PLANNERS: Final[tuple[WorkPlanner, ...]] = (plan_compactions,)
+PLANNERS: Final[tuple[WorkPlanner, ...]] = (plan_compactions, plan_expiry_work, CleaningPlanner())
 """Who tells what is due at a table, in the order in which they are asked."""
 
 
-class MetastoreService:
+class MetastoreService(RetentionCalls):
     """All that the metastore does. Runs on one event loop; methods raise only errors of `lakelog.errors`.
 
     The names, parameters and results are those of `lakelog.client.metastore.Metastore`, whose docstrings hold here too.
@@ -60,6 +66,7 @@ class MetastoreService:
         warehouse: Absolute URI under which tables get their locations.
         limits: Bounds of single requests and of all together.
         metrics: Where measurements go.
+        dropped_kept_ms: For how long dropped tables can be restored; 0: not at all.
         planners: Who tells what commits make due.
     """
 
@@ -72,6 +79,7 @@ class MetastoreService:
         ids: Ids | None = None,
         limits: Limits | None = None,
         metrics: Metrics | None = None,
+        dropped_kept_ms: int = 86_400_000,
         planners: Sequence[WorkPlanner] = PLANNERS,
     ) -> None:
         clock = clock or SystemClock()
@@ -97,13 +105,16 @@ class MetastoreService:
         )
         self._open_changelogs = OpenChangelogs(store, limits, self.watches, partitions)
         self._metrics = metrics
-        self._catalog = Catalog(store, ids, warehouse, self._table_dropped)
+        self._catalog = Catalog(store, ids, warehouse, self._table_dropped, dropped_kept_ms)
+        self.dropped_tables = DroppedTables(store)
+        self.table_files = TableFiles(store)
         self._planner = Planner(store, clock, limits, metrics)
         self._staging = Staging(store, ids, limits)
         self._writers = Writers(store)
         self._leases = Leases(store)
         self._pipelines = Pipelines(store)
         self._consumers = Consumers(store)
+        self._expiry = Expiry(store, self.packer, self._jobs_due)
         self.tags = Tags(store)
 
     async def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
@@ -163,6 +174,19 @@ class MetastoreService:
     async def drop_table(self, name: TableName, *, if_exists: bool = False) -> bool:
         """Removes a table from the catalog; False when there was none and that was no error."""
         return await self._catalog.drop_table(name, if_exists=if_exists)
+
+    async def list_dropped_tables(self, database: str = "") -> list[DroppedTable]:
+        """The dropped tables that are still known, the newest first; of all databases where none is named."""
+        return await self.dropped_tables.list_dropped_tables(database)
+
+    async def restore_table(
+        self, name: TableName, *, table_uuid: str = "", new_name: TableName | None = None
+    ) -> RestoredTable:
+        """Makes a dropped table live again, the one dropped last where no uuid is given."""
+        restored = await self.dropped_tables.restore_table(name, table_uuid=table_uuid, new_name=new_name)
+        self.due_work.touch(restored.table.table_uuid)
+        self.jobs.due()
+        return restored
 
     async def list_schemas(self, table_uuid: str) -> list[TableSchema]:
         """All versions of a table's schema by id."""
@@ -331,6 +355,8 @@ class MetastoreService:
     def _table_dropped(self, table_uuid: str, name: str) -> None:
         self.watches.dropped(table_uuid)
         self._metrics.forget("live_files", name)
+        # It may be purged at once, or earlier than whoever waits would look again.
+        self.jobs.due()
 
     async def close(self) -> None:
         """Ends watches, lets commits that run come to their end and refuses those that wait; idempotent."""

@@ -95,6 +95,8 @@ class Tags:
             head = await _lock_head(tx, table_uuid)
             await load_tag(tx, head, name)
             await tx.delete_tag(head.table_id, name)
+            # What nothing but the tag has kept is to go.
+            await tx.ask_for_planning(head.table_id)
 
         await run_transaction(self._store, delete)
 

@@ -14,6 +14,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from lakelog.client.dropped import DroppedTables
+from lakelog.client.retention import Retention
+from lakelog.client.table_files import TableFiles
 from lakelog.format.attachment import AttachRequest, AttachResult
 from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
 from lakelog.format.consumer import Consumer, ConsumerPosition
@@ -29,11 +32,15 @@ from lakelog.format.work import LeaseGrant, Pipeline
 
 @dataclass(frozen=True)
 class SnapshotPage:
-    """Snapshots in rising order, and the table's newest, oldest kept, and lowest open ones (0 when there is none)."""
+    """Snapshots in rising order, and the table's newest, oldest kept, and lowest open ones (0 when there is none).
+
+    Of those before the oldest that is kept only the changes can still be told (SEMANTICS.md 3.8).
+    """
 
     snapshots: tuple[Snapshot, ...]
     latest_snapshot_id: int
     earliest_snapshot_id: int
+    earliest_change_id: int
     first_open_snapshot_id: int = 0
 
     @property
@@ -44,12 +51,16 @@ class SnapshotPage:
 
 @dataclass(frozen=True)
 class LatestSnapshot:
-    """A table's newest snapshot and the id of the oldest one kept (0 and empty when there is none)."""
+    """A table's newest snapshot, the id of the oldest one kept, and of the oldest one whose changes are kept.
+
+    They are 0 and empty when there is none.
+    """
 
     table_uuid: str
     snapshot_id: int
     snapshot_uuid: str
     earliest_snapshot_id: int
+    earliest_change_id: int
 
 
 @dataclass(frozen=True)
@@ -98,7 +109,7 @@ class CommitPipeline(Protocol):
         ...
 
 
-class Metastore(Protocol):
+class Metastore(DroppedTables, Retention, TableFiles, Protocol):
     """All that the metastore does."""
 
     def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:

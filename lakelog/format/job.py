@@ -17,6 +17,18 @@ CHANGELOG: Final = "changelog"
 COMPACT: Final = "compact"
 """The kind of job that compacts a bucket, which its scope names."""
 
+EXPIRE: Final = "expire"
+"""The kind of job that expires a table's snapshots, and deletes the files that nothing needs any more."""
+
+CLEAN: Final = "clean"
+"""The kind of job that deletes what writers that died, or gave up, have left below a table's location."""
+
+PURGE: Final = "purge"
+"""The kind of job that deletes a dropped table, once nobody may restore it any more."""
+
+PURGE_PRIORITY: Final = -100
+"""Nobody waits for it."""
+
 CHANGELOG_PRIORITY: Final = 100
 """Readers wait for it."""
 

@@ -12,6 +12,14 @@ from lakelog.options.call_options import (
 from lakelog.options.option import Option, Scope
 from lakelog.options.refused import REFUSED_OPTIONS, find_refusal
 from lakelog.options.registry import ALL_OPTIONS, check_options, list_options
+from lakelog.options.retention_options import (
+    CHANGELOG_NUM_RETAINED_MAX,
+    CHANGELOG_NUM_RETAINED_MIN,
+    CHANGELOG_TIME_RETAINED,
+    SNAPSHOT_NUM_RETAINED_MAX,
+    SNAPSHOT_NUM_RETAINED_MIN,
+    SNAPSHOT_TIME_RETAINED,
+)
 from lakelog.options.spark_options import (
     MAX_BYTES_PER_TRIGGER,
     MAX_FILES_PER_TRIGGER,
@@ -51,6 +59,7 @@ from lakelog.options.table_options import (
     MIN_FILE_NUM,
     NUM_LEVELS,
     OPEN_FILE_COST,
+    PRECOMMIT_COMPACT,
     ROW_DEDUPLICATE,
     ROW_DEDUPLICATE_IGNORE_FIELDS,
     ROWKIND_FIELD,
@@ -71,7 +80,10 @@ __all__ = [
     "ALL_OPTIONS",
     "BUCKET",
     "BUCKET_KEY",
+    "CHANGELOG_NUM_RETAINED_MAX",
+    "CHANGELOG_NUM_RETAINED_MIN",
     "CHANGELOG_PRODUCER",
+    "CHANGELOG_TIME_RETAINED",
     "COMMIT_USER",
     "COMPACTION_TRIGGER",
     "CONSUMER_EXPIRATION_TIME",
@@ -100,6 +112,7 @@ __all__ = [
     "MIN_FILE_NUM",
     "NUM_LEVELS",
     "OPEN_FILE_COST",
+    "PRECOMMIT_COMPACT",
     "REFUSED_OPTIONS",
     "RESERVED_COLUMNS",
     "ROWKIND_FIELD",
@@ -115,6 +128,9 @@ __all__ = [
     "SEQUENCE_FIELD",
     "SEQUENCE_SORT_ORDER",
     "SIZE_RATIO",
+    "SNAPSHOT_NUM_RETAINED_MAX",
+    "SNAPSHOT_NUM_RETAINED_MIN",
+    "SNAPSHOT_TIME_RETAINED",
     "STREAMING_READ_OVERWRITE",
     "STREAM_FILE_CREATION_TIME_MILLIS",
     "STREAM_READ_OVERWRITE",

@@ -8,13 +8,15 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Final
 
-_NO_CHANGELOG: Final = "changelog files are written as data files are, and live as long as their snapshots"
+_NO_CHANGELOG: Final = "changelog files are written as data files are"
 _NO_LATE_LOOKUP: Final = "a changelog is made before the commit or after it, as 'lookup-wait' says"
 _BY_SIZES: Final = "what is compacted goes by sizes and numbers of files; have all of it compacted by `compact --full`"
 _NO_SORTING: Final = "compactions put files together and do not sort the rows of append tables"
 _NO_WAITING: Final = "writers never compact, nor wait for compactions; compactors do them after the commit"
 _PLANNED_BY_BUCKET: Final = "compactors plan each bucket by itself, by the options that the page on options lists"
-_NO_EXPIRY: Final = "every snapshot is kept; nothing expires yet"
+_EXPIRY: Final = (
+    "what expires goes by 'snapshot.time-retained' and 'snapshot.num-retained.*', and compactors do it in small steps"
+)
 _NO_STREAM_READS: Final = "subscriptions have options of their own, which the page on options lists"
 _NO_LOG: Final = "tables have no external log yet"
 _NO_ENGINE: Final = "the only merge engine is deduplicate, which has no settings of its own"
@@ -56,10 +58,9 @@ REFUSED_OPTIONS: Final[dict[str, str]] = {
     "clustering.*": _NO_SORTING,
     "zorder.*": _NO_SORTING,
     "num-sorted-run.*": _NO_WAITING,
-    "precommit-compact": _NO_WAITING,
     "commit.force-compact": _NO_WAITING,
     "local-merge-buffer-size": "writers merge in 'write-buffer-size'",
-    "snapshot.*": _NO_EXPIRY,
+    "snapshot.*": _EXPIRY,
     "tag.*": _BY_HAND,
     "branch": _NO_BRANCHES,
     "scan.version": "give 'scan.snapshot-id' or 'scan.tag-name'",

@@ -187,6 +187,14 @@ FILE_COMPRESSION: Final = Option[str](
     "zstd",
     "How data files are compressed. zstd runs at level 1.",
 )
+PRECOMMIT_COMPACT: Final = Option[bool](
+    "precommit-compact",
+    Flag(),
+    False,
+    "Whether a commit's small files, those below 0.7 times `target-file-size`, are merged before it is made: of each "
+    "bucket of a primary-key table, of each partition of other tables. The write takes longer, and its snapshot has "
+    "fewer files. Useful where many tasks or partitions write a little each.",
+)
 COMPACTION_TRIGGER: Final = Option[int](
     "num-sorted-run.compaction-trigger",
     Whole(1, 1000),

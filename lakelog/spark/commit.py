@@ -46,6 +46,7 @@ from lakelog.results import WriteResult
 from lakelog.spark.connection import open_caches, open_table_store
 from lakelog.spark.tasks import LookupBase, WrittenFiles
 from lakelog.storage.bucket_changelog import TellBuckets, tell_in_threads
+from lakelog.storage.commit_merge import CommitMerger, MergeFiles, merge_in_threads, merge_small_files
 
 _COMMIT_TOTAL_S: Final = 30.0
 """How long a commit with an unknown outcome is repeated beyond what the metastore's client does by itself."""
@@ -127,8 +128,11 @@ def commit_attempt(
     overwrite: Overwrite | None,
     base: LookupBase | None = None,
     tell: TellBuckets = tell_in_threads,
+    merge: MergeFiles | None = merge_in_threads,
 ) -> WriteResult:
     """Commits what tasks wrote, with the changelog that the table asks for. Blocks until the outcome is known.
+
+    Where the table has `precommit-compact`, small files are merged first.
 
     Args:
         metastore: Who commits.
@@ -138,6 +142,7 @@ def commit_attempt(
         overwrite: What it replaces; None: it adds.
         base: What the tasks have told their changes against; None: they have not told any.
         tell: Looks up what is not told yet, and again what another commit has changed.
+        merge: Merges small files; None: each task has merged its own, as it must where it has told its changes.
 
     Raises:
         CommitConflict: Another commit changed what this one assumed; nothing happened, and the files are deleted.
@@ -168,6 +173,10 @@ def commit_attempt(
             raise
 
     try:
+        if merge is not None:
+            store = open_table_store(attempt.info.location)
+            merger = CommitMerger(attempt.info.schema, TableOptions(attempt.info.options), attempt.attempt_id)
+            files, inputs = merge_small_files(merger, store, files, inputs, merge=merge)
         if producer == "lookup" and files:
             lookup = _open_lookup(metastore, attempt, files, tell)
             if base is not None:

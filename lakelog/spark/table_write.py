@@ -17,12 +17,14 @@ from lakelog.commit_note import make_note
 from lakelog.errors import InvalidArgument
 from lakelog.format.commit import Fence
 from lakelog.format.rowkind import ROW_KIND_COLUMN
+from lakelog.format.table import TableInfo
 from lakelog.options.call_options import COMMIT_USER
 from lakelog.options.values import TableOptions, WriteOptions
 from lakelog.results import WriteResult
 from lakelog.spark.commit import Attempt, CommitTerms, Overwrite, abandon_attempt, commit_attempt, open_attempt
 from lakelog.spark.installation import installation_of
 from lakelog.spark.lookup import load_base, teller, to_lookup_task
+from lakelog.spark.merging import file_merger
 from lakelog.spark.row_layout import bring_to_buckets, bring_to_types
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.spark.tasks import WRITTEN_SCHEMA, LookupBase, WriteTask, WrittenFiles, row_writer
@@ -118,7 +120,8 @@ def write(
         abandon_attempt(metastore, attempt)
         raise
     tell = teller(spark, to_lookup_task(attempt))
-    return commit_attempt(metastore, attempt, written, terms, overwrite, base, tell)
+    merge = None if _comes_by_bucket(info) else file_merger(spark, info.location)
+    return commit_attempt(metastore, attempt, written, terms, overwrite, base, tell, merge)
 
 
 def _run(
@@ -141,7 +144,7 @@ def _run(
         )
     static = None if overwrite is None else overwrite.static
     columns = info.schema.arrow if source is KindSource.INSERTS else plan_file_schema(info.schema, with_row_kind=False)
-    by_bucket = routing.bucket_count > 0
+    by_bucket = _comes_by_bucket(info)
     names = (*info.schema.arrow.names, *([ROW_KIND_COLUMN] if ROW_KIND_COLUMN in df.columns else []))
     task = WriteTask(
         str(info.name),
@@ -163,6 +166,11 @@ def _run(
             rows = bring_to_buckets(rows, info.schema, routing)
         found = rows.mapInArrow(row_writer(task), WRITTEN_SCHEMA).collect()
     return [pickle.loads(row["written"]) for row in found]
+
+
+def _comes_by_bucket(info: TableInfo) -> bool:
+    """Whether all rows of a bucket come to one task, and each task gets those of one bucket."""
+    return to_routing(info.schema, TableOptions(info.options)).bucket_count > 0
 
 
 @contextmanager

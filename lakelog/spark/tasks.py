@@ -6,6 +6,7 @@ carry the task attempt, what a task returns names its files, and a task that fai
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from lakelog.clock import SystemClock
-from lakelog.errors import InternalError
+from lakelog.errors import InternalError, LakelogError
 from lakelog.format.cast import cast_batch
 from lakelog.format.files import DataFile
 from lakelog.format.rowkind import ROW_KIND_COLUMN
@@ -27,6 +28,7 @@ from lakelog.overwrite import StaticPartition
 from lakelog.spark.connection import open_caches, open_table_store
 from lakelog.spark.task_errors import told_to_driver
 from lakelog.storage.bucket_changelog import BucketChangelogs, BucketLookup, ToldBucket, to_added, to_lookups
+from lakelog.storage.commit_merge import CommitMerger, MergeWork, merge_small_files
 from lakelog.storage.intake import Intake, KindSource
 from lakelog.storage.live_file import LiveFile, to_live_files
 from lakelog.storage.superseded import MergePolicy, find_superseded_positions
@@ -225,8 +227,9 @@ def write_rows(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> WrittenFil
     # The attempt of the task, so that a doubled or repeated one never meets files of the same name.
     prefix = f"{partition_id:05d}-{context.taskAttemptId()}-"
     intake = Intake(task.table_name, task.schema, task.options)
+    store = open_table_store(task.location)
     writer = TableWriter(
-        open_table_store(task.location),
+        store,
         task.schema,
         task.options,
         task.attempt_id,
@@ -234,6 +237,7 @@ def write_rows(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> WrittenFil
         keeps_input=task.keeps_input,
         keeps_runs=task.lookup is not None and task.base is not None,
     )
+    merged: list[DataFile] = []
     try:
         for batch in batches:
             rows = batch if task.names is None else batch.rename_columns(list(task.names))
@@ -241,13 +245,40 @@ def write_rows(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> WrittenFil
             table, kinds = intake.take(rows, task.source)
             if table.num_rows:
                 writer.write(table, kinds)
-        files = writer.finish()
+        files, inputs = writer.finish(), writer.changelog_files
+        if task.by_bucket:
+            # No other task writes to this bucket, and where its rows stand must be settled before they are looked up.
+            merger = CommitMerger(task.schema, task.options, task.attempt_id)
+            files, inputs = merge_small_files(
+                merger, store, files, inputs, name_prefix=prefix, merge=CommitMerger.merge_all
+            )
+            merged += (*files, *inputs)
         _check_buckets(task, partition_id, files)
         told = _look_up(task, f"{prefix}lookup", partition_id, files, writer.runs)
     except BaseException:
         writer.abort()
+        with contextlib.suppress(LakelogError):
+            store.delete_many([file.path for file in merged])
         raise
-    return WrittenFiles(partition_id, files, writer.row_count, writer.changelog_files, told)
+    return WrittenFiles(partition_id, files, writer.row_count, inputs, told)
+
+
+def merge_in_task(
+    location: str, merger: CommitMerger, works: Sequence[MergeWork]
+) -> list[tuple[str, tuple[DataFile, ...]]]:
+    """Merges files of a commit: what came of each, by its name. Runs on executors; on failure its files are deleted.
+
+    Raises:
+        DataCorrupted: A data file is damaged or missing; named.
+    """
+    context = TaskContext.get()
+    if context is None:
+        raise InternalError("Files of a write can be merged by jobs inside Spark's tasks only.")
+    # As for data files: a doubled or repeated task never meets files of the same name.
+    named = [replace(work, name=f"{work.name}-{context.taskAttemptId()}") for work in works]
+    with told_to_driver():
+        made = merger.merge_all(open_table_store(location), named)
+    return [(work.name, files) for work, files in zip(works, made, strict=True)]
 
 
 def _look_up(

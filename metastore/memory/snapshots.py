@@ -29,13 +29,17 @@ class MemorySnapshots(MemoryCatalog):
         self, table_id: int, after: int, until: int, limit: int, *, newest: bool = False
     ) -> list[Snapshot]:
         """At most `limit` snapshots behind `after` up to `until`, the oldest or newest of them, in rising order."""
-        found = self._table(table_id).snapshots[max(after, 0) : max(until, 0)]
+        table = self._table(table_id)
+        found = [
+            each for each in table.snapshots[max(after, 0) : max(until, 0)] if each.snapshot_id not in table.expired
+        ]
         return found[-limit:] if newest else found[:limit]
 
     async def find_snapshot_at(self, table_id: int, timestamp_ms: int) -> Snapshot | None:
         """The newest snapshot that was committed at or before a time."""
-        snapshots = self._table(table_id).snapshots
-        return next((found for found in reversed(snapshots) if found.committed_at_ms <= timestamp_ms), None)
+        table = self._table(table_id)
+        kept = (each for each in reversed(table.snapshots) if each.snapshot_id not in table.expired)
+        return next((found for found in kept if found.committed_at_ms <= timestamp_ms), None)
 
     async def load_files(self, query: FileQuery) -> pa.Table:
         """Files in any order."""

@@ -14,7 +14,7 @@ from lakelog.format.snapshot import Snapshot
 from ..entries import ENTRY_SCHEMA
 from ..records import Chunk, FileQuery, NewChunk, Packed
 from . import arrays
-from .commits import FIND_HEADS, heads
+from .commits import FIND_HEADS, FIRST_FILE_BEHIND, heads
 from .session import Row, Session, Statement
 from .snapshot_rows import SNAPSHOT_COLUMNS, to_snapshot
 
@@ -73,7 +73,8 @@ WHERE table_id = %s
 _LIST_UNPACKED: Final = """
 SELECT replace(h.table_uuid::text, '-', '')
 FROM table_head h JOIN packing k USING (table_id)
-WHERE (h.next_file_id - 1 - k.packed_added) + (h.next_file_id - 1 - h.total_files - k.packed_removed) >= %s
+WHERE h.table_uuid IS NOT NULL
+    AND (h.next_file_id - 1 - k.packed_added) + (h.next_file_id - 1 - h.total_files - k.packed_removed) >= %s
 ORDER BY h.next_file_id - k.packed_added DESC LIMIT %s
 """
 
@@ -98,7 +99,9 @@ _FROM_CHANGELOG: Final = (
     "WHERE f.table_id = %s AND f.snapshot_id > %s AND f.snapshot_id <= %s"
 )
 
-_BEHIND: Final = " coalesce((SELECT next_file_id FROM snapshot WHERE table_id = %s AND snapshot_id = %s), {otherwise})"
+_FIRST_FILE_OF_LATER: Final = f"""
+coalesce((SELECT next_file_id FROM snapshot WHERE table_id = %s AND snapshot_id = %s), {_NEVER})
+"""
 
 
 class PostgresSnapshots:
@@ -244,13 +247,13 @@ def _narrowed(query: FileQuery) -> tuple[str, list[Any]]:
         sql += " AND f.added_snapshot > %s"
         parameters.append(query.added_after)
         if by_file_id:
-            sql += " AND f.file_id >=" + _BEHIND.format(otherwise=1)
+            sql += " AND f.file_id >=" + FIRST_FILE_BEHIND
             parameters += [query.table_id, query.added_after]
     if until is not None:
         sql += " AND f.added_snapshot <= %s"
         parameters.append(until)
         if by_file_id:
-            sql += " AND f.file_id <" + _BEHIND.format(otherwise=_NEVER)
+            sql += " AND f.file_id <" + _FIRST_FILE_OF_LATER
             parameters += [query.table_id, until]
     narrowed, values = _narrowed_to_part(query)
     return sql + narrowed, parameters + values

@@ -16,6 +16,9 @@ _SNAPSHOTS: Final = "/lakelog.rpc.v1.SnapshotService/"
 _JOBS: Final = "/lakelog.rpc.v1.JobService/"
 _DUE_WORK: Final = "/lakelog.rpc.v1.DueWorkService/"
 _CONSUMERS: Final = "/lakelog.rpc.v1.ConsumerService/"
+_FILES: Final = "/lakelog.rpc.v1.TableFileService/"
+_DROPPED: Final = "/lakelog.rpc.v1.DroppedTableService/"
+_RETENTION: Final = "/lakelog.rpc.v1.RetentionService/"
 _TAGS: Final = "/lakelog.rpc.v1.TagService/"
 
 NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
@@ -59,6 +62,22 @@ NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_CONSUMERS}ListConsumers": Role.READER,
     f"{_CONSUMERS}ResetConsumer": Role.WRITER,
     f"{_CONSUMERS}DeleteConsumer": Role.WRITER,
+    f"{_DROPPED}ListDroppedTables": Role.READER,
+    f"{_DROPPED}RestoreTable": Role.ADMIN,
+    f"{_DROPPED}BeginPurge": Role.WRITER,
+    f"{_DROPPED}PurgeRows": Role.WRITER,
+    f"{_FILES}FindUsedFiles": Role.READER,
+    f"{_FILES}ListUsedFiles": Role.READER,
+    f"{_FILES}ListUnfinishedAttempts": Role.READER,
+    f"{_FILES}DoomAttempts": Role.WRITER,
+    f"{_FILES}ForgetAttempts": Role.WRITER,
+    f"{_RETENTION}ExpireSnapshots": Role.WRITER,
+    # Whoever may read may see to it that what is read stays.
+    f"{_RETENTION}HoldSnapshot": Role.READER,
+    f"{_RETENTION}ReleaseSnapshot": Role.READER,
+    f"{_RETENTION}ListPins": Role.READER,
+    f"{_RETENTION}ListDoomedFiles": Role.WRITER,
+    f"{_RETENTION}ForgetDoomedFiles": Role.WRITER,
     f"{_TAGS}CreateTag": Role.WRITER,
     f"{_TAGS}ListTags": Role.READER,
     f"{_TAGS}DeleteTag": Role.WRITER,

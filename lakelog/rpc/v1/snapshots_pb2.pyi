@@ -956,12 +956,15 @@ class ListSnapshotsResponse(_message.Message):
     LATEST_SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
     EARLIEST_SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
     FIRST_OPEN_SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
+    EARLIEST_CHANGE_ID_FIELD_NUMBER: _builtins.int
     latest_snapshot_id: _builtins.int
     """The table's newest snapshot; 0 when there is none."""
     earliest_snapshot_id: _builtins.int
     """The oldest snapshot that is kept; 0 when there is none."""
     first_open_snapshot_id: _builtins.int
     """The lowest snapshot whose changelog is open; 0 when there is none."""
+    earliest_change_id: _builtins.int
+    """The oldest snapshot whose changes are kept, not behind the oldest that is kept; 0 when there is none."""
     @_builtins.property
     def snapshots(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Snapshot]:
         """In rising order."""
@@ -973,10 +976,11 @@ class ListSnapshotsResponse(_message.Message):
         latest_snapshot_id: _builtins.int = ...,
         earliest_snapshot_id: _builtins.int = ...,
         first_open_snapshot_id: _builtins.int = ...,
+        earliest_change_id: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["earliest_snapshot_id", b"earliest_snapshot_id", "first_open_snapshot_id", b"first_open_snapshot_id", "latest_snapshot_id", b"latest_snapshot_id", "snapshots", b"snapshots"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["earliest_change_id", b"earliest_change_id", "earliest_snapshot_id", b"earliest_snapshot_id", "first_open_snapshot_id", b"first_open_snapshot_id", "latest_snapshot_id", b"latest_snapshot_id", "snapshots", b"snapshots"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1142,6 +1146,7 @@ class LatestSnapshot(_message.Message):
     SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
     SNAPSHOT_UUID_FIELD_NUMBER: _builtins.int
     EARLIEST_SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
+    EARLIEST_CHANGE_ID_FIELD_NUMBER: _builtins.int
     table_uuid: _builtins.str
     """The table."""
     snapshot_id: _builtins.int
@@ -1150,6 +1155,8 @@ class LatestSnapshot(_message.Message):
     """Its uuid; empty when there is none."""
     earliest_snapshot_id: _builtins.int
     """The oldest snapshot that is kept; 0 when there is none."""
+    earliest_change_id: _builtins.int
+    """The oldest one whose changes are kept, not behind that; 0 when there is none."""
     def __init__(
         self,
         *,
@@ -1157,10 +1164,11 @@ class LatestSnapshot(_message.Message):
         snapshot_id: _builtins.int = ...,
         snapshot_uuid: _builtins.str = ...,
         earliest_snapshot_id: _builtins.int = ...,
+        earliest_change_id: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["earliest_snapshot_id", b"earliest_snapshot_id", "snapshot_id", b"snapshot_id", "snapshot_uuid", b"snapshot_uuid", "table_uuid", b"table_uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["earliest_change_id", b"earliest_change_id", "earliest_snapshot_id", b"earliest_snapshot_id", "snapshot_id", b"snapshot_id", "snapshot_uuid", b"snapshot_uuid", "table_uuid", b"table_uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -104,4 +104,6 @@ class TableForm:
             options["target-file-size"] = random.choice(("1 kb", "16 kb"))
         if random.random() < 0.3:
             options["file.compression"] = random.choice(("snappy", "lz4", "none"))
+        if random.random() < 0.5:
+            options["precommit-compact"] = "true"
         self.options = options

@@ -102,7 +102,7 @@ def test_dealt_lookups_are_all_there_and_the_largest_apart(count: int) -> None:
     lookups = [
         BucketLookup(str(size), (b"", size), (dataclasses.replace(live("n"), row_count=size),), ()) for size in sizes
     ]
-    shares = deal(lookups, count)
+    shares = deal(lookups, lambda each: each.row_count, count)
     assert len(shares) == min(count, len(sizes))
     assert all(shares)
     assert sorted(each.row_count for share in shares for each in share) == sorted(sizes)
