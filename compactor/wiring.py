@@ -9,6 +9,7 @@
     PurgeDuty ------- BeginPurge, PurgeRows -------- metastore
     Attendance ------ PlanCompactions -------------- metastore
     QueueWatch ------ DescribeQueue ---------------- metastore
+    ExpiryDuty ------ ExpireSnapshots, doomed files  metastore
        |
     object stores, local copies of data files
 ```
@@ -22,7 +23,7 @@ import socket
 from lakelog.client.grpc_metastore import GrpcMetastore
 from lakelog.client.target import TlsFiles
 from lakelog.clock import SystemClock
-from lakelog.format.job import CHANGELOG, CLEAN, COMPACT, PURGE
+from lakelog.format.job import CHANGELOG, CLEAN, COMPACT, EXPIRE, PURGE
 from lakelog.serving.http_endpoint import serve_pages
 from lakelog.serving.logs import Log
 from lakelog.storage.caches import Caches
@@ -34,6 +35,7 @@ from .cleaning import CleaningDuty
 from .compactions import CompactionDuty
 from .config import Config
 from .duty import Duty
+from .expiry import ExpiryDuty
 from .metrics import Metrics
 from .purges import PurgeDuty
 from .queue_watch import QueueWatch
@@ -55,6 +57,7 @@ def make_service(config: Config, log: Log) -> Service:
         COMPACT: CompactionDuty(metastore, stores, clock, metrics, log),
         CLEAN: CleaningDuty(metastore, stores, metrics, log),
         PURGE: PurgeDuty(metastore, stores, metrics, log),
+        EXPIRE: ExpiryDuty(metastore, stores, metrics, log),
     }
     service = Service(
         metastore,

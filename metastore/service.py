@@ -39,6 +39,7 @@ from .metrics import Metrics, NoMetrics
 from .open_changelogs import OpenChangelogs
 from .packing import Packer
 from .partitions import PartitionRules
+from .pins import Pins
 from .pipelines import Pipelines
 from .planning import Planner, PlanStream
 from .retention_service import RetentionCalls
@@ -121,6 +122,7 @@ class MetastoreService(RetentionCalls):
         self._pipelines = Pipelines(store)
         self._consumers = Consumers(store)
         self._expiry = Expiry(store, self.packer, self._jobs_due)
+        self._pins = Pins(store)
         self.tags = Tags(store)
 
     async def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
