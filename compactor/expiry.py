@@ -17,7 +17,7 @@ from typing import Final
 
 from lakelog.client.metastore import Metastore
 from lakelog.format.expiry import ExpiryStep
-from lakelog.format.job import Job
+from lakelog.format.job import EXPIRE, Job
 from lakelog.serving.logs import Log
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.stores import Stores
@@ -96,4 +96,4 @@ class ExpiryDuty:
             store.delete_many(paths)
             self._metastore.forget_doomed_files(job.table_uuid, paths)
             done.files += len(paths)
-            self._metrics.deleted_files.inc(len(paths))
+            self._metrics.deleted_files.labels(EXPIRE).inc(len(paths))

@@ -6,6 +6,10 @@
     ChangelogDuty --- plans, AttachChangelogs ------ metastore
     CompactionDuty -- plans, Commit ---------------- metastore
     ExpiryDuty ------ ExpireSnapshots, doomed files  metastore
+    CleaningDuty ---- DoomAttempts, ForgetAttempts - metastore
+    PurgeDuty ------- BeginPurge, PurgeRows -------- metastore
+    Attendance ------ PlanCompactions -------------- metastore
+    QueueWatch ------ DescribeQueue ---------------- metastore
        |
     object stores, local copies of data files
 ```
@@ -19,18 +23,22 @@ import socket
 from lakelog.client.grpc_metastore import GrpcMetastore
 from lakelog.client.target import TlsFiles
 from lakelog.clock import SystemClock
-from lakelog.format.job import CHANGELOG, COMPACT, EXPIRE
+from lakelog.format.job import CHANGELOG, CLEAN, COMPACT, EXPIRE, PURGE
 from lakelog.serving.http_endpoint import serve_pages
 from lakelog.serving.logs import Log
 from lakelog.storage.caches import Caches
 from lakelog.storage.stores import LocationStores
 
+from .attendance import Attendance
 from .changelogs import ChangelogDuty
+from .cleaning import CleaningDuty
 from .compactions import CompactionDuty
 from .config import Config
 from .duty import Duty
 from .expiry import ExpiryDuty
 from .metrics import Metrics
+from .purges import PurgeDuty
+from .queue_watch import QueueWatch
 from .service import Service
 from .tables import NamedTables
 
@@ -48,6 +56,8 @@ def make_service(config: Config, log: Log) -> Service:
         CHANGELOG: ChangelogDuty(metastore, stores, caches, clock, metrics, log),
         COMPACT: CompactionDuty(metastore, stores, clock, metrics, log),
         EXPIRE: ExpiryDuty(metastore, stores, metrics, log),
+        CLEAN: CleaningDuty(metastore, stores, metrics, log),
+        PURGE: PurgeDuty(metastore, stores, metrics, log),
     }
     service = Service(
         metastore,
@@ -62,6 +72,8 @@ def make_service(config: Config, log: Log) -> Service:
         clock=clock,
         metrics=metrics,
         log=log,
+        attendance=Attendance(metastore, log),
+        queue=QueueWatch(metastore, clock, metrics, log),
     )
     log.info(
         "starting",

@@ -29,11 +29,12 @@ from lakelog.scan_planning import plan_changes, plan_scan
 from lakelog.storage.copy_cache import CacheStatistics
 from lakelog.subscribe import subscribe
 from lakelog.subscription import Subscription
+from lakelog.table_upkeep import TableUpkeep
 from lakelog.table_writes import TableWrites
 from lakelog.tags import Tags
 
 
-class Table(TableWrites):
+class Table(TableWrites, TableUpkeep):
     """A table; `Catalog.table` and `Catalog.create_table` make it. Threads may share it; it pickles with its catalog.
 
     A handle stays with the table it was made for: when that is dropped, also when another one gets its name, every use

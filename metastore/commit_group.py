@@ -36,6 +36,7 @@ from lakelog.format.job import CHANGELOG, CHANGELOG_PRIORITY, DueJob
 from lakelog.format.snapshot import ChangelogState, Snapshot
 
 from .compactions import load_compaction
+from .dropped_tables import explain
 from .partitions import PartitionRules
 from .records import GroupFacts, GroupKeys, GroupRecords, NewResult, ResultKey
 from .restoring import settle_restores
@@ -91,7 +92,7 @@ async def decide(
                 changes = await settle_restores(transaction, _rebase(request, facts), state.facts.heads)
         except LakelogError as error:
             # Nothing of it was written yet: all that can refuse a request stands before what it changes.
-            state.verdicts.append(error)
+            state.verdicts.append(await explain(transaction, error))
         else:
             if verdict is Verdict.ALREADY_APPLIED:
                 state.verdicts.append(_answer_again(request, facts, state))

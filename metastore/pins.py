@@ -6,11 +6,11 @@ from typing import Final
 
 from lakelog.errors import NotFound, SnapshotExpired
 from lakelog.format.commit_facts import TableHead
-from lakelog.format.commit_rules import table_gone
 from lakelog.format.expiry import Pin, PinKind
 from lakelog.options.table_options import CONSUMER_EXPIRATION_TIME
 from lakelog.options.values import TableOptions
 
+from .dropped_tables import explain_gone
 from .requests import check_number, check_text, check_uuid
 from .store import Store, Transaction, run_transaction
 
@@ -113,7 +113,7 @@ async def load_options(tx: Transaction, head: TableHead) -> TableOptions:
     """The options of a table."""
     table = await tx.find_table_by_uuid(head.table_uuid)
     if table is None:
-        raise table_gone(head.table_uuid)
+        raise await explain_gone(tx, head.table_uuid)
     return TableOptions(table.info.options)
 
 
@@ -121,7 +121,7 @@ async def find_head(tx: Transaction, table_uuid: str) -> TableHead:
     """The head of a table, without locking it."""
     head = (await tx.find_heads([table_uuid])).get(table_uuid)
     if head is None:
-        raise table_gone(table_uuid)
+        raise await explain_gone(tx, table_uuid)
     return head
 
 
@@ -129,7 +129,7 @@ async def lock_head(tx: Transaction, table_uuid: str) -> TableHead:
     """The head of a table, locked."""
     head = (await tx.lock_heads([table_uuid])).get(table_uuid)
     if head is None:
-        raise table_gone(table_uuid)
+        raise await explain_gone(tx, table_uuid)
     return head
 
 

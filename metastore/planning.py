@@ -16,7 +16,6 @@ import pyarrow as pa
 from lakelog.clock import Clock, show_time
 from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.commit_facts import TableHead
-from lakelog.format.commit_rules import table_gone
 from lakelog.format.kept import check_kept, to_expired
 from lakelog.format.keys import MAX_PARTITION_BYTES
 from lakelog.format.plan import AtSnapshot, AtTag, AtTime, InRange, PlanRequest
@@ -26,6 +25,7 @@ from lakelog.format.table import TableInfo
 
 from .chunk_cache import ChunkCache
 from .chunk_plan import ChunkPlan, prepare_chunks
+from .dropped_tables import explain_gone
 from .entries import sort_entries
 from .file_filter import FileFilter, make_filter
 from .kept import load_kept, load_tag
@@ -118,7 +118,7 @@ class Planner:
         found = await tx.find_table_by_uuid(request.table_uuid)
         head = (await tx.find_heads([request.table_uuid])).get(request.table_uuid)
         if found is None or head is None:
-            raise table_gone(request.table_uuid)
+            raise await explain_gone(tx, request.table_uuid)
         schemas = {schema.schema_id: schema for schema in await tx.list_schemas(found.table_id)}
         range_snapshots: tuple[Snapshot, ...] = ()
         if isinstance(request.at, InRange):
@@ -139,6 +139,12 @@ class Planner:
             query = wanted.query(added_after=request.at.after, added_until=request.at.until)
             load = tx.load_changelog_files if request.changelog else tx.load_files
             return header, wanted.select(await load(query)), None
+        if request.below_bytes or request.added_after:
+            query = replace(
+                wanted.query(live_at=snapshot.snapshot_id, added_after=request.added_after),
+                below_bytes=request.below_bytes,
+            )
+            return header, wanted.select(await tx.load_files(query)), None
         if _is_narrow(wanted, snapshot, head):
             query = wanted.query(live_at=snapshot.snapshot_id)
             return header, wanted.select(await tx.load_files(query)), None
@@ -214,6 +220,11 @@ def _check_request(request: PlanRequest) -> None:
             check_number("range.until", until, after + 1)
     if request.changelog and not isinstance(request.at, InRange):
         raise invalid("changelog", True, "A state has no changelog: ask for those of a range of snapshots.")
+    for name in ("below_bytes", "added_after"):
+        value = getattr(request, name)
+        check_number(name, value, 0)
+        if value and isinstance(request.at, InRange):
+            raise invalid(name, value, "A range says itself which snapshots added its files: leave it out.")
     for bucket in request.buckets:
         check_number("buckets", bucket, 0, 2**31 - 1)
     if len(request.partitions) > _MAX_LISTED_PARTITIONS:

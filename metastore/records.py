@@ -156,6 +156,7 @@ class FileQuery:
         buckets: Only these; None: all.
         first_key: Only files whose bounds reach up to it; None: unbounded.
         last_key: Only files whose bounds reach down to it; None: unbounded.
+        below_bytes: Only files smaller than this; 0: of any size.
         with_statistics: Load the column `statistics` as well.
     """
 
@@ -169,6 +170,7 @@ class FileQuery:
     buckets: Collection[int] | None = None
     first_key: bytes | None = None
     last_key: bytes | None = None
+    below_bytes: int = 0
     with_statistics: bool = False
 
 

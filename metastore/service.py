@@ -13,15 +13,21 @@ from lakelog.clock import Clock, Ids, RandomIds, SystemClock
 from lakelog.format.attachment import AttachRequest, AttachResult
 from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
 from lakelog.format.consumer import Consumer, ConsumerPosition
+from lakelog.format.dropped import DroppedTable, RestoredTable
 from lakelog.format.job import Job, JobState
+from lakelog.format.job_queue import JobQueue, PlannedTable
 from lakelog.format.plan import PlanRequest
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.work import LeaseGrant, Pipeline
 
+from .attended import plan_attended_table
 from .catalog import Catalog
+from .cleaning import CleaningPlanner
 from .consumers import Consumers
+from .dropped_tables import DroppedTables
+from .due_compactions import plan_compactions
 from .due_work import DueWork, WorkPlanner
 from .expiry import Expiry, plan_expiry_work
 from .gate import CommitGate
@@ -38,12 +44,13 @@ from .planning import Planner, PlanStream
 from .retention_service import RetentionCalls
 from .snapshots import list_latest, list_snapshots
 from .staging import Staging
-from .store import Store
+from .store import Store, run_transaction
+from .table_files import TableFiles
 from .tags import Tags
 from .watching import WatchHub
 from .writers import Writers
 
-PLANNERS: Final[tuple[WorkPlanner, ...]] = (plan_expiry_work,)
+PLANNERS: Final[tuple[WorkPlanner, ...]] = (plan_compactions, plan_expiry_work, CleaningPlanner())
 """Who tells what is due at a table, in the order in which they are asked."""
 
 
@@ -60,6 +67,7 @@ class MetastoreService(RetentionCalls):
         warehouse: Absolute URI under which tables get their locations.
         limits: Bounds of single requests and of all together.
         metrics: Where measurements go.
+        dropped_kept_ms: For how long dropped tables can be restored; 0: not at all.
         planners: Who tells what commits make due.
     """
 
@@ -72,6 +80,7 @@ class MetastoreService(RetentionCalls):
         ids: Ids | None = None,
         limits: Limits | None = None,
         metrics: Metrics | None = None,
+        dropped_kept_ms: int = 86_400_000,
         planners: Sequence[WorkPlanner] = PLANNERS,
     ) -> None:
         clock = clock or SystemClock()
@@ -97,7 +106,9 @@ class MetastoreService(RetentionCalls):
         )
         self._open_changelogs = OpenChangelogs(store, limits, self.watches, partitions)
         self._metrics = metrics
-        self._catalog = Catalog(store, ids, warehouse, self._table_dropped)
+        self._catalog = Catalog(store, ids, warehouse, self._table_dropped, dropped_kept_ms)
+        self.dropped_tables = DroppedTables(store)
+        self.table_files = TableFiles(store)
         self._planner = Planner(store, clock, limits, metrics)
         self._staging = Staging(store, ids, limits)
         self._writers = Writers(store)
@@ -165,6 +176,19 @@ class MetastoreService(RetentionCalls):
     async def drop_table(self, name: TableName, *, if_exists: bool = False) -> bool:
         """Removes a table from the catalog; False when there was none and that was no error."""
         return await self._catalog.drop_table(name, if_exists=if_exists)
+
+    async def list_dropped_tables(self, database: str = "") -> list[DroppedTable]:
+        """The dropped tables that are still known, the newest first; of all databases where none is named."""
+        return await self.dropped_tables.list_dropped_tables(database)
+
+    async def restore_table(
+        self, name: TableName, *, table_uuid: str = "", new_name: TableName | None = None
+    ) -> RestoredTable:
+        """Makes a dropped table live again, the one dropped last where no uuid is given."""
+        restored = await self.dropped_tables.restore_table(name, table_uuid=table_uuid, new_name=new_name)
+        self.due_work.touch(restored.table.table_uuid)
+        self.jobs.due()
+        return restored
 
     async def list_schemas(self, table_uuid: str) -> list[TableSchema]:
         """All versions of a table's schema by id."""
@@ -288,6 +312,17 @@ class MetastoreService(RetentionCalls):
         """Takes a pipeline that has ended out of the list."""
         await self._pipelines.forget_pipeline(name)
 
+    async def plan_compactions(self, table_uuid: str, after: int = 0) -> PlannedTable:
+        """Makes compactions of a table due as its commits need them, write-only or not."""
+        planned = await plan_attended_table(self._store, self.due_work, table_uuid, after)
+        if planned.job_count:
+            self.jobs.due()
+        return planned
+
+    async def describe_queue(self) -> list[JobQueue]:
+        """How many jobs there are that are not done, by kind."""
+        return await run_transaction(self._store, lambda tx: tx.describe_queue())
+
     async def open_consumer(self, consumer_id: str, table_uuids: Sequence[str], holder: str) -> list[Consumer]:
         """Begins to read as a consumer, in the order of the tables; fences whoever read under its name before."""
         return await self._consumers.open_consumer(consumer_id, table_uuids, holder)
@@ -322,6 +357,8 @@ class MetastoreService(RetentionCalls):
     def _table_dropped(self, table_uuid: str, name: str) -> None:
         self.watches.dropped(table_uuid)
         self._metrics.forget("live_files", name)
+        # It may be purged at once, or earlier than whoever waits would look again.
+        self.jobs.due()
 
     async def close(self) -> None:
         """Ends watches, lets commits that run come to their end and refuses those that wait; idempotent."""

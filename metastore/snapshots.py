@@ -7,8 +7,8 @@ from typing import Final
 
 from lakelog.client.metastore import LatestSnapshot, SnapshotPage
 from lakelog.format.commit_facts import TableHead
-from lakelog.format.commit_rules import table_gone
 
+from .dropped_tables import explain_gone
 from .requests import check_number, check_table_uuids, check_uuid
 from .store import Store, Transaction, run_transaction
 
@@ -29,7 +29,7 @@ async def list_snapshots(
     async def load(tx: Transaction) -> SnapshotPage:
         head = (await tx.find_heads([table_uuid])).get(table_uuid)
         if head is None:
-            raise table_gone(table_uuid)
+            raise await explain_gone(tx, table_uuid)
         last = min(until, head.latest_snapshot_id) if until else head.latest_snapshot_id
         # What a tag keeps below is no part of the history that is kept: who follows that would see gaps.
         first = max(after, head.earliest_change_id - 1)
@@ -50,7 +50,7 @@ async def list_latest(store: Store, table_uuids: Sequence[str]) -> list[LatestSn
         for table_uuid in table_uuids:
             head = heads.get(table_uuid)
             if head is None:
-                raise table_gone(table_uuid)
+                raise await explain_gone(tx, table_uuid)
             found.append(LatestSnapshot(table_uuid, head.latest_snapshot_id, head.latest_uuid, *_find_earliest(head)))
         return found
 

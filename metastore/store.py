@@ -33,6 +33,8 @@ from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import DatabaseInfo, TableName
 from lakelog.format.work import LeaseGrant, Pipeline
 
+from .dropped_store import DroppedTransaction
+from .due_store import DueTransaction
 from .job_store import JobTransaction
 from .records import (
     Attachment,
@@ -46,6 +48,7 @@ from .records import (
     TableRecord,
 )
 from .retention_store import RetentionTransaction
+from .table_files_store import TableFilesTransaction
 from .tag_store import TagTransaction
 
 T = TypeVar("T")
@@ -97,10 +100,6 @@ class CatalogTransaction(Protocol):
 
     async def set_options(self, table_id: int, options: Mapping[str, str]) -> None:
         """Replaces the options of a table whose head is locked."""
-        ...
-
-    async def delete_table(self, table_id: int) -> None:
-        """Takes a table whose head is locked out of the catalog, and its jobs; what is known of its files stays."""
         ...
 
     async def list_schemas(self, table_id: int) -> list[TableSchema]:
@@ -313,12 +312,15 @@ class ConsumerTransaction(Protocol):
 
 class Transaction(
     CatalogTransaction,
+    DroppedTransaction,
+    TableFilesTransaction,
     CommitTransaction,
     SnapshotTransaction,
     WorkTransaction,
     JobTransaction,
     ConsumerTransaction,
     RetentionTransaction,
+    DueTransaction,
     TagTransaction,
     Protocol,
 ):

@@ -26,9 +26,9 @@ from typing import Final
 from lakelog.client.metastore import WatchEvent, WatchPosition
 from lakelog.errors import HistoryDiverged, LakelogError, ResourceExhausted, SnapshotExpired
 from lakelog.format.commit_facts import TableHead
-from lakelog.format.commit_rules import table_gone
 from lakelog.format.snapshot import ChangelogState, Snapshot
 
+from .dropped_tables import explain_gone
 from .limits import Limits
 from .metrics import Metrics
 from .requests import check_number, check_table_uuids, check_uuid, invalid
@@ -253,12 +253,14 @@ class WatchHub:
         for position in positions:
             head = heads.get(position.table_uuid)
             if head is None:
-                raise table_gone(position.table_uuid)
+                raise await explain_gone(tx, position.table_uuid)
             await _check_history(tx, head, position)
         for table_uuid, head in heads.items():
             table = self._tables.setdefault(
                 table_uuid, _WatchedTable(head.table_id, head.latest_snapshot_id, head.complete_until)
             )
+            # It may have been dropped and restored; those who were not told of it yet need not be.
+            table.dropped = False
             table.watchers.add(watcher)
         # What was committed between reading a head and registering is found by looking once more.
         for table_uuid, head in (await tx.find_heads(list(heads))).items():

@@ -14,11 +14,14 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from lakelog.client.dropped import DroppedTables
 from lakelog.client.retention import Retention
+from lakelog.client.table_files import TableFiles
 from lakelog.format.attachment import AttachRequest, AttachResult
 from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
 from lakelog.format.consumer import Consumer, ConsumerPosition
 from lakelog.format.job import Job, JobState
+from lakelog.format.job_queue import JobQueue, PlannedTable
 from lakelog.format.plan import Plan, PlanRequest
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
@@ -106,7 +109,7 @@ class CommitPipeline(Protocol):
         ...
 
 
-class Metastore(Retention, Protocol):
+class Metastore(DroppedTables, Retention, TableFiles, Protocol):
     """All that the metastore does."""
 
     def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
@@ -285,6 +288,22 @@ class Metastore(Retention, Protocol):
         Returns:
             One job for each scope, in their order.
         """
+        ...
+
+    def plan_compactions(self, table_uuid: str, after: int = 0) -> PlannedTable:
+        """Makes compactions of a table due as its commits need them, write-only or not: for whoever compacts it alone.
+
+        Args:
+            table_uuid: The table.
+            after: What the last answer said; 0: there was none, and all of the table is looked at.
+
+        Raises:
+            NotFound: There is no such table (any more).
+        """
+        ...
+
+    def describe_queue(self) -> list[JobQueue]:
+        """How many jobs there are that are not done, by kind."""
         ...
 
     def open_consumer(self, consumer_id: str, table_uuids: Sequence[str], holder: str) -> list[Consumer]:

@@ -56,6 +56,8 @@ class PlanRequest:
         last_key: Only files with keys at or below it; None: unbounded.
         changelog: With a range: list the changelog files of its snapshots instead of their data files. Each of their
             rows stands for itself, so the predicate may then be on any column, also where there is a primary key.
+        below_bytes: With a state: only files smaller than this; 0: of any size.
+        added_after: With a state: only files that a later snapshot than this one added.
     """
 
     table_uuid: str
@@ -66,6 +68,8 @@ class PlanRequest:
     first_key: bytes | None = None
     last_key: bytes | None = None
     changelog: bool = False
+    below_bytes: int = 0
+    added_after: int = 0
 
 
 @dataclass(frozen=True)

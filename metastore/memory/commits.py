@@ -182,6 +182,7 @@ class MemoryCommits(MemoryJobs):
         for attempt, writer in zip(attempts, writers, strict=True):
             self._journal.put(self._state.attempts, attempt.attempt_id, attempt)
             self._journal.put(self._state.attempt_writers, attempt.attempt_id, writer)
+            self._journal.put(self._state.attempt_times, attempt.attempt_id, self._clock.now_ms())
 
     async def lock_attempt(self, attempt_id: str) -> Attempt | None:
         """An attempt."""

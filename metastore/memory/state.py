@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lakelog.format.commit import BucketRef
 from lakelog.format.commit_facts import Attempt, PlacedChangelogFile, PlacedFile, RecordedResult, TableHead
 from lakelog.format.consumer import Consumer
 from lakelog.format.expiry import Pin
@@ -13,6 +14,7 @@ from lakelog.format.snapshot import Snapshot
 from lakelog.format.tag import Tag
 from lakelog.format.work import Pipeline
 
+from ..due_store import Backlog
 from ..records import NewChunk, NewTable
 from ..retention_store import ExpiryState
 
@@ -52,7 +54,9 @@ class StoredTable:
     created_at_ms: int
     head: TableHead
     schemas: list[TableSchema]
-    dropped: bool = False
+    dropped_at_ms: int | None = None
+    kept_until_ms: int = 0
+    purged: bool = False
     snapshots: list[Snapshot] = field(default_factory=list)
     files: dict[int, StoredFile] = field(default_factory=dict)
     changelog_files: list[PlacedChangelogFile] = field(default_factory=list)
@@ -102,11 +106,13 @@ class State:
     epochs: dict[str, int] = field(default_factory=dict)
     attempts: dict[str, Attempt] = field(default_factory=dict)
     attempt_writers: dict[str, str] = field(default_factory=dict)
+    attempt_times: dict[str, int] = field(default_factory=dict)
     leases: dict[str, StoredLease] = field(default_factory=dict)
     pipelines: dict[str, Pipeline] = field(default_factory=dict)
     consumers: dict[tuple[int, str], Consumer] = field(default_factory=dict)
     tags: dict[tuple[int, str], Tag] = field(default_factory=dict)
     jobs: dict[int, StoredJob] = field(default_factory=dict)
+    backlogs: dict[tuple[int, BucketRef], Backlog] = field(default_factory=dict)
     work_cursors: dict[int, StoredWorkCursor] = field(default_factory=dict)
     last_job_id: int = 0
     last_chunk_id: int = 0

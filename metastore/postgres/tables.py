@@ -51,10 +51,20 @@ catalog_table = Table(
     Column("options", JSONB, nullable=False),
     Column("comment", Text, nullable=False),
     Column("created_at_ms", BigInteger, nullable=False),
-    # A dropped table stays, without its head, until its files are collected.
+    # A dropped table stays, its head without a uuid, until it is purged.
     Column("dropped_at_ms", BigInteger),
+    Column("kept_until_ms", BigInteger),
+    # Set: its files are being deleted, it cannot be restored any more.
+    Column("purged_at_ms", BigInteger),
     Index("catalog_table_uuid", "table_uuid", unique=True),
     Index("catalog_table_name", "database", "name", unique=True, postgresql_where=text("dropped_at_ms IS NULL")),
+    Index(
+        "catalog_table_dropped",
+        "database",
+        "name",
+        "dropped_at_ms",
+        postgresql_where=text("dropped_at_ms IS NOT NULL"),
+    ),
 )
 
 schema_version = Table(
@@ -73,7 +83,8 @@ table_head = Table(
     "table_head",
     metadata,
     Column("table_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("table_uuid", HEX_UUID, nullable=False),
+    # NULL: the table was dropped. So nobody who asks for it by its uuid finds or locks it.
+    Column("table_uuid", HEX_UUID),
     Column("name", NAME, nullable=False),
     Column("schema_id", Integer, nullable=False),
     Column("bucket_count", Integer, nullable=False),
@@ -190,6 +201,8 @@ changelog_file = Table(
     Column("min_key", LargeBinary),
     Column("max_key", LargeBinary),
     Column("statistics", LargeBinary),
+    # What refers to a file that lies in the store.
+    Index("changelog_file_path", "path", postgresql_using="hash"),
 )
 
 # Never deleted: a repeat is answered with the first result, however late.
@@ -281,7 +294,28 @@ job = Table(
     # A scope that is longer than an entry of an index may be; `scope` is a digest of it then.
     Column("long_scope", NAME),
     Index("job_of_table", "table_id", "kind", "scope", unique=True),
+    # How many of a table are being done: there are never more of them than compactors.
+    Index("job_leased", "table_id", postgresql_where=text("state = 'leased'")),
     Index("job_waiting", "kind", "due_at", postgresql_where=text("state IN ('due', 'leased')")),
+)
+
+# What is remembered of the small files of append tables, so that nobody lists them to find out that nothing is due.
+small_files = Table(
+    "small_files",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
+    # 0 for a table without partition columns.
+    Column("partition_id", BigInteger, primary_key=True, autoincrement=False),
+    # 0 for a table without buckets.
+    Column("bucket", Integer, primary_key=True, autoincrement=False),
+    # By which options they were counted.
+    Column("rule", NAME, nullable=False),
+    Column("file_count", Integer, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("first_snapshot", BigInteger, nullable=False),
+    # With buckets: the place of the last file that needs no look any more.
+    Column("after_snapshot", BigInteger, nullable=False),
+    Column("after_ordinal", Integer, nullable=False),
 )
 
 # How far what commits make due has been planned; no row: not at all. Written behind the head's lock.

@@ -27,7 +27,7 @@ ON CONFLICT (table_id) DO UPDATE SET asked = c.asked + 1
 _LIST: Final = """
 SELECT replace(h.table_uuid::text, '-', '')
 FROM table_head h LEFT JOIN work_cursor c USING (table_id)
-WHERE h.latest_snapshot_id > coalesce(c.planned_until, 0) OR c.asked > c.answered
+WHERE h.table_uuid IS NOT NULL AND (h.latest_snapshot_id > coalesce(c.planned_until, 0) OR c.asked > c.answered)
 ORDER BY h.table_id LIMIT %s
 """
 

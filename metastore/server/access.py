@@ -14,7 +14,10 @@ from lakelog.serving.access import Caller, Role
 _CATALOG: Final = "/lakelog.rpc.v1.CatalogService/"
 _SNAPSHOTS: Final = "/lakelog.rpc.v1.SnapshotService/"
 _JOBS: Final = "/lakelog.rpc.v1.JobService/"
+_DUE_WORK: Final = "/lakelog.rpc.v1.DueWorkService/"
 _CONSUMERS: Final = "/lakelog.rpc.v1.ConsumerService/"
+_FILES: Final = "/lakelog.rpc.v1.TableFileService/"
+_DROPPED: Final = "/lakelog.rpc.v1.DroppedTableService/"
 _RETENTION: Final = "/lakelog.rpc.v1.RetentionService/"
 _TAGS: Final = "/lakelog.rpc.v1.TagService/"
 
@@ -52,11 +55,22 @@ NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_JOBS}ListJobs": Role.READER,
     f"{_JOBS}RetryJob": Role.WRITER,
     f"{_JOBS}RequestJobs": Role.WRITER,
+    f"{_DUE_WORK}PlanCompactions": Role.WRITER,
+    f"{_DUE_WORK}DescribeQueue": Role.READER,
     f"{_CONSUMERS}OpenConsumer": Role.READER,
     f"{_CONSUMERS}AdvanceConsumer": Role.READER,
     f"{_CONSUMERS}ListConsumers": Role.READER,
     f"{_CONSUMERS}ResetConsumer": Role.WRITER,
     f"{_CONSUMERS}DeleteConsumer": Role.WRITER,
+    f"{_DROPPED}ListDroppedTables": Role.READER,
+    f"{_DROPPED}RestoreTable": Role.ADMIN,
+    f"{_DROPPED}BeginPurge": Role.WRITER,
+    f"{_DROPPED}PurgeRows": Role.WRITER,
+    f"{_FILES}FindUsedFiles": Role.READER,
+    f"{_FILES}ListUsedFiles": Role.READER,
+    f"{_FILES}ListUnfinishedAttempts": Role.READER,
+    f"{_FILES}DoomAttempts": Role.WRITER,
+    f"{_FILES}ForgetAttempts": Role.WRITER,
     f"{_RETENTION}ExpireSnapshots": Role.WRITER,
     # Whoever may read may see to it that what is read stays.
     f"{_RETENTION}HoldSnapshot": Role.READER,

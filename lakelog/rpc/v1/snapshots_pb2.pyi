@@ -1191,6 +1191,8 @@ class PlanRequest(_message.Message):
     FIRST_KEY_FIELD_NUMBER: _builtins.int
     LAST_KEY_FIELD_NUMBER: _builtins.int
     CHANGELOG_FIELD_NUMBER: _builtins.int
+    BELOW_BYTES_FIELD_NUMBER: _builtins.int
+    ADDED_AFTER_FIELD_NUMBER: _builtins.int
     table_uuid: _builtins.str
     """The table."""
     snapshot_id: _builtins.int
@@ -1205,6 +1207,10 @@ class PlanRequest(_message.Message):
     """Only files with keys at or below this encoded bound; absent: unbounded."""
     changelog: _builtins.bool
     """With `range`: list the changelog files of its snapshots instead of their data files. Their entries have `file_id` 0."""
+    below_bytes: _builtins.int
+    """Without `range`: only files smaller than this; 0: of any size."""
+    added_after: _builtins.int
+    """Without `range`: only files that a later snapshot than this one added; 0: all."""
     @_builtins.property
     def range(self) -> Global___SnapshotRange:
         """What a range of snapshots added."""
@@ -1235,10 +1241,12 @@ class PlanRequest(_message.Message):
         first_key: _builtins.bytes | None = ...,
         last_key: _builtins.bytes | None = ...,
         changelog: _builtins.bool = ...,
+        below_bytes: _builtins.int = ...,
+        added_after: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_first_key", b"_first_key", "_last_key", b"_last_key", "at", b"at", "first_key", b"first_key", "last_key", b"last_key", "predicate", b"predicate", "range", b"range", "snapshot_id", b"snapshot_id", "tag", b"tag", "timestamp_ms", b"timestamp_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_first_key", b"_first_key", "_last_key", b"_last_key", "at", b"at", "buckets", b"buckets", "changelog", b"changelog", "first_key", b"first_key", "last_key", b"last_key", "partitions", b"partitions", "predicate", b"predicate", "range", b"range", "snapshot_id", b"snapshot_id", "table_uuid", b"table_uuid", "tag", b"tag", "timestamp_ms", b"timestamp_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_first_key", b"_first_key", "_last_key", b"_last_key", "added_after", b"added_after", "at", b"at", "below_bytes", b"below_bytes", "buckets", b"buckets", "changelog", b"changelog", "first_key", b"first_key", "last_key", b"last_key", "partitions", b"partitions", "predicate", b"predicate", "range", b"range", "snapshot_id", b"snapshot_id", "table_uuid", b"table_uuid", "tag", b"tag", "timestamp_ms", b"timestamp_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__first_key: _TypeAlias = _typing.Literal["first_key"]  # noqa: Y015
     _WhichOneofArgType__first_key: _TypeAlias = _typing.Literal["_first_key", b"_first_key"]  # noqa: Y015

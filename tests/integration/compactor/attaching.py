@@ -7,13 +7,17 @@ from typing import Any
 
 import structlog
 
+from compactor.attendance import Attendance
 from compactor.changelogs import ChangelogDuty
+from compactor.cleaning import CleaningDuty
 from compactor.compactions import CompactionDuty
 from compactor.expiry import ExpiryDuty
 from compactor.metrics import Metrics
+from compactor.purges import PurgeDuty
+from compactor.queue_watch import QueueWatch
 from compactor.service import Service
 from lakelog.clock import SystemClock
-from lakelog.format.job import CHANGELOG, COMPACT, EXPIRE
+from lakelog.format.job import CHANGELOG, CLEAN, COMPACT, EXPIRE, PURGE
 from lakelog.storage.caches import Caches
 from lakelog.storage.stores import LocationStores, Stores
 
@@ -38,6 +42,8 @@ def make_service(
             CHANGELOG: ChangelogDuty(metastore, stores, Caches(), clock, metrics, log),
             COMPACT: CompactionDuty(metastore, stores, clock, metrics, log),
             EXPIRE: ExpiryDuty(metastore, stores, metrics, log),
+            CLEAN: CleaningDuty(metastore, stores, metrics, log),
+            PURGE: PurgeDuty(metastore, stores, metrics, log),
         },
         stores=stores,
         holder=holder,
@@ -47,6 +53,8 @@ def make_service(
         clock=clock,
         metrics=metrics,
         log=log,
+        attendance=Attendance(metastore, log),
+        queue=QueueWatch(metastore, clock, metrics, log),
     )
 
 
