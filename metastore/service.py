@@ -38,6 +38,7 @@ from .limits import Limits
 from .metrics import Metrics, NoMetrics
 from .open_changelogs import OpenChangelogs
 from .packing import Packer
+from .partition_expiry import plan_partition_expiry
 from .partitions import PartitionRules
 from .pins import Pins
 from .pipelines import Pipelines
@@ -55,6 +56,7 @@ PLANNERS: Final[tuple[WorkPlanner, ...]] = (
     plan_compactions,
     plan_full_compactions,
     plan_expiry_work,
+    plan_partition_expiry,
     CleaningPlanner(),
 )
 """Who tells what is due at a table, in the order in which they are asked."""

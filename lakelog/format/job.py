@@ -23,6 +23,9 @@ EXPIRE: Final = "expire"
 CLEAN: Final = "clean"
 """The kind of job that deletes what writers that died, or gave up, have left below a table's location."""
 
+EXPIRE_PARTITIONS: Final = "expire-partitions"
+"""The kind of job that removes a table's partitions that are old enough."""
+
 PURGE: Final = "purge"
 """The kind of job that deletes a dropped table, once nobody may restore it any more."""
 
