@@ -29,24 +29,34 @@ _PRIORITY: Final = 25
 
 
 async def plan_full_compactions(tx: Transaction, work: TableWork) -> Sequence[DueJob]:
-    """The full compactions that the number of commits has made due; none while the table is write-only.
+    """The full compactions that the number of commits has made due; none while the table is write-only."""
+    return await plan_counted(tx, work, is_quiet=WRITE_ONLY.read(work.table.info.options))
 
-    What is counted is kept with the table, in the transaction in which the jobs are made and under the same lock.
+
+async def plan_counted(tx: Transaction, work: TableWork, *, is_quiet: bool = False) -> list[DueJob]:
+    """The full compactions that the number of commits has made due.
+
+    What is counted is kept with the table, in the transaction in which the jobs are made and under the same lock: that
+    of its work cursor.
+
+    Args:
+        tx: In which the jobs are made.
+        work: The commits up to `until` count, and of a table whose commits were never counted those behind `after`.
+        is_quiet: Nothing is due now: they are counted once something may be.
     """
     info, table_id = work.table.info, work.head.table_id
     if not info.schema.primary_key:
-        return ()
+        return []
     settings = to_compaction_settings(info.options, has_primary_key=True)
     if settings.delta_commits is None:
-        return ()
+        return []
     # Of a table that gets the option only now, the commits before it are not counted.
     known = await tx.find_full_count(table_id)
     is_new, known = known is None, known or CommitsSinceFull(work.after, work.after)
-    if WRITE_ONLY.read(info.options):
-        # They are counted once it is not any more: what they changed is still to be told.
+    if is_quiet:
         if is_new:
             await tx.put_full_count(table_id, known)
-        return ()
+        return []
     if known.counted_until < work.until:
         count = await tx.count_data_commits(table_id, known.counted_until, work.until)
         known = count_commits(known, work.until, count)

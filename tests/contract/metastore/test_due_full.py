@@ -112,6 +112,12 @@ def test_write_only_and_other_tables(metastore: InProcessMetastore) -> None:
     assert step(metastore, table) == [(b"", 0)]
     append(metastore, table, 2, bucket=1)
     assert step(metastore, table) == [(b"", 1)]
+    metastore.alter_table(table.table_uuid, set_options={"write-only": "true"}, unset_options=[])
+    append(metastore, table, 3, bucket=2)
+    assert step(metastore, table) == []
+    # A compactor was started for it.
+    metastore.plan_compactions(table.table_uuid)
+    assert step(metastore, table) == [(b"", 2)]
     plain = make_table(metastore)
     append(metastore, plain, 1)
     assert step(metastore, plain) == []
