@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from lakelog.clock import SystemClock
 from lakelog.format.commit import RemovePartitions
-from lakelog.format.job import CHANGELOG_PRIORITY, FULL, STRATEGY, parse_bucket_scope
+from lakelog.format.job import CHANGELOG_PRIORITY, FULL, STRATEGY, JobState, parse_bucket_scope
 from lakelog.format.snapshot import SnapshotKind
 from lakelog.format.table import TableInfo
 from metastore.due_full import plan_full_compactions
@@ -127,3 +128,19 @@ def test_write_only_and_other_tables(metastore: InProcessMetastore) -> None:
     append(metastore, plain, 3)
     assert step(metastore, plain) == [(b"", 0)]
     assert stage(metastore, plain)
+
+
+def test_what_no_commit_makes_due_is_so_after_a_while(metastore: InProcessMetastore) -> None:
+    options = {**PRODUCER, "full-compaction.delta-commits": "10", "compaction.optimization-interval": "2 s"}
+    table = make_table(metastore, options=options)
+    append(metastore, table, 1)
+    append(metastore, table, 2, bucket=2)
+    assert step(metastore, table) == []
+    (job,) = metastore.list_jobs([table.table_uuid])
+    assert 0 < job.remaining_ms <= 2000
+    time.sleep(job.remaining_ms / 1000 + 0.05)
+    # The one that ends has the others found.
+    assert step(metastore, table) == [(b"", 0)]
+    assert step(metastore, table) == [(b"", 0), (b"", 2)]
+    assert step(metastore, table) == []
+    assert {job.state for job in metastore.list_jobs([table.table_uuid])} == {JobState.DONE}
