@@ -10,6 +10,13 @@ from lakelog.options.call_options import (
     SCAN_TIMESTAMP_MILLIS,
 )
 from lakelog.options.option import Option, Scope
+from lakelog.options.partition_options import (
+    PARTITION_EXPIRATION_CHECK_INTERVAL,
+    PARTITION_EXPIRATION_STRATEGY,
+    PARTITION_EXPIRATION_TIME,
+    PARTITION_TIMESTAMP_FORMATTER,
+    PARTITION_TIMESTAMP_PATTERN,
+)
 from lakelog.options.refused import REFUSED_OPTIONS, find_refusal
 from lakelog.options.registry import ALL_OPTIONS, check_options, list_options
 from lakelog.options.retention_options import (
@@ -116,6 +123,11 @@ __all__ = [
     "NUM_LEVELS",
     "OPEN_FILE_COST",
     "OPTIMIZATION_INTERVAL",
+    "PARTITION_EXPIRATION_CHECK_INTERVAL",
+    "PARTITION_EXPIRATION_STRATEGY",
+    "PARTITION_EXPIRATION_TIME",
+    "PARTITION_TIMESTAMP_FORMATTER",
+    "PARTITION_TIMESTAMP_PATTERN",
     "PRECOMMIT_COMPACT",
     "REFUSED_OPTIONS",
     "RESERVED_COLUMNS",

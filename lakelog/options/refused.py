@@ -30,7 +30,9 @@ _METASTORE_DECIDES: Final = "the metastore orders all commits and chooses a tabl
 _ALL_STATISTICS: Final = "statistics are written and used by themselves"
 _NO_DYNAMIC: Final = "the number of buckets of a primary-key table is fixed; give 'bucket' a number above 0"
 _SCHEMA: Final = "say it where the table is made (primary_key=, partition_by=; in SQL PRIMARY KEY and PARTITIONED BY)"
-_NO_PARTITION_ACTIONS: Final = "partitions are not expired or marked by themselves"
+_NO_PARTITION_ACTIONS: Final = (
+    "partitions are not marked when they are done; they expire by 'partition.expiration-time'"
+)
 _NO_EXTERNAL_CATALOG: Final = "lakelog's metastore is the only catalog of its tables"
 _BITMAPS: Final = "what a read leaves out is found by the reader itself, without deletion vector files"
 

@@ -11,6 +11,7 @@ from pyarrow import types as pt
 
 from lakelog.errors import InvalidArgument
 from lakelog.options.option import Option, Scope, invalid_option
+from lakelog.options.partition_options import check_partition_expiry
 from lakelog.options.registry import check_options, find_option, quote_names
 from lakelog.options.retention_options import check_retention
 from lakelog.options.table_options import (
@@ -98,6 +99,7 @@ def validate_table_options(
         _check_buckets_of_append(options, columns)
         _check_compaction_of_append(options)
     check_retention(options)
+    check_partition_expiry(options, partition_by)
 
 
 def check_alter(current: Mapping[str, str], set: Mapping[str, str], unset: Sequence[str]) -> None:  # noqa: A002
