@@ -34,13 +34,12 @@ from .bucket_work import (
     Strategy,
     count_new_bytes,
     do_piece,
-    list_bucket,
-    plan_work,
     to_change,
 )
 from .duty import Control
 from .leftovers import give_up_attempt
 from .metrics import Metrics
+from .telling import plan_next
 
 _COMMIT_EVERY_S: Final = 60.0
 """What was rewritten is committed so often, so that the death of a long compaction costs little."""
@@ -111,9 +110,9 @@ class CompactionDuty:
             if control.is_stopping:
                 break
             control.check()
-            plan = list_bucket(self._metastore, info, bucket, job.payload)
             # What is left then is new, and waits for others.
-            found = plan_work(plan, bucket, strategy, has_waited=HAS_WAITED in job.payload and number == 0)
+            has_waited = HAS_WAITED in job.payload and number == 0
+            found = plan_next(self._metastore, info, bucket, strategy, job.payload, has_waited=has_waited)
             if isinstance(found, NoPlan):
                 reason = found.reason
                 break

@@ -5,11 +5,12 @@
        |
     ChangelogDuty --- plans, AttachChangelogs ------ metastore
     CompactionDuty -- plans, Commit ---------------- metastore
-    ExpiryDuty ------ ExpireSnapshots, doomed files  metastore
     CleaningDuty ---- DoomAttempts, ForgetAttempts - metastore
+    PartitionExpiryDuty  partitions, Commit -------- metastore
     PurgeDuty ------- BeginPurge, PurgeRows -------- metastore
     Attendance ------ PlanCompactions -------------- metastore
     QueueWatch ------ DescribeQueue ---------------- metastore
+    ExpiryDuty ------ ExpireSnapshots, doomed files  metastore
        |
     object stores, local copies of data files
 ```
@@ -23,7 +24,7 @@ import socket
 from lakelog.client.grpc_metastore import GrpcMetastore
 from lakelog.client.target import TlsFiles
 from lakelog.clock import SystemClock
-from lakelog.format.job import CHANGELOG, CLEAN, COMPACT, EXPIRE, PURGE
+from lakelog.format.job import CHANGELOG, CLEAN, COMPACT, EXPIRE, EXPIRE_PARTITIONS, PURGE
 from lakelog.serving.http_endpoint import serve_pages
 from lakelog.serving.logs import Log
 from lakelog.storage.caches import Caches
@@ -37,6 +38,7 @@ from .config import Config
 from .duty import Duty
 from .expiry import ExpiryDuty
 from .metrics import Metrics
+from .partition_expiry import PartitionExpiryDuty
 from .purges import PurgeDuty
 from .queue_watch import QueueWatch
 from .service import Service
@@ -55,9 +57,10 @@ def make_service(config: Config, log: Log) -> Service:
     duties: dict[str, Duty] = {
         CHANGELOG: ChangelogDuty(metastore, stores, caches, clock, metrics, log),
         COMPACT: CompactionDuty(metastore, stores, clock, metrics, log),
-        EXPIRE: ExpiryDuty(metastore, stores, metrics, log),
         CLEAN: CleaningDuty(metastore, stores, metrics, log),
+        EXPIRE_PARTITIONS: PartitionExpiryDuty(metastore, metrics, log),
         PURGE: PurgeDuty(metastore, stores, metrics, log),
+        EXPIRE: ExpiryDuty(metastore, stores, metrics, log),
     }
     service = Service(
         metastore,
