@@ -1,8 +1,8 @@
 """Expiry as a model: an expirer that may die, a reader that holds what it reads, a commit that lets a file come back.
 
 Every protection is a flag, so that each can be switched off and must then be missed. The first snapshot shows file
-`a`, the second replaces it by `b`, and a third may let `a` come back, as moves and rollbacks do: by another entry of the
-same file. Storage, database and actors are all part of the state.
+`a`, the second replaces it by `b`, and a third may let `a` come back, as moves and rollbacks do: by another entry of
+the same file. Storage, database and actors are all part of the state.
 """
 
 from __future__ import annotations
