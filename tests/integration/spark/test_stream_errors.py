@@ -155,12 +155,3 @@ def test_a_checkpoint_whose_next_change_is_no_longer_kept(stack: EmbeddedStack, 
         # The jump itself shows nothing, also when it is planned again.
         assert stream.offsets[2]["jump"] is True
         assert stream.show(1) == []
-
-
-def test_a_batch_read_whose_files_have_expired(spark: SparkSession, stack: EmbeddedStack, appended: Table) -> None:
-    lakelog.spark.install(spark, stack.target)
-    appended.overwrite(appended.scan().to_arrow())
-    expire(appended, 6)
-    with pytest.raises(SnapshotExpired, match=r"Snapshot 5 of .* has expired; the snapshots 6 to 6 can still be read"):
-        lakelog.spark.read_table(spark, appended.name, snapshot_id=5)
-    assert lakelog.spark.read_table(spark, appended.name).count() == 10
