@@ -9,6 +9,8 @@
     PartitionExpiryDuty  partitions, Commit -------- metastore
     PurgeDuty ------- BeginPurge, PurgeRows -------- metastore
     ExpiryDuty ------ ExpireSnapshots, doomed files  metastore
+    Attendance ------ PlanCompactions -------------- metastore
+    QueueWatch ------ DescribeQueue ---------------- metastore
        |
     object stores, local copies of data files
 ```
@@ -28,6 +30,7 @@ from lakelog.serving.logs import Log
 from lakelog.storage.caches import Caches
 from lakelog.storage.stores import LocationStores
 
+from .attendance import Attendance
 from .changelogs import ChangelogDuty
 from .cleaning import CleaningDuty
 from .compactions import CompactionDuty
@@ -37,6 +40,7 @@ from .expiry import ExpiryDuty
 from .metrics import Metrics
 from .partition_expiry import PartitionExpiryDuty
 from .purges import PurgeDuty
+from .queue_watch import QueueWatch
 from .service import Service
 from .tables import NamedTables
 
@@ -71,6 +75,8 @@ def make_service(config: Config, log: Log) -> Service:
         clock=clock,
         metrics=metrics,
         log=log,
+        attendance=Attendance(metastore, log),
+        queue=QueueWatch(metastore, clock, metrics, log),
     )
     log.info(
         "starting",

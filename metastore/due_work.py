@@ -111,6 +111,17 @@ class DueWork:
                 log.exception("what is due at table %s could not be planned", table_uuid)
         return planned
 
+    async def plan_now(self, table_uuid: str) -> None:
+        """Plans a table up to its newest snapshot, unless another metastore is at it.
+
+        Raises:
+            LakelogError: The store is lost.
+        """
+        self.touch(table_uuid)
+        while table_uuid in self._touched:
+            del self._touched[table_uuid]
+            await self._plan(table_uuid)
+
     async def _plan(self, table_uuid: str) -> bool:
         found = await run_transaction(self._store, lambda tx: self._plan_once(tx, table_uuid))
         if found is None:

@@ -16,6 +16,7 @@ from lakelog.format.attachment import AttachRequest, AttachResult
 from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
 from lakelog.format.consumer import Consumer, ConsumerPosition
 from lakelog.format.job import Job, JobState
+from lakelog.format.job_queue import JobQueue, PlannedTable
 from lakelog.format.plan import Plan, PlanRequest
 from lakelog.format.schema import TableSchema
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
@@ -229,6 +230,14 @@ class InProcessMetastore(InProcessDropped, InProcessRetention, InProcessTableFil
     ) -> list[Job]:
         """Makes jobs of a table due at once, those that are being done behind their end; NotFound: no such table."""
         return self.run(self.service.request_jobs(table_uuid, kind, scopes, payload, priority=priority))
+
+    def plan_compactions(self, table_uuid: str, after: int = 0) -> PlannedTable:
+        """Makes compactions of a table due as its commits need them, write-only or not."""
+        return self.run(self.service.plan_compactions(table_uuid, after))
+
+    def describe_queue(self) -> list[JobQueue]:
+        """How many jobs there are that are not done, by kind."""
+        return self.run(self.service.describe_queue())
 
     def open_consumer(self, consumer_id: str, table_uuids: Sequence[str], holder: str) -> list[Consumer]:
         """Begins to read as a consumer, in the order of the tables; fences whoever read under its name before."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
+from lakelog.format.due_job import plan_due
 from lakelog.format.job import COMPACT, FULL, MINOR, STRATEGY, DueJob, Job, parse_bucket_scope, plan_request
 
 from .dropped_tables import explain_gone
@@ -81,6 +81,5 @@ async def make_due(tx: Transaction, table_uuid: str, due: Sequence[DueJob]) -> N
     found: dict[tuple[str, str], Job] = {}
     for kind, scopes in sorted(scopes_of.items()):
         found.update({(kind, job.scope): job for job in await tx.lock_jobs(head.table_id, kind, scopes)})
-    await tx.make_due(
-        [replace(each, payload=plan_request(found.get((each.kind, each.scope)), each.payload)) for each in due]
-    )
+    now_ms = await tx.now_ms()
+    await tx.make_due([plan_due(found.get((each.kind, each.scope)), each, now_ms) for each in due])

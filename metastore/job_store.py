@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from lakelog.format.job import DueJob, Job
+from lakelog.format.job_queue import JobQueue
 
 from .records import WorkCursor
 
@@ -57,6 +58,10 @@ class JobTransaction(Protocol):
         """Keeps those jobs of a table that exist as they are, in any order. The table's head is locked."""
         ...
 
+    async def list_waiting(self, table_id: int, kind: str, scopes: Sequence[str]) -> list[Job]:
+        """Those jobs of a table that are due, now or later, and that nobody does."""
+        ...
+
     async def request_jobs(self, due: Sequence[DueJob]) -> None:
         """Makes jobs due at once that are locked, or do not exist yet, with their payloads and at least their priority.
 
@@ -65,12 +70,20 @@ class JobTransaction(Protocol):
         """
         ...
 
+    async def count_waiting(self, table_id: int, kind: str) -> int:
+        """How many jobs of a table are due, now or later, that nobody does."""
+        ...
+
+    async def describe_queue(self) -> list[JobQueue]:
+        """How many jobs there are that are not done, by kind."""
+        ...
+
     async def make_due(self, due: Sequence[DueJob]) -> None:
         """Makes jobs due by themselves, at once or after their delays, that are locked, or do not exist yet.
 
-        What failed stays so. What is due does this payload then, at least with this priority; it is not put off, nor
-        tried before its pause is over. Those that somebody does have the payload as what was asked for since, unless
-        there is a delay.
+        What failed stays so until it has rested, and is tried once then. What is due does this payload then, at least
+        with this priority; it is not put off, nor tried before its pause is over. Those that somebody does have the
+        payload as what was asked for since, unless there is a delay.
         """
         ...
 

@@ -15,16 +15,20 @@ from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, Wr
 from lakelog.format.consumer import Consumer, ConsumerPosition
 from lakelog.format.dropped import DroppedTable, RestoredTable
 from lakelog.format.job import Job, JobState
+from lakelog.format.job_queue import JobQueue, PlannedTable
 from lakelog.format.plan import PlanRequest
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.work import LeaseGrant, Pipeline
 
+from .attended import plan_attended_table
 from .catalog import Catalog
 from .cleaning import CleaningPlanner
 from .consumers import Consumers
 from .dropped_tables import DroppedTables
+from .due_compactions import plan_compactions
+from .due_full import plan_full_compactions
 from .due_work import DueWork, WorkPlanner
 from .expiry import Expiry, plan_expiry_work
 from .gate import CommitGate
@@ -41,13 +45,19 @@ from .planning import Planner, PlanStream
 from .retention_service import RetentionCalls
 from .snapshots import list_latest, list_snapshots
 from .staging import Staging
-from .store import Store
+from .store import Store, run_transaction
 from .table_files import TableFiles
 from .tags import Tags
 from .watching import WatchHub
 from .writers import Writers
 
-PLANNERS: Final[tuple[WorkPlanner, ...]] = (plan_expiry_work, CleaningPlanner(), plan_partition_expiry)
+PLANNERS: Final[tuple[WorkPlanner, ...]] = (
+    plan_compactions,
+    plan_full_compactions,
+    plan_expiry_work,
+    CleaningPlanner(),
+    plan_partition_expiry,
+)
 """Who tells what is due at a table, in the order in which they are asked."""
 
 
@@ -307,6 +317,17 @@ class MetastoreService(RetentionCalls):
     async def forget_pipeline(self, name: str) -> None:
         """Takes a pipeline that has ended out of the list."""
         await self._pipelines.forget_pipeline(name)
+
+    async def plan_compactions(self, table_uuid: str, after: int = 0) -> PlannedTable:
+        """Makes compactions of a table due as its commits need them, write-only or not."""
+        planned = await plan_attended_table(self._store, self.due_work, table_uuid, after)
+        if planned.job_count:
+            self.jobs.due()
+        return planned
+
+    async def describe_queue(self) -> list[JobQueue]:
+        """How many jobs there are that are not done, by kind."""
+        return await run_transaction(self._store, lambda tx: tx.describe_queue())
 
     async def open_consumer(self, consumer_id: str, table_uuids: Sequence[str], holder: str) -> list[Consumer]:
         """Begins to read as a consumer, in the order of the tables; fences whoever read under its name before."""

@@ -34,6 +34,7 @@ from lakelog.format.table import DatabaseInfo, TableName
 from lakelog.format.work import LeaseGrant, Pipeline
 
 from .dropped_store import DroppedTransaction
+from .due_store import DueTransaction
 from .job_store import JobTransaction
 from .records import (
     Attachment,
@@ -49,6 +50,7 @@ from .records import (
 from .retention_store import RetentionTransaction
 from .table_files_store import TableFilesTransaction
 from .tag_store import TagTransaction
+from .told_store import ToldTransaction
 
 T = TypeVar("T")
 
@@ -319,7 +321,9 @@ class Transaction(
     JobTransaction,
     ConsumerTransaction,
     RetentionTransaction,
+    DueTransaction,
     TagTransaction,
+    ToldTransaction,
     Protocol,
 ):
     """All that can be done in one transaction."""

@@ -34,6 +34,7 @@ from lakelog.rpc.v1 import (
     catalog_pb2_grpc,
     consumers_pb2_grpc,
     dropped_pb2_grpc,
+    due_work_pb2_grpc,
     jobs_pb2_grpc,
     retention_pb2_grpc,
     snapshots_pb2_grpc,
@@ -82,6 +83,7 @@ class Session:
     jobs: jobs_pb2_grpc.JobServiceStub
     consumers: consumers_pb2_grpc.ConsumerServiceStub
     dropped: dropped_pb2_grpc.DroppedTableServiceStub
+    due_work: due_work_pb2_grpc.DueWorkServiceStub
     retention: retention_pb2_grpc.RetentionServiceStub
     tags: tags_pb2_grpc.TagServiceStub
     table_files: table_files_pb2_grpc.TableFileServiceStub
@@ -210,6 +212,7 @@ class Connection:
             jobs_pb2_grpc.JobServiceStub(channel),
             consumers_pb2_grpc.ConsumerServiceStub(channel),
             dropped_pb2_grpc.DroppedTableServiceStub(channel),
+            due_work_pb2_grpc.DueWorkServiceStub(channel),
             retention_pb2_grpc.RetentionServiceStub(channel),
             tags_pb2_grpc.TagServiceStub(channel),
             table_files_pb2_grpc.TableFileServiceStub(channel),

@@ -15,6 +15,7 @@ from lakelog.client.calls import Calls, Rpc
 from lakelog.client.connection import Connection
 from lakelog.client.grpc_consumers import GrpcConsumers
 from lakelog.client.grpc_dropped import GrpcDropped
+from lakelog.client.grpc_due_work import GrpcDueWork
 from lakelog.client.grpc_jobs import GrpcJobs
 from lakelog.client.grpc_pipeline import GrpcCommitPipeline
 from lakelog.client.grpc_retention import GrpcRetention
@@ -41,7 +42,9 @@ from lakelog.rpc.table import from_proto_database, from_proto_table, to_proto_ta
 from lakelog.rpc.v1 import catalog_pb2, snapshots_pb2
 
 
-class GrpcMetastore(GrpcConsumers, GrpcDropped, GrpcJobs, GrpcRetention, GrpcTableFiles, GrpcTags, GrpcWork):
+class GrpcMetastore(
+    GrpcConsumers, GrpcDropped, GrpcDueWork, GrpcJobs, GrpcRetention, GrpcTableFiles, GrpcTags, GrpcWork
+):
     """A metastore over the wire. Connects when first used.
 
     Threads may share it. In a forked child it opens a connection of its own. It pickles as its parameters, the token
@@ -298,6 +301,7 @@ class GrpcMetastore(GrpcConsumers, GrpcDropped, GrpcJobs, GrpcRetention, GrpcTab
                 each.snapshot_uuid,
                 each.earliest_snapshot_id,
                 each.earliest_change_id or each.earliest_snapshot_id,
+                each.last_full_snapshot_id,
             )
             for each in response.tables
         ]

@@ -21,6 +21,7 @@ from lakelog.format.attachment import AttachRequest, AttachResult
 from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
 from lakelog.format.consumer import Consumer, ConsumerPosition
 from lakelog.format.job import Job, JobState
+from lakelog.format.job_queue import JobQueue, PlannedTable
 from lakelog.format.plan import Plan, PlanRequest
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
@@ -52,7 +53,8 @@ class SnapshotPage:
 class LatestSnapshot:
     """A table's newest snapshot, the id of the oldest one kept, and of the oldest one whose changes are kept.
 
-    They are 0 and empty when there is none.
+    They are 0 and empty when there is none. `last_full_snapshot_id` is the newest one in which a bucket was compacted
+    as a whole, kept or not; 0: there is none.
     """
 
     table_uuid: str
@@ -60,6 +62,7 @@ class LatestSnapshot:
     snapshot_uuid: str
     earliest_snapshot_id: int
     earliest_change_id: int
+    last_full_snapshot_id: int = 0
 
 
 @dataclass(frozen=True)
@@ -287,6 +290,22 @@ class Metastore(DroppedTables, Retention, TableFiles, Protocol):
         Returns:
             One job for each scope, in their order.
         """
+        ...
+
+    def plan_compactions(self, table_uuid: str, after: int = 0) -> PlannedTable:
+        """Makes compactions of a table due as its commits need them, write-only or not: for whoever compacts it alone.
+
+        Args:
+            table_uuid: The table.
+            after: What the last answer said; 0: there was none, and all of the table is looked at.
+
+        Raises:
+            NotFound: There is no such table (any more).
+        """
+        ...
+
+    def describe_queue(self) -> list[JobQueue]:
+        """How many jobs there are that are not done, by kind."""
         ...
 
     def open_consumer(self, consumer_id: str, table_uuids: Sequence[str], holder: str) -> list[Consumer]:

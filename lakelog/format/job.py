@@ -50,6 +50,15 @@ MINOR: Final = "minor"
 FULL: Final = "full"
 """The strategy that compacts everything, to the highest level."""
 
+NOT_BEFORE: Final = "not_before_ms"
+"""In what a job is to do behind its end, if it is due by itself: not before this time, by the database's clock."""
+
+ADDED_AFTER: Final = "added_after"
+"""In the payload of what is due by itself in an append table: no small file was added up to this snapshot."""
+
+HAS_WAITED: Final = "has_waited"
+"""In its payload where time alone makes it due: no small file waits for others any more."""
+
 _STRENGTHS: Final[Mapping[str, int]] = {DUE: 0, MINOR: 1, FULL: 2}
 """Each strategy does at least what those before it do."""
 
@@ -221,7 +230,9 @@ def plan_request(job: Job | None, payload: Mapping[str, str]) -> dict[str, str]:
     if job is None or job.state is JobState.DONE:
         return dict(payload)
     if job.state is JobState.LEASED:
-        return merge_payloads(job.requested, payload) if job.requested else dict(payload)
+        # Who asks for it does not wait as what is due by itself does.
+        behind = {key: value for key, value in job.requested.items() if key != NOT_BEFORE}
+        return merge_payloads(behind, payload) if behind else dict(payload)
     return merge_payloads(job.payload, payload)
 
 
@@ -229,4 +240,6 @@ def take_requested(job: Job) -> Job:
     """A job whose work was not done to its end, and that has to do what was asked for since as well. Pure."""
     if not job.requested:
         return job
-    return replace(job, payload=merge_payloads(job.payload, job.requested), requested={})
+    payload = merge_payloads(job.payload, job.requested)
+    payload.pop(NOT_BEFORE, None)
+    return replace(job, payload=payload, requested={})

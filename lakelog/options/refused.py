@@ -51,7 +51,6 @@ REFUSED_OPTIONS: Final[dict[str, str]] = {
     "lookup.*": "old rows are looked up in sorted local copies, which know three options: lookup.cache-file-retention, "
     "lookup.cache-max-disk-size and lookup.cache-max-memory-size",
     "lookup-*": _NO_LATE_LOOKUP,
-    "full-compaction.*": _BY_SIZES,
     "compaction.optimization-interval": _BY_SIZES,
     "compaction.*": _PLANNED_BY_BUCKET,
     "append.compaction.*": _PLANNED_BY_BUCKET,

@@ -43,6 +43,9 @@ def to_proto_plan_request(request: PlanRequest) -> snapshots_pb2.PlanRequest:
         first_key=request.first_key,
         last_key=request.last_key,
         changelog=request.changelog,
+        below_bytes=request.below_bytes,
+        added_after=request.added_after,
+        told=request.told,
     )
     match request.at:
         case AtSnapshot(snapshot_id):
@@ -85,6 +88,9 @@ def from_proto_plan_request(message: snapshots_pb2.PlanRequest) -> PlanRequest:
         first_key=message.first_key if message.HasField("first_key") else None,
         last_key=message.last_key if message.HasField("last_key") else None,
         changelog=message.changelog,
+        below_bytes=message.below_bytes,
+        added_after=message.added_after,
+        told=message.told,
     )
 
 

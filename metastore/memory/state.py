@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lakelog.format.commit import BucketRef
 from lakelog.format.commit_facts import Attempt, PlacedChangelogFile, PlacedFile, RecordedResult, TableHead
+from lakelog.format.compaction.commit_count import CommitsSinceFull
 from lakelog.format.consumer import Consumer
 from lakelog.format.expiry import Pin
 from lakelog.format.job import Job
@@ -13,6 +15,7 @@ from lakelog.format.snapshot import Snapshot
 from lakelog.format.tag import Tag
 from lakelog.format.work import Pipeline
 
+from ..due_store import Backlog
 from ..records import NewChunk, NewTable
 from ..retention_store import ExpiryState
 
@@ -58,6 +61,9 @@ class StoredTable:
     snapshots: list[Snapshot] = field(default_factory=list)
     files: dict[int, StoredFile] = field(default_factory=dict)
     changelog_files: list[PlacedChangelogFile] = field(default_factory=list)
+    told: dict[tuple[int, int], int | None] = field(default_factory=dict)
+    """Until which snapshot a file is told, by its id and the snapshot from which on it is."""
+    full_count: CommitsSinceFull | None = None
     results: dict[tuple[str, int], StoredResult] = field(default_factory=dict)
     last_identifiers: dict[str, int] = field(default_factory=dict)
     chunks: list[StoredChunk] = field(default_factory=list)
@@ -110,6 +116,7 @@ class State:
     consumers: dict[tuple[int, str], Consumer] = field(default_factory=dict)
     tags: dict[tuple[int, str], Tag] = field(default_factory=dict)
     jobs: dict[int, StoredJob] = field(default_factory=dict)
+    backlogs: dict[tuple[int, BucketRef], Backlog] = field(default_factory=dict)
     work_cursors: dict[int, StoredWorkCursor] = field(default_factory=dict)
     last_job_id: int = 0
     last_chunk_id: int = 0

@@ -16,6 +16,7 @@ from ..store import Transaction
 from .commits import MemoryCommits
 from .consumers import MemoryConsumers
 from .dropped import MemoryDropped
+from .due import MemoryDue
 from .journal import Journal
 from .retention import MemoryRetention
 from .snapshots import MemorySnapshots
@@ -33,6 +34,7 @@ class MemoryTransaction(
     MemoryWork,
     MemoryWorkCursors,
     MemoryConsumers,
+    MemoryDue,
     MemoryTags,
     MemoryRetention,
     MemoryTableFiles,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
@@ -17,6 +18,7 @@ from ..statistics import encode_statistics
 from . import arrays
 from .catalog import NOW_MS
 from .session import Statement
+from .told import told_statements
 
 # Three in one statement: what each statement costs the client is more than what they cost the server.
 _RECORD: Final = """
@@ -36,10 +38,11 @@ SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::u
 UPDATE table_head h SET latest_snapshot_id = n.latest_snapshot_id, latest_uuid = n.latest_uuid,
     committed_at_ms = n.committed_at_ms, watermark_ms = n.watermark_ms, total_rows = n.total_rows,
     total_files = n.total_files, total_bytes = n.total_bytes, next_file_id = n.next_file_id,
-    first_open_snapshot = n.first_open_snapshot
+    first_open_snapshot = n.first_open_snapshot, last_full_snapshot = n.last_full_snapshot
 FROM unnest(%s::bigint[], %s::bigint[], %s::uuid[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[],
-    %s::bigint[], %s::bigint[], %s::bigint[]) AS n(table_id, latest_snapshot_id, latest_uuid, committed_at_ms,
-    watermark_ms, total_rows, total_files, total_bytes, next_file_id, first_open_snapshot)
+    %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[]) AS n(table_id, latest_snapshot_id, latest_uuid,
+    committed_at_ms, watermark_ms, total_rows, total_files, total_bytes, next_file_id, first_open_snapshot,
+    last_full_snapshot)
 WHERE h.table_id = n.table_id
 """
 
@@ -101,14 +104,16 @@ WHERE a.attempt_id = n.attempt_id
 """
 
 
+_LONGEST_KEY: Final = 1024
+
 # Of six arrays (`to_due_arrays`). The scope of a bucket names its partition, which may be longer than an entry of an
 # index may be (2704 bytes); a digest then stands in its place.
 INSERT_DUE: Final = f"""
 INSERT INTO job AS j (table_id, kind, scope, long_scope, state, priority, payload, attempts, reason, outcome, epoch,
     holder, due_at, created_at_ms, updated_at_ms)
 SELECT n.table_id, n.kind,
-    CASE WHEN length(n.scope) > 1024 THEN 'sha256:' || encode(sha256(n.scope::bytea), 'hex') ELSE n.scope END,
-    CASE WHEN length(n.scope) > 1024 THEN n.scope END,
+    CASE WHEN length(n.scope) > {_LONGEST_KEY} THEN 'sha256:' || encode(sha256(n.scope::bytea), 'hex') ELSE n.scope END,
+    CASE WHEN length(n.scope) > {_LONGEST_KEY} THEN n.scope END,
     'due', n.priority, n.payload, 0, '', '', 0, '', clock_timestamp() + n.delay_ms * interval '1 millisecond',
     {NOW_MS}, {NOW_MS}
 FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::jsonb[], %s::bigint[]) AS n(table_id, kind, scope,
@@ -145,7 +150,7 @@ def attachment_statements(attachment: Attachment) -> list[Statement]:
 
 
 def group_statements(records: GroupRecords) -> list[Statement]:
-    """The statements that write a group: at most eight, and no more than four where all only add data."""
+    """The statements that write a group: at most ten, and no more than four where all only add data."""
     statements = [Statement(_RECORD, (*_snapshots(records), *_results(records.results), *_heads(records.heads)))]
     if records.files:
         statements += _files(records.files)
@@ -153,12 +158,18 @@ def group_statements(records: GroupRecords) -> list[Statement]:
         statements.append(Statement(_INSERT_MOVED, _moved(records.moved_files)))
     if records.changelog_files:
         statements += _changelog_files(records.changelog_files)
+    statements += told_statements(records.told)
     if records.attempts:
         states = [state.value for state in records.attempts.values()]
         statements.append(Statement(_SET_ATTEMPTS, (arrays.words(records.attempts), arrays.words(states))))
     if records.jobs:
         statements.append(Statement(_MAKE_DUE, to_due_arrays(list(records.jobs.values()))))
     return statements
+
+
+def to_key(scope: str) -> str:
+    """By what the job of a scope is found, as `INSERT_DUE` has it."""
+    return scope if len(scope) <= _LONGEST_KEY else f"sha256:{hashlib.sha256(scope.encode()).hexdigest()}"
 
 
 def to_due_arrays(due: Sequence[DueJob]) -> tuple[str, ...]:
@@ -308,6 +319,7 @@ def _heads(heads: Sequence[TableHead]) -> tuple[str, ...]:
         arrays.integers([head.total_bytes for head in heads]),
         arrays.integers([head.next_file_id for head in heads]),
         arrays.integers([head.first_open_snapshot or None for head in heads]),
+        arrays.integers([head.last_full_snapshot or None for head in heads]),
     )
 
 

@@ -102,6 +102,10 @@ table_head = Table(
     Column("first_open_snapshot", BigInteger),
     # From where on changes are kept; NULL: from the earliest snapshot.
     Column("earliest_change_id", BigInteger),
+    # Whether the changelog producer is full-compaction; NULL: it is not.
+    Column("tells_later", Boolean),
+    # The newest snapshot in which a bucket was compacted as a whole; NULL: none is known.
+    Column("last_full_snapshot", BigInteger),
     Index("table_head_uuid", "table_uuid", unique=True),
     postgresql_with={"fillfactor": 10},
 )
@@ -294,7 +298,28 @@ job = Table(
     # A scope that is longer than an entry of an index may be; `scope` is a digest of it then.
     Column("long_scope", NAME),
     Index("job_of_table", "table_id", "kind", "scope", unique=True),
+    # How many of a table are being done: there are never more of them than compactors.
+    Index("job_leased", "table_id", postgresql_where=text("state = 'leased'")),
     Index("job_waiting", "kind", "due_at", postgresql_where=text("state IN ('due', 'leased')")),
+)
+
+# What is remembered of the small files of append tables, so that nobody lists them to find out that nothing is due.
+small_files = Table(
+    "small_files",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
+    # 0 for a table without partition columns.
+    Column("partition_id", BigInteger, primary_key=True, autoincrement=False),
+    # 0 for a table without buckets.
+    Column("bucket", Integer, primary_key=True, autoincrement=False),
+    # By which options they were counted.
+    Column("rule", NAME, nullable=False),
+    Column("file_count", Integer, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("first_snapshot", BigInteger, nullable=False),
+    # With buckets: the place of the last file that needs no look any more.
+    Column("after_snapshot", BigInteger, nullable=False),
+    Column("after_ordinal", Integer, nullable=False),
 )
 
 # How far what commits make due has been planned; no row: not at all. Written behind the head's lock.

@@ -14,6 +14,7 @@ from lakelog.serving.access import Caller, Role
 _CATALOG: Final = "/lakelog.rpc.v1.CatalogService/"
 _SNAPSHOTS: Final = "/lakelog.rpc.v1.SnapshotService/"
 _JOBS: Final = "/lakelog.rpc.v1.JobService/"
+_DUE_WORK: Final = "/lakelog.rpc.v1.DueWorkService/"
 _CONSUMERS: Final = "/lakelog.rpc.v1.ConsumerService/"
 _FILES: Final = "/lakelog.rpc.v1.TableFileService/"
 _DROPPED: Final = "/lakelog.rpc.v1.DroppedTableService/"
@@ -54,6 +55,8 @@ NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_JOBS}ListJobs": Role.READER,
     f"{_JOBS}RetryJob": Role.WRITER,
     f"{_JOBS}RequestJobs": Role.WRITER,
+    f"{_DUE_WORK}PlanCompactions": Role.WRITER,
+    f"{_DUE_WORK}DescribeQueue": Role.READER,
     f"{_CONSUMERS}OpenConsumer": Role.READER,
     f"{_CONSUMERS}AdvanceConsumer": Role.READER,
     f"{_CONSUMERS}ListConsumers": Role.READER,

@@ -21,6 +21,8 @@ from lakelog.rpc.v1 import (
     consumers_pb2_grpc,
     dropped_pb2,
     dropped_pb2_grpc,
+    due_work_pb2,
+    due_work_pb2_grpc,
     jobs_pb2,
     jobs_pb2_grpc,
     retention_pb2,
@@ -40,6 +42,7 @@ from .audit import log
 from .catalog_servicer import CatalogServicer
 from .consumer_servicer import ConsumerServicer
 from .dropped_servicer import DroppedTableServicer
+from .due_work_servicer import DueWorkServicer
 from .health import HealthMonitor, Probe
 from .interceptor import CallInterceptor, CallLimits
 from .job_servicer import JobServicer
@@ -53,6 +56,7 @@ SERVICES: Final = (
     catalog_pb2.DESCRIPTOR.services_by_name["CatalogService"].full_name,
     snapshots_pb2.DESCRIPTOR.services_by_name["SnapshotService"].full_name,
     jobs_pb2.DESCRIPTOR.services_by_name["JobService"].full_name,
+    due_work_pb2.DESCRIPTOR.services_by_name["DueWorkService"].full_name,
     consumers_pb2.DESCRIPTOR.services_by_name["ConsumerService"].full_name,
     dropped_pb2.DESCRIPTOR.services_by_name["DroppedTableService"].full_name,
     table_files_pb2.DESCRIPTOR.services_by_name["TableFileService"].full_name,
@@ -154,6 +158,7 @@ class MetastoreServer:
         )
         catalog_pb2_grpc.add_CatalogServiceServicer_to_server(CatalogServicer(service), handlers)
         jobs_pb2_grpc.add_JobServiceServicer_to_server(JobServicer(service), handlers)
+        due_work_pb2_grpc.add_DueWorkServiceServicer_to_server(DueWorkServicer(service), handlers)
         consumers_pb2_grpc.add_ConsumerServiceServicer_to_server(ConsumerServicer(service), handlers)
         dropped_pb2_grpc.add_DroppedTableServiceServicer_to_server(DroppedTableServicer(service), handlers)
         table_files_pb2_grpc.add_TableFileServiceServicer_to_server(TableFileServicer(service), handlers)

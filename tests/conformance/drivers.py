@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakelog.catalog import Catalog
+from lakelog.table import Table
 from tests.conformance.language import Outcome, Step, TableSpec
 from tests.integration.compactor.attaching import attach_all
 
@@ -37,12 +38,19 @@ class SdkDriver:
 
     def apply(self, name: str, table: TableSpec, step: Step) -> Outcome:
         handle = self._catalog.table(name)
+        if step.call == "compact":
+            return self._compact(handle)
         data = table.rows(step.rows, step.columns)
         arguments: dict[str, Any] = dict(step.arguments)
         if step.call == "overwrite":
             arguments["partition"] = step.partition
         result = getattr(handle, step.call)(data, **arguments)
         return Outcome(result.snapshot_id, result.already_applied)
+
+    def _compact(self, table: Table) -> Outcome:
+        table.compact(full=True, wait=False)
+        attach_all(self._catalog.metastore, find_tables=lambda: [table.uuid])
+        return Outcome(table.snapshots(1).column("id")[0].as_py(), False)
 
     def read(self, name: str, snapshot_id: int | None = None) -> pa.Table:
         return self._catalog.table(name).scan(snapshot_id=snapshot_id).to_arrow()
@@ -65,6 +73,8 @@ class SparkDriver(SdkDriver):
     def apply(self, name: str, table: TableSpec, step: Step) -> Outcome:
         import lakelog.spark
 
+        if step.call == "compact":
+            return self._compact(self._catalog.table(name))
         data = table.rows(step.rows, step.columns)
         # The default parallelism spreads the rows over tasks, so that the order between tasks is tested as well.
         frame = self._spark.createDataFrame(data)

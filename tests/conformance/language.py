@@ -92,7 +92,7 @@ class Step:
         snapshot: The snapshot id it must return; 0: none; None: not looked at.
     """
 
-    call: Literal["append", "upsert", "delete", "write", "overwrite"]
+    call: Literal["append", "upsert", "delete", "write", "overwrite", "compact"]
     rows: tuple[str, ...]
     partition: Mapping[str, object] | Literal["dynamic"] | None = None
     columns: tuple[str, ...] | None = None
@@ -177,6 +177,11 @@ def write(*rows: str, **more: object) -> Step:
 def overwrite(*rows: str, partition: Mapping[str, object] | Literal["dynamic"] | None = None, **more: object) -> Step:
     """A step that overwrites."""
     return _step("overwrite", rows, {**more, "partition": partition})
+
+
+def compact() -> Step:
+    """A step that compacts everything; of one bucket it makes one snapshot."""
+    return Step("compact", ())
 
 
 _STEP_FIELDS = ("partition", "columns", "error", "snapshot")

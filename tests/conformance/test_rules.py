@@ -7,6 +7,7 @@ import pytest
 from tests.conformance import (
     cases_changelog,
     cases_commits,
+    cases_full_compaction,
     cases_late,
     cases_producers,
     cases_tables,
@@ -21,6 +22,7 @@ CASES = (
     *cases_producers.CASES,
     *cases_touched_buckets.CASES,
     *cases_late.CASES,
+    *cases_full_compaction.CASES,
 )
 
 

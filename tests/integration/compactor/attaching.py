@@ -7,6 +7,7 @@ from typing import Any
 
 import structlog
 
+from compactor.attendance import Attendance
 from compactor.changelogs import ChangelogDuty
 from compactor.cleaning import CleaningDuty
 from compactor.compactions import CompactionDuty
@@ -14,6 +15,7 @@ from compactor.expiry import ExpiryDuty
 from compactor.metrics import Metrics
 from compactor.partition_expiry import PartitionExpiryDuty
 from compactor.purges import PurgeDuty
+from compactor.queue_watch import QueueWatch
 from compactor.service import Service
 from lakelog.clock import SystemClock
 from lakelog.format.job import CHANGELOG, CLEAN, COMPACT, EXPIRE, EXPIRE_PARTITIONS, PURGE
@@ -53,6 +55,8 @@ def make_service(
         clock=clock,
         metrics=metrics,
         log=log,
+        attendance=Attendance(metastore, log),
+        queue=QueueWatch(metastore, clock, metrics, log),
     )
 
 
