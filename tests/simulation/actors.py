@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lakelog.catalog import Catalog
 from lakelog.errors import CommitConflict, Effect, LakelogError, OutcomeUnknown, Unavailable
+from lakelog.file_check_result import FileCheck
 from lakelog.format.commit import CommitRequest
 from lakelog.table import Table
 from metastore.service import MetastoreService
@@ -75,6 +76,8 @@ class World:
     successors: int = 0
     late_readers: float = 0.0
     """How likely the successor of a reader comes only when its consumer has expired."""
+    repairs: list[FileCheck] = field(default_factory=list)
+    """What those found that came to their end."""
     compactions: list[tuple[int, int]] = field(default_factory=list)
     """Of each that was answered: its groups, and how many of them were dropped."""
 

@@ -27,7 +27,16 @@ WRITING: Final = ("a", "b", "c", "overwriter", *COMPACTING)
 """Names of those who commit; their successors' have more behind them."""
 
 _MUTATIONS: Final = frozenset(
-    {"commit", "stage_attempt", "abandon_attempt", "register_writer", "open_consumer", "advance_consumer"}
+    {
+        "commit",
+        "stage_attempt",
+        "abandon_attempt",
+        "doom_attempts",
+        "forget_attempts",
+        "register_writer",
+        "open_consumer",
+        "advance_consumer",
+    }
 )
 
 _TURNS: Final = 20
