@@ -19,7 +19,6 @@ def test_every_history_holds_and_they_find_much(loop: asyncio.AbstractEventLoop)
         for each in simulate(seed, loop, repairers=2, compactors=seed % 2 * 2, freeze_rate=0.04).repairs
     ]
     assert sum(each.deleted_files for each in repairs) >= 5
-    assert any(each.orphan_files > each.deleted_files for each in repairs), "some are left to those who write"
 
 
 def test_control_without_dooming_first_a_live_file_is_deleted(
