@@ -27,24 +27,12 @@ from lakelog.serving.logs import Log
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.stores import Stores
 
-from .bucket_work import (
-    BucketWork,
-    DonePiece,
-    Piece,
-    Strategy,
-    count_new_bytes,
-    do_piece,
-    to_change,
-)
+from .bucket_work import BucketWork, DonePiece, Strategy, count_new_bytes, to_change
 from .duty import Control
 from .leftovers import give_up_attempt
 from .metrics import Metrics
+from .rewriting import LocalRewriter, Rewriter
 from .telling import plan_next
-
-_COMMIT_EVERY_S: Final = 60.0
-"""What was rewritten is committed so often, so that the death of a long compaction costs little."""
-
-_MAX_PIECES_TOGETHER: Final = 500
 
 _ROUNDS: Final = 5
 """Plans that one job makes, one on what the other has left: others may have come between, and what was compacted may
@@ -91,12 +79,21 @@ class CompactionDuty:
         clock: For how long work is not committed.
         metrics: What is measured.
         log: For lines.
+        rewriter: Where files are rewritten; None: in this process.
     """
 
-    def __init__(self, metastore: Metastore, stores: Stores, clock: Clock, metrics: Metrics, log: Log) -> None:
+    def __init__(
+        self,
+        metastore: Metastore,
+        stores: Stores,
+        clock: Clock,
+        metrics: Metrics,
+        log: Log,
+        rewriter: Rewriter | None = None,
+    ) -> None:
         self._metastore = metastore
         self._stores = stores
-        self._clock = clock
+        self._rewriter = rewriter or LocalRewriter(clock)
         self._metrics = metrics
         self._log = log
 
@@ -132,7 +129,7 @@ class CompactionDuty:
         while (pieces or moved) and not control.is_stopping:
             store, attempt_id = self._open_attempt(job)
             try:
-                finished = self._rewrite_some(store, attempt_id, work, pieces, control)
+                finished = self._rewriter.rewrite_some(store, work.info, attempt_id, pieces, control)
                 control.check()
                 if not finished and not moved:
                     give_up_attempt(self._metastore, store, attempt_id)
@@ -146,24 +143,12 @@ class CompactionDuty:
                     give_up_attempt(self._metastore, store, attempt_id)
                 raise
             self._account(store, change, finished, dropped, done, log, work.moved_new_bytes if moved else 0)
+            self._rewriter.sweep(store, attempt_id, _find_paths(change, dropped))
             moved = ()
 
     def _open_attempt(self, job: Job) -> tuple[ObjectStore, str]:
         staged = self._metastore.stage_attempt([job.table_uuid], job.lease)
         return self._stores.open(staged.tables[0].location), staged.attempt_id
-
-    def _rewrite_some(
-        self, store: ObjectStore, attempt_id: str, work: BucketWork, pieces: list[Piece], control: Control
-    ) -> list[DonePiece]:
-        """Takes pieces off the list and does them, until it is time to commit."""
-        finished: list[DonePiece] = []
-        began_s = self._clock.monotonic_s()
-        while pieces and len(finished) < _MAX_PIECES_TOGETHER and not control.is_stopping:
-            control.check()
-            finished.append(do_piece(store, work.info, attempt_id, pieces.pop(0)))
-            if self._clock.monotonic_s() - began_s > _COMMIT_EVERY_S:
-                break
-        return finished
 
     def _commit(self, job: Job, change: Change, attempt_id: str, number: int) -> tuple[DroppedGroup, ...]:
         request = CommitRequest(
@@ -205,6 +190,13 @@ class CompactionDuty:
         self._metrics.moved_files.inc(moved)
         for each in dropped:
             self._metrics.dropped.labels(each.reason).inc()
+
+
+def _find_paths(change: Change, dropped: Sequence[DroppedGroup]) -> set[str]:
+    """The files that a commit has brought."""
+    files = split_group_files(change)
+    lost = {file.path for each in dropped for file in files[each.group]}
+    return {file.path for file in (*change.add_files, *change.changelog_files)} - lost
 
 
 def _read_strategy(job: Job) -> Strategy:

@@ -12,6 +12,7 @@ from lakelog.config import ConnectSettings, read_connect_settings
 from lakelog.format.table import TableName
 from lakelog.serving.arguments import Arguments, OneLineParser, Values, add_arguments, refusal
 from lakelog.serving.logs import LEVELS
+from lakelog.serving.stream_arguments import add_spark_settings, read_spark_settings
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class Config:
         metrics_port: Of `/metrics` and `/healthz`; None: none.
         metrics_host: Where they listen.
         log_level: One of `LEVELS`.
+        spark_master: Where tasks of large compactions run; empty: they are done in this process.
+        spark_conf: Settings of Spark.
     """
 
     connect: ConnectSettings
@@ -37,6 +40,8 @@ class Config:
     metrics_port: int | None
     metrics_host: str
     log_level: str
+    spark_master: str
+    spark_conf: Mapping[str, str]
 
 
 _RUN: Final[Arguments] = {
@@ -59,6 +64,11 @@ _RUN: Final[Arguments] = {
         "Port of /metrics for Prometheus and /healthz; default: none; 0: a free one.",
     ),
     "metrics-host": ("LAKELOG_COMPACTOR_METRICS_HOST", "Where they listen; default 127.0.0.1."),
+    "spark-master": (
+        "LAKELOG_COMPACTOR_SPARK_MASTER",
+        "Where Spark runs tasks of large compactions, for instance local[4] or spark://host:7077; default: nowhere, "
+        "this process does all.",
+    ),
     "log-level": ("LAKELOG_LOG_LEVEL", f"One of {', '.join(LEVELS)}; default info."),
 }
 
@@ -101,6 +111,8 @@ def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Co
         metrics_port=values.port("metrics_port"),
         metrics_host=values.text("metrics_host") or "127.0.0.1",
         log_level=values.choice("log_level", "info", LEVELS),
+        spark_master=values.text("spark_master") or "",
+        spark_conf=read_spark_settings(getattr(given, "spark_conf", None), environment),
     )
 
 
@@ -126,6 +138,7 @@ def _parser() -> OneLineParser:
         formatter_class=kind,
     )
     add_arguments(run, _RUN)
+    add_spark_settings(run)
     run.add_argument("--once", action="store_true", help="End when nothing is due, instead of waiting for more.")
     return parser
 

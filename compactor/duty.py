@@ -30,6 +30,11 @@ class Control:
             raise self._lost
 
     @property
+    def is_lost(self) -> bool:
+        """Whether `check` would raise."""
+        return self._lost is not None
+
+    @property
     def is_stopping(self) -> bool:
         """Whether to end behind the step in hand; what is left is done by whoever takes the job next."""
         return self._stopping.is_set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from lakelog.client.metastore import Metastore
 from lakelog.errors import LakelogError
@@ -19,6 +19,20 @@ def delete_doomed(store: ObjectStore, attempt_ids: Iterable[str]) -> int:
             store.delete_many(paths)
             count += len(paths)
     return count
+
+
+def delete_unnamed(store: ObjectStore, attempt_id: str, kept: Collection[str]) -> int:
+    """Deletes the files of an attempt that is committed but for those to keep; how many. Never raises lakelog errors.
+
+    It can be committed by nobody else, so that what its commit does not name is of no use. What cannot be deleted, the
+    collector finds.
+    """
+    with contextlib.suppress(LakelogError):
+        paths = [each.path for each in store.list_objects(f"data/{attempt_id}") if each.path not in kept]
+        if paths:
+            store.delete_many(paths)
+        return len(paths)
+    return 0
 
 
 def give_up_attempt(metastore: Metastore, store: ObjectStore, attempt_id: str) -> None:

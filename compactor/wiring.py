@@ -5,12 +5,13 @@
        |
     ChangelogDuty --- plans, AttachChangelogs ------ metastore
     CompactionDuty -- plans, Commit ---------------- metastore
+       |         `--- Rewriter: this process, or tasks of Spark
     CleaningDuty ---- DoomAttempts, ForgetAttempts - metastore
     PartitionExpiryDuty  partitions, Commit -------- metastore
     PurgeDuty ------- BeginPurge, PurgeRows -------- metastore
-    ExpiryDuty ------ ExpireSnapshots, doomed files  metastore
     Attendance ------ PlanCompactions -------------- metastore
     QueueWatch ------ DescribeQueue ---------------- metastore
+    ExpiryDuty ------ ExpireSnapshots, doomed files  metastore
        |
     object stores, local copies of data files
 ```
@@ -20,13 +21,15 @@ from __future__ import annotations
 
 import os
 import socket
+from typing import TYPE_CHECKING
 
 from lakelog.client.grpc_metastore import GrpcMetastore
 from lakelog.client.target import TlsFiles
-from lakelog.clock import SystemClock
+from lakelog.clock import Clock, SystemClock
 from lakelog.format.job import CHANGELOG, CLEAN, COMPACT, EXPIRE, EXPIRE_PARTITIONS, PURGE
 from lakelog.serving.http_endpoint import serve_pages
 from lakelog.serving.logs import Log
+from lakelog.serving.spark_process import keeping_interrupts, let_workers_import
 from lakelog.storage.caches import Caches
 from lakelog.storage.stores import LocationStores
 
@@ -41,8 +44,12 @@ from .metrics import Metrics
 from .partition_expiry import PartitionExpiryDuty
 from .purges import PurgeDuty
 from .queue_watch import QueueWatch
+from .rewriting import LocalRewriter, Rewriter
 from .service import Service
 from .tables import NamedTables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def make_service(config: Config, log: Log) -> Service:
@@ -56,7 +63,7 @@ def make_service(config: Config, log: Log) -> Service:
     metastore = _connect(config)
     duties: dict[str, Duty] = {
         CHANGELOG: ChangelogDuty(metastore, stores, caches, clock, metrics, log),
-        COMPACT: CompactionDuty(metastore, stores, clock, metrics, log),
+        COMPACT: CompactionDuty(metastore, stores, clock, metrics, log, _make_rewriter(config, clock, log)),
         CLEAN: CleaningDuty(metastore, stores, metrics, log),
         EXPIRE_PARTITIONS: PartitionExpiryDuty(metastore, metrics, log),
         PURGE: PurgeDuty(metastore, stores, metrics, log),
@@ -88,6 +95,23 @@ def make_service(config: Config, log: Log) -> Service:
         port = serve_pages(config.metrics_host, config.metrics_port, metrics.registry, lambda: service.is_healthy)
         log.info("metrics", port=port)
     return service
+
+
+def _make_rewriter(config: Config, clock: Clock, log: Log) -> Rewriter:
+    if not config.spark_master:
+        return LocalRewriter(clock)
+    # Imported here: who asks for no Spark needs neither it nor Java.
+    import lakelog.spark
+
+    from .spark_rewriting import SparkRewriter
+
+    def start_spark() -> SparkSession:
+        let_workers_import(__file__, __package__ or "")
+        log.info("starting Spark", master=config.spark_master)
+        with keeping_interrupts():
+            return lakelog.spark.build_session("lakelog-compactor", config.spark_master, config.spark_conf)
+
+    return SparkRewriter(start_spark, clock, log)
 
 
 def _connect(config: Config) -> GrpcMetastore:

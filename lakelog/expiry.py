@@ -62,7 +62,7 @@ class ExpiryResult:
 def describe_pin(pin: Pin) -> str:
     """Who needs which snapshot, for people. Pure."""
     who = "a changelog to be made" if pin.kind.value == "changelog" else f"{pin.kind.value} '{pin.holder}'"
-    return f"{who} needs snapshot {pin.snapshot_id}"
+    return f"{who} needs snapshot {pin.snapshot_id}" if pin.snapshot_id else f"{who} begins with the first snapshot"
 
 
 def expire_snapshots(

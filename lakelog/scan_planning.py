@@ -153,7 +153,7 @@ def _plan_between(
         catalog.caches,
         overwrites=True,
     )
-    return Scan(catalog, plan, rows, limit, with_overwrites=True)
+    return Scan(catalog, plan, rows, limit, with_overwrites=True, reads_from=after)
 
 
 def plan_changes(

@@ -40,6 +40,7 @@ from .open_changelogs import OpenChangelogs
 from .packing import Packer
 from .partition_expiry import plan_partition_expiry
 from .partitions import PartitionRules
+from .pins import Pins
 from .pipelines import Pipelines
 from .planning import Planner, PlanStream
 from .retention_service import RetentionCalls
@@ -56,6 +57,7 @@ PLANNERS: Final[tuple[WorkPlanner, ...]] = (
     plan_compactions,
     plan_full_compactions,
     plan_expiry_work,
+    plan_partition_expiry,
     CleaningPlanner(),
     plan_partition_expiry,
 )
@@ -124,6 +126,7 @@ class MetastoreService(RetentionCalls, UpkeepCalls):
         self._pipelines = Pipelines(store)
         self._consumers = Consumers(store)
         self._expiry = Expiry(store, self.packer, self._jobs_due)
+        self._pins = Pins(store)
         self.tags = Tags(store)
 
     async def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:

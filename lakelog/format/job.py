@@ -53,6 +53,9 @@ FULL: Final = "full"
 NOT_BEFORE: Final = "not_before_ms"
 """In what a job is to do behind its end, if it is due by itself: not before this time, by the database's clock."""
 
+BY_ITSELF: Final = "by_itself"
+"""In what a job is to do behind its end, if it is more than what is due, but nobody asked for it."""
+
 ADDED_AFTER: Final = "added_after"
 """In the payload of what is due by itself in an append table: no small file was added up to this snapshot."""
 
@@ -231,7 +234,7 @@ def plan_request(job: Job | None, payload: Mapping[str, str]) -> dict[str, str]:
         return dict(payload)
     if job.state is JobState.LEASED:
         # Who asks for it does not wait as what is due by itself does.
-        behind = {key: value for key, value in job.requested.items() if key != NOT_BEFORE}
+        behind = {key: value for key, value in job.requested.items() if key not in (NOT_BEFORE, BY_ITSELF)}
         return merge_payloads(behind, payload) if behind else dict(payload)
     return merge_payloads(job.payload, payload)
 
@@ -242,4 +245,5 @@ def take_requested(job: Job) -> Job:
         return job
     payload = merge_payloads(job.payload, job.requested)
     payload.pop(NOT_BEFORE, None)
+    payload.pop(BY_ITSELF, None)
     return replace(job, payload=payload, requested={})

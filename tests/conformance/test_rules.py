@@ -10,6 +10,7 @@ from tests.conformance import (
     cases_full_compaction,
     cases_late,
     cases_producers,
+    cases_rollbacks,
     cases_tables,
     cases_touched_buckets,
 )
@@ -23,6 +24,7 @@ CASES = (
     *cases_touched_buckets.CASES,
     *cases_late.CASES,
     *cases_full_compaction.CASES,
+    *cases_rollbacks.CASES,
 )
 
 

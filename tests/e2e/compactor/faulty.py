@@ -16,6 +16,8 @@ from importlib import import_module
 from typing import Any
 
 from compactor.__main__ import main
+from compactor.rewriting import LocalRewriter
+from compactor.spark_rewriting import SparkRewriter
 from lakelog.client.grpc_metastore import GrpcMetastore
 
 
@@ -98,7 +100,8 @@ def install_fault(step: str) -> None:
     for duty in (changelogs.ChangelogDuty, compactions.CompactionDuty):
         duty.do = faulty_do(duty.do)
     changelogs.make_late_changelogs = faulty_make(changelogs.make_late_changelogs)
-    compactions.do_piece = faulty_make(compactions.do_piece)
+    for rewriter in (LocalRewriter, SparkRewriter):
+        rewriter.rewrite_some = faulty_make(rewriter.rewrite_some)  # type: ignore[method-assign]
     GrpcMetastore.commit = faulty_commit  # type: ignore[method-assign]
     GrpcMetastore.stage_attempt = faulty_stage  # type: ignore[method-assign]
     GrpcMetastore.attach_changelogs = faulty_attach  # type: ignore[method-assign]

@@ -16,6 +16,16 @@ def test_defaults() -> None:
     assert (config.tables, config.once, config.lease_s, config.patience_s) == ((), False, 30.0, 300.0)
     assert (config.metrics_port, config.metrics_host, config.log_level) == (None, "127.0.0.1", "info")
     assert config.connect.target == "meta:7450"
+    assert (config.spark_master, config.spark_conf) == ("", {})
+
+
+def test_where_tasks_run() -> None:
+    # The variable of other services does not have this one start Java.
+    assert parse_config(["run"], {**TARGET, "LAKELOG_SPARK_MASTER": "local[2]"}).spark_master == ""
+    environment = {**TARGET, "LAKELOG_COMPACTOR_SPARK_MASTER": "local[2]", "LAKELOG_SPARK_CONF": "spark.a=1;spark.b=2"}
+    assert parse_config(["run"], environment).spark_master == "local[2]"
+    config = parse_config(["run", "--spark-master", "spark://host:7077", "--spark-conf", "spark.b=3"], environment)
+    assert (config.spark_master, config.spark_conf) == ("spark://host:7077", {"spark.a": "1", "spark.b": "3"})
 
 
 def test_arguments_win_over_variables() -> None:
@@ -41,6 +51,7 @@ def test_arguments_win_over_variables() -> None:
         (["--lease-seconds", "0.5"], "--lease-seconds=0.5 must be a number from 1 to 3600"),
         (["--patience-seconds", "nan"], "--patience-seconds=nan"),
         (["--metrics-port", "70000"], "--metrics-port=70000"),
+        (["--spark-conf", "memory=1g"], "--spark-conf memory=1g: write it as spark.some.setting=value"),
         (["--log-level", "loud"], "--log-level=loud must be one of debug"),
     ],
 )

@@ -1,0 +1,126 @@
+"""Rewriting the pieces of a compaction as tasks of a Spark session.
+
+What is little is done in this process, since the first Python task takes seconds. What is more goes out in batches, one
+job a batch and one task a piece; between batches the caller commits what was done. A job that is lost or told to stop
+cancels its tasks, which then leave files of an attempt that is given up; what one of them still writes after these
+were deleted, the collector finds. Files that a failed or doubled task has left
+are not named by any result; they are deleted behind the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from lakelog.clock import Clock
+from lakelog.errors import LakelogError
+from lakelog.format.table import TableInfo
+from lakelog.serving.logs import Log
+from lakelog.spark.task_errors import lakelog_errors
+from lakelog.storage.store import ObjectStore
+
+from .bucket_work import DonePiece, Piece
+from .duty import Control
+from .leftovers import delete_unnamed
+from .rewriting import COMMIT_EVERY_S, MAX_PIECES_TOGETHER, LocalRewriter
+from .tasks import rewrite_in_task
+
+LITTLE_BYTES: Final = 64 << 20
+"""Of a job's files: rewritten here in about two seconds, about what the first Python task takes to start."""
+
+_BATCH_A_CORE: Final = 2
+"""Pieces of a batch for each core, so that none waits for long for the one that takes longest."""
+
+_LOOK_S: Final = 0.2
+"""How often it is looked whether a job that runs is still wanted."""
+
+
+class SparkRewriter:
+    """Implements `Rewriter` by tasks; for one thread.
+
+    Args:
+        start_spark: Makes the session, when it is first needed.
+        clock: For how long nothing was committed.
+        log: For lines.
+        little_bytes: Up to so many bytes a job is done here.
+    """
+
+    def __init__(
+        self, start_spark: Callable[[], SparkSession], clock: Clock, log: Log, little_bytes: int = LITTLE_BYTES
+    ) -> None:
+        self._start_spark = start_spark
+        self._clock = clock
+        self._log = log
+        self._little_bytes = little_bytes
+        self._here = LocalRewriter(clock)
+        self._spark: SparkSession | None = None
+        self._is_dead = False
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="lakelog-job")
+
+    def rewrite_some(
+        self, store: ObjectStore, info: TableInfo, attempt_id: str, pieces: list[Piece], control: Control
+    ) -> list[DonePiece]:
+        """As `Rewriter`; told to stop, it gives up what its tasks are at."""
+        if self._is_dead or sum(piece.size_bytes for piece in pieces) <= self._little_bytes:
+            return self._here.rewrite_some(store, info, attempt_id, pieces, control)
+        if self._spark is None:
+            self._spark = self._start_spark()
+        count = _BATCH_A_CORE * self._spark.sparkContext.defaultParallelism
+        finished: list[DonePiece] = []
+        began_s = self._clock.monotonic_s()
+        while pieces and len(finished) + count <= MAX_PIECES_TOGETHER and not control.is_stopping:
+            control.check()
+            done = self._run(self._spark, info, attempt_id, pieces[:count], control)
+            if not done:
+                break
+            del pieces[:count]
+            finished += done
+            if self._clock.monotonic_s() - began_s > COMMIT_EVERY_S:
+                break
+        return finished
+
+    def sweep(self, store: ObjectStore, attempt_id: str, kept: Collection[str]) -> None:
+        """As `Rewriter`."""
+        if self._spark is not None:
+            delete_unnamed(store, attempt_id, kept)
+
+    def _run(
+        self, spark: SparkSession, info: TableInfo, attempt_id: str, batch: list[Piece], control: Control
+    ) -> list[DonePiece]:
+        """Does a batch by one job; none are done where it was told to stop before they all were."""
+        context = spark.sparkContext
+        group = f"compaction {attempt_id}"
+
+        def act() -> list[DonePiece]:
+            context.setJobGroup(group, f"Compaction of {info.name}", interruptOnCancel=True)
+            with lakelog_errors():
+                task = partial(rewrite_in_task, info, attempt_id)
+                return context.parallelize(batch, len(batch)).map(task).collect()
+
+        action: Future[list[DonePiece]] = self._pool.submit(act)
+        while not wait([action], _LOOK_S).done:
+            if control.is_stopping or control.is_lost:
+                # Again and again: what is cancelled before it has begun is not.
+                context.cancelJobGroup(group)
+        control.check()
+        error = action.exception()
+        if error is None:
+            return action.result()
+        if control.is_stopping:
+            return []
+        if not isinstance(error, LakelogError):
+            self._look_after(spark)
+        raise error
+
+    def _look_after(self, spark: SparkSession) -> None:
+        """Does without Spark from now on where its engine has ended, as by a lack of memory."""
+        try:
+            self._is_dead = bool(spark.sparkContext._jsc.sc().isStopped())
+        except Exception:
+            self._is_dead = True
+        if self._is_dead:
+            self._log.error("Spark has ended; jobs are done in this process from now on. Start the service again.")
