@@ -30,6 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="with 'report': results to put together")
     parser.add_argument("--quick", action="store_true", help="a tenth of the data, about a minute")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result there as well")
+    parser.add_argument("--plots", type=Path, metavar="FOLDER", help="draw what a picture tells better there")
     parser.add_argument("--pairs", type=int, default=5, help="how many pairs of runs count (default 5)")
     chosen = parser.parse_args(arguments)
     console = Console(width=max(150, Console().width))
@@ -55,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(workload: Workload, chosen: argparse.Namespace, console: Console) -> int:
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="lakelog-bench-") as folder:
-        context = Bench(chosen.quick, Path(folder), console, chosen.pairs)
+        context = Bench(chosen.quick, Path(folder), console, chosen.pairs, chosen.plots)
         try:
             for figure in workload.run(context):
                 figures.append(figure)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,15 +25,20 @@ from bench.shapes import q1, q1_schema
 from lakelog.catalog import Catalog
 from lakelog.format.files import DataFile
 from lakelog.format.plan import PlanRequest
+from lakelog.format.schema import TableSchema
 from lakelog.options.values import TableOptions
 from lakelog.storage.bucket_changes import group_by_bucket
-from lakelog.storage.live_file import LiveFile, to_live_files
+from lakelog.storage.live_file import to_live_files
 from lakelog.storage.run_rewrite import RunRewrite, rewrite_runs
+from lakelog.storage.store import ObjectStore
 from lakelog.table import Table
 
-_BUCKETS = 2
-_DELTAS = 10
-_LEVEL = 5
+T = TypeVar("T")
+
+BUCKETS: Final = 2
+DELTAS: Final = 10
+LEVEL: Final = 5
+ATTEMPT: Final = "0" * 32
 
 
 def measure_full(bench: Bench) -> Iterator[Figure]:
@@ -39,38 +46,39 @@ def measure_full(bench: Bench) -> Iterator[Figure]:
     base = bench.scaled(BASE_ROWS)
     with open_catalog(bench.folder / "w4") as catalog:
         model = Q1Model(base)
-        table = _make_table(catalog, "b.whole", model)
-        folder = Path(data_paths(table)[0]).parents[2]
+        table = make_runs(catalog, "b.whole", model)
+        folder = table_folder(table)
         plain_folder = bench.folder / "plain"
         results = _merge_plainly(table)
 
         def ours() -> Callable[[], Hashable]:
             made = _rewrite(table)
-            return lambda: _check(folder, made, model)
+            return lambda: check_rewritten(folder, made, model)
 
         def plain() -> bool:
             plain_folder.mkdir()
-            with ThreadPoolExecutor(_BUCKETS) as pool:
+            with ThreadPoolExecutor(BUCKETS) as pool:
                 done = pool.map(lambda each: _read_and_write(each, plain_folder), results.items())
                 rows = sum(done)
             shutil.rmtree(plain_folder)
             return rows > 0
 
-        label = f"full compaction, {base:,} + {_DELTAS} x {base // 10:,} rows"
+        label = f"full compaction, {base:,} + {DELTAS} x {base // 10:,} rows"
         yield compare(label, ours, plain, pairs=bench.pairs, target=0.7)
         half = Q1Model(base // 2)
-        less = _measure_memory(_make_table(catalog, "b.half", half), half)
-        yield absolute(f"most Arrow memory held, {base // 2:,} rows in {_BUCKETS} buckets", "MiB", [less])
+        less = _measure_memory(make_runs(catalog, "b.half", half), half)
+        yield absolute(f"most Arrow memory held, {base // 2:,} rows in {BUCKETS} buckets", "MiB", [less])
         most = _measure_memory(table, model)
         # A tenth has runs that are smaller than a row group, of which less is held.
         target = None if bench.quick else round(1.25 * less)
-        yield absolute(f"most Arrow memory held, {base:,} rows in {_BUCKETS} buckets", "MiB", [most], target=target)
+        yield absolute(f"most Arrow memory held, {base:,} rows in {BUCKETS} buckets", "MiB", [most], target=target)
 
 
-def _make_table(catalog: Catalog, name: str, model: Q1Model) -> Table:
+def make_runs(catalog: Catalog, name: str, model: Q1Model) -> Table:
+    """A table of one large run and ten that overlap it, a tenth as large each, in two buckets."""
     base = len(model)
-    table = catalog.create_table(name, q1_schema(), primary_key=["id"], options={"bucket": str(_BUCKETS)})
-    for number in range(_DELTAS + 1):
+    table = catalog.create_table(name, q1_schema(), primary_key=["id"], options={"bucket": str(BUCKETS)})
+    for number in range(DELTAS + 1):
         ids = np.arange(base)
         if number:
             ids = np.random.default_rng(number).permutation(base)[: base // 10]
@@ -88,28 +96,49 @@ def _measure_memory(table: Table, model: Q1Model) -> float:
         made = _rewrite(table)
     finally:
         pa.set_memory_pool(usual)
-    _check(Path(data_paths(table)[0]).parents[2], made, model)
+    check_rewritten(table_folder(table), made, model)
     return (counting.max_memory() or 0) / 2**20
 
 
 def _rewrite(table: Table) -> list[DataFile]:
+    def rewrite(bucket: Bucket) -> tuple[DataFile, ...]:
+        return rewrite_runs(bucket.store, bucket.schema, bucket.options, ATTEMPT, bucket.rewrite)
+
+    return [file for files in each_bucket(table, rewrite) for file in files]
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """All that is known of a bucket's compaction."""
+
+    store: ObjectStore
+    schema: TableSchema
+    options: TableOptions
+    rewrite: RunRewrite
+
+
+def each_bucket(table: Table, work: Callable[[Bucket], T]) -> list[T]:
+    """Does some work on the full compaction of each bucket, on all at once."""
     catalog = table._catalog
     plan = catalog.metastore.plan(PlanRequest(table.uuid))
     assert plan.snapshot is not None
     time_ms = plan.snapshot.committed_at_ms
     store, options = catalog.open_store(plan.table), TableOptions(plan.table.options)
-
-    def rewrite(files: Sequence[LiveFile]) -> tuple[DataFile, ...]:
-        work = RunRewrite("full", tuple(files), (), time_ms, _LEVEL)
-        return rewrite_runs(store, plan.schema, options, "0" * 32, work)
-
-    with ThreadPoolExecutor(_BUCKETS) as pool:
-        return [
-            file for files in pool.map(rewrite, group_by_bucket(to_live_files(plan.files)).values()) for file in files
-        ]
+    buckets = [
+        Bucket(store, plan.schema, options, RunRewrite("full", tuple(files), (), time_ms, LEVEL))
+        for files in group_by_bucket(to_live_files(plan.files)).values()
+    ]
+    with ThreadPoolExecutor(BUCKETS) as pool:
+        return list(pool.map(work, buckets))
 
 
-def _check(folder: Path, made: Sequence[DataFile], model: Q1Model) -> bool:
+def table_folder(table: Table) -> Path:
+    """Where the table's files are."""
+    return Path(data_paths(table)[0]).parents[2]
+
+
+def check_rewritten(folder: Path, made: Sequence[DataFile], model: Q1Model) -> bool:
+    """True: the files hold the model's rows; they are deleted."""
     paths = [folder / file.path for file in made]
     found = pa.concat_tables([pq.read_table(path, columns=HASHED) for path in paths])
     for path in paths:
@@ -126,7 +155,7 @@ def _merge_plainly(table: Table) -> dict[tuple[str, ...], pa.Table]:
         bucket: tuple(p for p, b in zip(paths, buckets, strict=True) if b == bucket) for bucket in set(buckets)
     }
     # Rows as many as a bucket's and as wide; which ones they are is all the same to whoever writes them.
-    half = rows.num_rows // _BUCKETS
+    half = rows.num_rows // BUCKETS
     return {by_bucket[bucket]: rows.slice(place * half, half) for place, bucket in enumerate(sorted(by_bucket))}
 
 

@@ -17,12 +17,14 @@ class Bench:
         folder: For its files; removed afterwards.
         console: For progress.
         pairs: How many pairs each comparison counts.
+        plots: Where pictures go; None: nowhere.
     """
 
     quick: bool
     folder: Path
     console: Console
     pairs: int
+    plots: Path | None = None
 
     def scaled(self, count: int) -> int:
         """`count`, or a tenth of it in a quick run."""

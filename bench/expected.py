@@ -53,6 +53,10 @@ class Q1Model:
         """Which of some keys are there."""
         return self._versions[ids] > 0
 
+    def versions_of(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """How often each of some keys was upserted."""
+        return self._versions[ids]
+
     def digest(self, columns: tuple[str, ...], first: int = 0, last: int | None = None) -> Digest:
         """Of the rows whose key is from `first` to `last`, included."""
         part = slice(first, None if last is None else last + 1)

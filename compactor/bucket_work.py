@@ -8,8 +8,8 @@ Pieces share no key, or no order: each of them is committed or dropped without t
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lakelog.client.metastore import Metastore
@@ -17,6 +17,7 @@ from lakelog.format import job
 from lakelog.format.commit import BucketRef, Change, CompactionGroup
 from lakelog.format.compaction.asked import plan_bucket
 from lakelog.format.compaction.plan import BucketPlan, NoPlan, Rewrite
+from lakelog.format.compaction.settings import to_compaction_settings
 from lakelog.format.files import DataFile
 from lakelog.format.plan import Plan, PlanRequest
 from lakelog.format.sections import KeyRange, do_meet
@@ -77,6 +78,8 @@ class BucketWork:
         pieces: To be rewritten, in any order.
         moved: Ids of files that get the level as they are.
         why: In a sentence for people.
+        run_count: How many sorted runs the bucket had; 0 without a primary key.
+        moved_new_bytes: Of the files that are moved, those that no compaction has taken before.
     """
 
     info: TableInfo
@@ -85,6 +88,8 @@ class BucketWork:
     pieces: tuple[Piece, ...]
     moved: tuple[int, ...]
     why: str
+    run_count: int = 0
+    moved_new_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -95,23 +100,40 @@ class DonePiece:
     files: tuple[DataFile, ...]
 
 
-def list_bucket(metastore: Metastore, table_uuid: str, bucket: BucketRef) -> Plan:
-    """The live files of a bucket, now.
+def list_bucket(metastore: Metastore, info: TableInfo, bucket: BucketRef, payload: Mapping[str, str]) -> Plan:
+    """The live files of a bucket, now; of a table without key and buckets the small ones that a job may be about.
+
+    Args:
+        metastore: Who has them.
+        info: The table.
+        bucket: Which one.
+        payload: Of the job.
 
     Raises:
         NotFound: There is no such table.
+        InvalidArgument: The table's options contradict each other.
     """
     partitions = (bucket.partition,) if bucket.partition else ()
-    return metastore.plan(PlanRequest(table_uuid, buckets=(bucket.bucket,), partitions=partitions))
+    request = PlanRequest(info.table_uuid, buckets=(bucket.bucket,), partitions=partitions)
+    if not info.schema.primary_key and TableOptions(info.options).bucket_count(False) < 1:
+        is_due = payload.get(job.STRATEGY, job.DUE) == job.DUE
+        request = replace(
+            request,
+            buckets=(),
+            below_bytes=to_compaction_settings(info.options, has_primary_key=False).small_file_bytes,
+            added_after=int(payload.get(job.ADDED_AFTER, "0")) if is_due else 0,
+        )
+    return metastore.plan(request)
 
 
-def plan_work(plan: Plan, bucket: BucketRef, strategy: Strategy) -> BucketWork | NoPlan:
+def plan_work(plan: Plan, bucket: BucketRef, strategy: Strategy, *, has_waited: bool = False) -> BucketWork | NoPlan:
     """Plan the compaction of a bucket. Pure.
 
     Args:
         plan: The live files of the bucket, and nothing else.
         bucket: Which one.
         strategy: What of it.
+        has_waited: As of `lakelog.format.compaction.asked.plan_bucket`.
 
     Raises:
         InvalidArgument: The table's options contradict each other.
@@ -119,7 +141,7 @@ def plan_work(plan: Plan, bucket: BucketRef, strategy: Strategy) -> BucketWork |
     if plan.snapshot is None or plan.files.num_rows == 0:
         return NoPlan("The bucket has no files.")
     info = plan.table
-    found = plan_bucket(plan.files, info, strategy.value, as_of_ms=plan.snapshot.committed_at_ms)
+    found = plan_bucket(plan.files, info, strategy.value, as_of_ms=plan.snapshot.committed_at_ms, has_waited=has_waited)
     if isinstance(found, NoPlan):
         return found
     files = {file.file_id: file for file in to_live_files(plan.files)}
@@ -129,12 +151,23 @@ def plan_work(plan: Plan, bucket: BucketRef, strategy: Strategy) -> BucketWork |
             for number, each in enumerate(found.rewrites)
         )
         moved = tuple(move.file_id for move in found.moves)
-        return BucketWork(info, bucket, found.output_level, pieces, moved, found.why)
+        levels = [file.level for file in files.values()]
+        run_count = levels.count(0) + len({level for level in levels if level})
+        new_bytes = count_new_bytes([files[file_id] for file_id in moved])
+        return BucketWork(info, bucket, found.output_level, pieces, moved, found.why, run_count, new_bytes)
     pieces = tuple(
         Piece(FileRewrite(f"compact-{number:05d}", tuple(files[file_id] for file_id in each.file_ids)), each.why)
         for number, each in enumerate(found)
     )
     return BucketWork(info, bucket, 0, pieces, (), found[0].why)
+
+
+def count_new_bytes(files: Iterable[LiveFile]) -> int:
+    """How many bytes of some files no compaction has taken before: their place is that of the commit that added them.
+
+    Pure.
+    """
+    return sum(file.size_bytes for file in files if file.added_snapshot == file.order_snapshot)
 
 
 def do_piece(store: ObjectStore, info: TableInfo, attempt_id: str, piece: Piece) -> DonePiece:

@@ -22,12 +22,20 @@ from lakelog.clock import Clock
 from lakelog.errors import Effect, InvalidArgument, LakelogError
 from lakelog.format.commit import BucketRef, Change, CommitRequest, DroppedGroup, Fence, split_group_files
 from lakelog.format.compaction.plan import NoPlan
-from lakelog.format.job import STRATEGY, Job, parse_bucket_scope
+from lakelog.format.job import HAS_WAITED, STRATEGY, Job, parse_bucket_scope
 from lakelog.serving.logs import Log
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.stores import Stores
 
-from .bucket_work import BucketWork, DonePiece, Strategy, list_bucket, plan_work, to_change
+from .bucket_work import (
+    BucketWork,
+    DonePiece,
+    Strategy,
+    count_new_bytes,
+    list_bucket,
+    plan_work,
+    to_change,
+)
 from .duty import Control
 from .leftovers import give_up_attempt
 from .metrics import Metrics
@@ -100,12 +108,15 @@ class CompactionDuty:
         """Compacts the bucket, again while more is due, a few times at most."""
         partition, number = parse_bucket_scope(job.scope)
         bucket, strategy = BucketRef(partition, number), _read_strategy(job)
+        info = self._metastore.get_table_by_uuid(job.table_uuid)
         done, reason = _Done(), ""
-        for _ in range(_ROUNDS):
+        for number in range(_ROUNDS):
             if control.is_stopping:
                 break
             control.check()
-            found = plan_work(list_bucket(self._metastore, job.table_uuid, bucket), bucket, strategy)
+            plan = list_bucket(self._metastore, info, bucket, job.payload)
+            # What is left then is new, and waits for others.
+            found = plan_work(plan, bucket, strategy, has_waited=HAS_WAITED in job.payload and number == 0)
             if isinstance(found, NoPlan):
                 reason = found.reason
                 break
@@ -119,6 +130,8 @@ class CompactionDuty:
     def _do_work(self, job: Job, work: BucketWork, control: Control, done: _Done) -> None:
         log = self._log.bind(job_id=job.job_id, table=str(work.info.name), bucket=work.bucket.bucket)
         log.debug("compacting", pieces=len(work.pieces), moved=len(work.moved), level=work.level, why=work.why)
+        if work.run_count:
+            self._metrics.sorted_runs.observe(work.run_count)
         pieces, moved = list(work.pieces), work.moved
         while (pieces or moved) and not control.is_stopping:
             store, attempt_id = self._open_attempt(job)
@@ -136,7 +149,7 @@ class CompactionDuty:
                 if not isinstance(error, LakelogError) or error.effect is Effect.NONE:
                     give_up_attempt(self._metastore, store, attempt_id)
                 raise
-            self._account(store, change, finished, dropped, done, log)
+            self._account(store, change, finished, dropped, done, log, work.moved_new_bytes if moved else 0)
             self._rewriter.sweep(store, attempt_id, _find_paths(change, dropped))
             moved = ()
 
@@ -162,6 +175,7 @@ class CompactionDuty:
         dropped: Sequence[DroppedGroup],
         done: _Done,
         log: Log,
+        moved_new_bytes: int,
     ) -> None:
         files = split_group_files(change)
         for each in dropped:
@@ -178,8 +192,8 @@ class CompactionDuty:
         done.read_bytes += read_bytes
         done.written_bytes += written_bytes
         done.dropped += len(lost)
-        self._metrics.compacted_bytes.labels("read").inc(read_bytes)
-        self._metrics.compacted_bytes.labels("written").inc(written_bytes)
+        new_bytes = sum(count_new_bytes(each.piece.inputs) for each in kept) + moved_new_bytes
+        self._metrics.count_compaction(read_bytes, new_bytes, written_bytes)
         self._metrics.moved_files.inc(moved)
         for each in dropped:
             self._metrics.dropped.labels(each.reason).inc()

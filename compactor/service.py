@@ -32,11 +32,13 @@ from lakelog.serving.logs import Log
 from lakelog.serving.pipeline_report import to_line
 from lakelog.storage.stores import Stores
 
+from .attendance import ASK_EVERY_S, Attendance
 from .duty import Control, Duty
 from .ending import Ending, may_pass, to_ending
 from .keeper import JobKeeper
 from .leftovers import delete_doomed
 from .metrics import Metrics
+from .queue_watch import QueueWatch
 
 _WAIT_S: Final = 25.0
 """How long the metastore is asked to wait for a job, before it is asked again."""
@@ -67,6 +69,8 @@ class Service:
         clock: For the time.
         metrics: What is measured.
         log: For lines.
+        attendance: Has jobs of named tables made due.
+        queue: Measures what waits.
     """
 
     def __init__(
@@ -84,6 +88,8 @@ class Service:
         clock: Clock,
         metrics: Metrics,
         log: Log,
+        attendance: Attendance,
+        queue: QueueWatch,
     ) -> None:
         self._metastore = metastore
         self._waiting = waiting
@@ -98,6 +104,8 @@ class Service:
         self._clock = clock
         self._metrics = metrics
         self._log = log
+        self._attendance = attendance
+        self._queue = queue
         self._stopping = threading.Event()
         self._wake = threading.Event()
         self._answered_s = clock.monotonic_s()
@@ -152,6 +160,10 @@ class Service:
     def _hear(self) -> None:
         self._answered_s = self._clock.monotonic_s()
 
+    def _hear_at_work(self) -> None:
+        self._hear()
+        self._queue.look()
+
     def _fail(self, error: Exception) -> Ending:
         ending = to_ending(error)
         known = isinstance(error, LakelogError)
@@ -166,6 +178,10 @@ class Service:
             # SUBTLE: to ask for jobs of no table would be to ask for those of all.
             self._stopping.wait(0 if self._once else _LOOK_AGAIN_S)
             return None
+        if tables:
+            self._attendance.attend(tables)
+        self._queue.look()
+        wait_s = ASK_EVERY_S if tables else _WAIT_S
         self._wake.clear()
         call: Future[Job | None] = self._pool.submit(
             self._waiting.lease_job,
@@ -173,7 +189,7 @@ class Service:
             tables,
             self._holder,
             duration_ms=int(self._lease_s * 1000),
-            wait_ms=0 if self._once else int(_WAIT_S * 1000),
+            wait_ms=0 if self._once else int(wait_s * 1000),
         )
         call.add_done_callback(lambda _: self._wake.set())
         while not call.done() and not self.is_stopping:
@@ -195,7 +211,7 @@ class Service:
         control = Control(self._stopping)
         ending = "failed"
         try:
-            with JobKeeper(self._metastore, job, self._lease_s, control, self._hear, log):
+            with JobKeeper(self._metastore, job, self._lease_s, control, self._hear_at_work, log):
                 if job.doomed_attempts:
                     self._metrics.takeovers.labels(job.kind).inc()
                     self._clear(job, log)

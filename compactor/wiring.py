@@ -6,6 +6,10 @@
     ChangelogDuty --- plans, AttachChangelogs ------ metastore
     CompactionDuty -- plans, Commit ---------------- metastore
        |         `--- Rewriter: this process, or tasks of Spark
+    CleaningDuty ---- DoomAttempts, ForgetAttempts - metastore
+    PurgeDuty ------- BeginPurge, PurgeRows -------- metastore
+    Attendance ------ PlanCompactions -------------- metastore
+    QueueWatch ------ DescribeQueue ---------------- metastore
        |
     object stores, local copies of data files
 ```
@@ -20,18 +24,22 @@ from typing import TYPE_CHECKING
 from lakelog.client.grpc_metastore import GrpcMetastore
 from lakelog.client.target import TlsFiles
 from lakelog.clock import Clock, SystemClock
-from lakelog.format.job import CHANGELOG, COMPACT
+from lakelog.format.job import CHANGELOG, CLEAN, COMPACT, PURGE
 from lakelog.serving.http_endpoint import serve_pages
 from lakelog.serving.logs import Log
 from lakelog.serving.spark_process import keeping_interrupts, let_workers_import
 from lakelog.storage.caches import Caches
 from lakelog.storage.stores import LocationStores
 
+from .attendance import Attendance
 from .changelogs import ChangelogDuty
+from .cleaning import CleaningDuty
 from .compactions import CompactionDuty
 from .config import Config
 from .duty import Duty
 from .metrics import Metrics
+from .purges import PurgeDuty
+from .queue_watch import QueueWatch
 from .rewriting import LocalRewriter, Rewriter
 from .service import Service
 from .tables import NamedTables
@@ -52,6 +60,8 @@ def make_service(config: Config, log: Log) -> Service:
     duties: dict[str, Duty] = {
         CHANGELOG: ChangelogDuty(metastore, stores, caches, clock, metrics, log),
         COMPACT: CompactionDuty(metastore, stores, clock, metrics, log, _make_rewriter(config, clock, log)),
+        CLEAN: CleaningDuty(metastore, stores, metrics, log),
+        PURGE: PurgeDuty(metastore, stores, metrics, log),
     }
     service = Service(
         metastore,
@@ -66,6 +76,8 @@ def make_service(config: Config, log: Log) -> Service:
         clock=clock,
         metrics=metrics,
         log=log,
+        attendance=Attendance(metastore, log),
+        queue=QueueWatch(metastore, clock, metrics, log),
     )
     log.info(
         "starting",

@@ -18,16 +18,17 @@ sys.path.insert(0, str(ROOT))
 import lakelog  # noqa: E402
 import lakelog.spark  # noqa: E402
 from dev.pages import write_or_check  # noqa: E402
-from lakelog import compaction_result, errors, results, testing  # noqa: E402
+from lakelog import compaction_result, errors, file_check_result, results, testing  # noqa: E402
 from lakelog.catalog import Catalog  # noqa: E402
 from lakelog.consumers import Consumers  # noqa: E402
 from lakelog.scan import Scan  # noqa: E402
 from lakelog.stream_batch import StreamBatch  # noqa: E402
 from lakelog.subscription import Subscription  # noqa: E402
 from lakelog.table import Table  # noqa: E402
+from lakelog.tags import Tags  # noqa: E402
 from lakelog.transaction import Transaction, TransactionTable  # noqa: E402
 
-_CLASSES: Final = (Catalog, Table, Scan, Subscription, StreamBatch, Consumers, Transaction, TransactionTable)
+_CLASSES: Final = (Catalog, Table, Scan, Subscription, StreamBatch, Consumers, Tags, Transaction, TransactionTable)
 
 _INTRODUCTION: Final = """\
 # API
@@ -42,7 +43,9 @@ def render_page() -> str:
     parts.extend(_render_class(kind) for kind in _CLASSES)
     parts.append("\n## Results\n")
     parts.extend(
-        _render_class(kind, level=3) for module in (results, compaction_result) for kind in _public_classes(module)
+        _render_class(kind, level=3)
+        for module in (results, compaction_result, file_check_result)
+        for kind in _public_classes(module)
     )
     parts.append("\n## lakelog.spark\n")
     parts.extend(

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.table import TableName
+from lakelog.options.tag_name import find_tag_problem
 
 MAX_NUMBER: Final = 2**63 - 1
 """The largest whole number that the metastore keeps."""
@@ -83,6 +84,14 @@ def check_text(value: object, name: str, example: str) -> None:
         raise InvalidArgument(
             f"{name}={value!r:.80} is no text: give one in quotes, for instance {example!r}.", metadata={"field": name}
         )
+
+
+def check_tag(value: object, name: str) -> None:
+    """Raises InvalidArgument for what is no name of a tag."""
+    check_text(value, name, "release-1")
+    problem = find_tag_problem(str(value))
+    if problem is not None:
+        raise InvalidArgument(f"{name}={value!r:.80} is no name of a tag. {problem}", metadata={"field": name})
 
 
 def to_list(values: Any, name: str, what: str) -> list[Any]:

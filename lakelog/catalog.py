@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
 from lakelog.arguments import (
     check_flag,
     check_text,
@@ -22,6 +24,7 @@ from lakelog.client.metastore import Metastore
 from lakelog.client.reader_target import ReaderTarget
 from lakelog.clock import Clock, SystemClock
 from lakelog.commit_note import CommitIdentity, make_note
+from lakelog.dropped import restore_table, to_dropped_table
 from lakelog.format.table import TableInfo
 from lakelog.storage.caches import Caches
 from lakelog.storage.store import ObjectStore
@@ -182,7 +185,7 @@ class Catalog:
         return self.metastore.list_tables(database)
 
     def drop_table(self, name: str, *, if_exists: bool = False) -> bool:
-        """Removes a table. Its files stay until they are collected.
+        """Removes a table. For a while, which the metastore's operator sets, it can be restored.
 
         Returns:
             False when there was none and `if_exists` was given.
@@ -192,6 +195,29 @@ class Catalog:
         """
         check_flag(if_exists, "if_exists")
         return self.metastore.drop_table(parse_table_name(name), if_exists=if_exists)
+
+    def restore_table(self, name: str, uuid: str | None = None, as_name: str | None = None) -> Table:
+        """Makes a dropped table live again: snapshots, options, consumers and writers' progress are what they were.
+
+        Args:
+            name: `database.table`, as it was called. A database that was dropped is made again.
+            uuid: Which table of this name; None: the one that was dropped last.
+            as_name: What to call it, in a database that exists; None: as before.
+
+        Raises:
+            NotFound: There is none that could be restored; after its time compactors delete it.
+            AlreadyExists: There is a table of this name by now: give `as_name`.
+        """
+        return Table(self, restore_table(self.metastore, name, uuid, as_name).table)
+
+    def dropped_tables(self, database: str) -> pa.Table:
+        """Lists the tables of a database that were dropped and are still known, the newest first.
+
+        Returns:
+            Columns name, uuid, dropped_at, kept_until (until then it can certainly be restored), restorable, location.
+        """
+        check_text(database, "database", "shop")
+        return to_dropped_table(self.metastore.list_dropped_tables(database))
 
     # Transactions
 

@@ -42,7 +42,16 @@ def pick_shown_files(
     kinds = (SnapshotKind.APPEND, SnapshotKind.OVERWRITE) if overwrites else (SnapshotKind.APPEND,)
     shown = {each.snapshot_id for each in snapshots if each.kind in kinds}
     found = [file for file in files if file.added_snapshot in shown]
-    return sorted(found, key=lambda file: (file.added_snapshot, file.partition, file.bucket, file.order_ordinal))
+    return sorted(found, key=order_of_change)
+
+
+def order_of_change(file: LiveFile) -> tuple[int, bytes, int, int, int, int]:
+    """What files of changes are sorted by: their commit, then their bucket and their place in it. Pure.
+
+    A commit's own files stand in its order, what a rollback brought back in its old one.
+    """
+    place = file.order_snapshot, file.order_ordinal, file.file_id
+    return file.added_snapshot, file.partition, file.bucket, *place
 
 
 def find_overwrites(snapshots: Sequence[Snapshot]) -> list[int]:
@@ -132,8 +141,13 @@ def to_change_columns(
     )
 
 
-def settle_range_mode(options: ScanOptions, table: TableInfo) -> str:
+def settle_range_mode(options: ScanOptions, table: TableInfo, *, by_tags: bool = False) -> str:
     """Which of `delta`, `changelog` and `diff` a range of snapshots is read by. Pure.
+
+    Args:
+        options: Of the read.
+        table: The table.
+        by_tags: Tags name the range: what lies between them may have expired, so that their states are compared.
 
     Raises:
         InvalidArgument: The table has no primary key, by which old and new rows could be told to be one.
@@ -145,6 +159,12 @@ def settle_range_mode(options: ScanOptions, table: TableInfo) -> str:
             f"{table.name} has none. Give 'delta': rows of such a table are only ever added.",
             metadata={"option": INCREMENTAL_BETWEEN_SCAN_MODE.key, "table": str(table.name)},
         )
+    if (
+        by_tags
+        and table.schema.primary_key
+        and (mode == "auto" or INCREMENTAL_BETWEEN_SCAN_MODE.key not in options.given())
+    ):
+        return "diff"
     if mode == "auto":
         return "changelog" if has_changelog_producer(table) else "delta"
     return mode

@@ -159,8 +159,8 @@ class TablesFollower:
                 if page.snapshots and page.snapshots[0].snapshot_id != after + 1:
                     raise SnapshotExpired(
                         f"Snapshot {after + 1} of {self._tables[uuid].name} expired before it was read; the earliest "
-                        f"one kept is {page.earliest_snapshot_id}.",
-                        metadata={"snapshot_id": str(after + 1), "earliest": str(page.earliest_snapshot_id)},
+                        f"one kept is {page.earliest_change_id}.",
+                        metadata={"snapshot_id": str(after + 1), "earliest": str(page.earliest_change_id)},
                     )
                 if page.latest_snapshot_id < after:
                     raise HistoryDiverged(

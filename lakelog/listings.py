@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from lakelog.client.metastore import Metastore
+from lakelog.client.metastore import Metastore, SnapshotPage
 from lakelog.errors import DataCorrupted
 from lakelog.format.keys import decode_key, decode_partition
 from lakelog.format.plan import Plan
@@ -39,15 +39,20 @@ def list_snapshots(metastore: Metastore, table_uuid: str, limit: int | None) -> 
     """Asks for a table's snapshots, oldest first; with a limit only the newest so many."""
     if limit is not None and limit <= _PAGE:
         newest = metastore.list_snapshots(table_uuid, limit=max(limit, 1), newest=True)
-        return list(newest.snapshots[len(newest.snapshots) - limit :]) if limit else []
+        return _leave_out_expired(newest.snapshots[len(newest.snapshots) - limit :], newest) if limit else []
     found: list[Snapshot] = []
     after = 0
     while True:
         page = metastore.list_snapshots(table_uuid, after=after, limit=_PAGE)
-        found.extend(page.snapshots)
+        found.extend(_leave_out_expired(page.snapshots, page))
         if not page.snapshots or page.snapshots[-1].snapshot_id >= page.latest_snapshot_id:
             return found if limit is None else found[-limit:]
         after = page.snapshots[-1].snapshot_id
+
+
+def _leave_out_expired(snapshots: Sequence[Snapshot], page: SnapshotPage) -> list[Snapshot]:
+    """Those whose state can be read; of the others only the changelog is kept."""
+    return [each for each in snapshots if each.snapshot_id >= page.earliest_snapshot_id]
 
 
 def to_snapshots_table(snapshots: Sequence[Snapshot]) -> pa.Table:

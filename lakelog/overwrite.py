@@ -1,4 +1,4 @@
-"""Overwrites of partitions: what may name them, and the rows that must lie in one that is named."""
+"""Overwrites: what may name partitions and states, and the rows that must lie in a partition that is named."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lakelog.arguments import check_snapshot, check_tag
 from lakelog.errors import InvalidArgument
 from lakelog.format.cast import cast_batch, show_value
+from lakelog.format.commit import RestoreState
 from lakelog.format.keys import MAX_PARTITION_BYTES, encode_key
 from lakelog.format.table import TableInfo
 from lakelog.storage.routing import partition_too_large
@@ -115,6 +117,19 @@ def to_static_partition(partition: Any, info: TableInfo) -> StaticPartition:
     if sum(map(len, encoded.values())) > MAX_PARTITION_BYTES:
         raise partition_too_large(values)
     return StaticPartition(str(info.name), values, encoded)
+
+
+def to_restore(snapshot_id_or_tag: int | str) -> RestoreState:
+    """Reads what `rollback_to` was given.
+
+    Raises:
+        InvalidArgument: It is neither a snapshot's id nor the name of a tag.
+    """
+    if isinstance(snapshot_id_or_tag, str):
+        check_tag(snapshot_id_or_tag, "snapshot_id_or_tag")
+        return RestoreState(tag=snapshot_id_or_tag)
+    check_snapshot(snapshot_id_or_tag, "snapshot_id_or_tag")
+    return RestoreState(snapshot_id_or_tag)
 
 
 def _to_scalar(name: str, value: Any, info: TableInfo) -> pa.Scalar:

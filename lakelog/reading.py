@@ -9,37 +9,42 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakelog.arguments import check_snapshot, to_epoch_ms
+from lakelog.arguments import check_snapshot, check_tag, to_epoch_ms
 from lakelog.client.metastore import Metastore
 from lakelog.errors import InvalidArgument
 from lakelog.format.filter import Filter, parse_filter
-from lakelog.format.plan import AtSnapshot, AtTime, InRange, Plan, PlanRequest
+from lakelog.format.plan import AtSnapshot, AtTag, AtTime, InRange, Plan, PlanRequest
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.schema import TableSchema
 from lakelog.format.table import TableInfo
-from lakelog.options.call_options import SCAN_SNAPSHOT_ID, SCAN_TIMESTAMP_MILLIS
+from lakelog.options.call_options import SCAN_SNAPSHOT_ID, SCAN_TAG_NAME, SCAN_TIMESTAMP_MILLIS
 from lakelog.options.values import ScanOptions, TableOptions
 from lakelog.storage.file_scan import ScanColumns
 from lakelog.storage.routing import find_buckets, to_routing
 
-State = AtSnapshot | AtTime | None
+State = AtSnapshot | AtTime | AtTag | None
 
 
 def settle_state(
-    snapshot_id: int | None, timestamp: int | dt.datetime | None = None, options: ScanOptions | None = None
+    snapshot_id: int | None,
+    timestamp: int | dt.datetime | None = None,
+    options: ScanOptions | None = None,
+    tag: str | None = None,
 ) -> State:
     """Which state is meant by arguments and options together; None: the newest. Pure.
 
     Raises:
-        InvalidArgument: More than one says so, or one is no snapshot or time.
+        InvalidArgument: More than one says so, or one is no snapshot, time or tag.
     """
     options = options or ScanOptions({})
-    by_option = options.get(SCAN_SNAPSHOT_ID), options.get(SCAN_TIMESTAMP_MILLIS)
+    by_option = options.get(SCAN_SNAPSHOT_ID), options.get(SCAN_TIMESTAMP_MILLIS), options.get(SCAN_TAG_NAME)
     said = {
         "snapshot_id=": snapshot_id,
         "timestamp=": timestamp,
+        "tag=": tag,
         f"option '{SCAN_SNAPSHOT_ID.key}'": by_option[0],
         f"option '{SCAN_TIMESTAMP_MILLIS.key}'": by_option[1],
+        f"option '{SCAN_TAG_NAME.key}'": by_option[2],
     }
     given = [name for name, value in said.items() if value is not None]
     if len(given) > 1:
@@ -52,6 +57,10 @@ def settle_state(
     if wanted is not None:
         check_snapshot(wanted, "snapshot_id")
         return AtSnapshot(wanted)
+    name = tag if tag is not None else by_option[2]
+    if name is not None:
+        check_tag(name, "tag")
+        return AtTag(name)
     moment = timestamp if timestamp is not None else by_option[1]
     return None if moment is None else AtTime(to_epoch_ms(moment, "timestamp"))
 

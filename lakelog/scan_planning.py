@@ -34,6 +34,7 @@ from lakelog.scan import Scan, check_limit, find_policy
 from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN, FileScan
 from lakelog.storage.live_file import to_live_files
 from lakelog.storage.read_counts import ReadCounts
+from lakelog.tag_range import SettledRange, settle_range
 
 if TYPE_CHECKING:
     from lakelog.catalog import Catalog
@@ -50,6 +51,7 @@ def plan_scan(
     snapshot_id: int | None,
     timestamp: int | dt.datetime | None,
     options: Mapping[str, Any] | None,
+    tag: str | None = None,
     files_since_ms: int | None = None,
     counts: ReadCounts | None = None,
 ) -> Scan:
@@ -59,16 +61,17 @@ def plan_scan(
     """
     given = ScanOptions(to_option_texts({} if options is None else options))
     between = given.get(INCREMENTAL_BETWEEN)
-    at = settle_state(snapshot_id, timestamp, given)
+    at = settle_state(snapshot_id, timestamp, given, tag)
     check_limit(limit)
     if between is not None:
         if at is not None:
             raise InvalidArgument(
-                f"Option '{INCREMENTAL_BETWEEN.key}' reads what snapshots added, so no snapshot or time may be given "
-                "with it. Leave one out.",
+                f"Option '{INCREMENTAL_BETWEEN.key}' reads what snapshots added, so no snapshot, time or tag may be "
+                "given with it. Leave one out.",
                 reason="CONTRADICTING_OPTIONS",
             )
-        return _plan_between(catalog, info, between, given, columns, filter, limit)
+        settled = settle_range(catalog.metastore, info, between)
+        return _plan_between(catalog, info, settled, given, columns, filter, limit)
     plan, parsed = plan_files(catalog.metastore, info, at, make_parser(filter))
     schema = plan.schema
     policy = find_policy(plan)
@@ -91,14 +94,14 @@ def plan_scan(
 def _plan_between(
     catalog: Catalog,
     info: TableInfo,
-    between: tuple[int, int],
+    between: SettledRange,
     options: ScanOptions,
     columns: Sequence[str] | None,
     condition: str | None,
     limit: int | None,
 ) -> Scan:
-    mode = settle_range_mode(options, info)
-    after, until = between
+    mode = settle_range_mode(options, info, by_tags=between.by_tags)
+    after, until = between.after, between.until
     names = to_names(columns) if columns is not None else info.schema.arrow.names
     if mode == "delta":
         return plan_changes(

@@ -68,13 +68,14 @@ def find_starts(metastore: Metastore, tables: Sequence[TableInfo], options: Stre
 
 def _find_start(metastore: Metastore, table: TableInfo, options: StreamOptions, found: LatestSnapshot) -> StreamStart:
     latest, earliest = found.snapshot_id, found.earliest_snapshot_id
+    earliest_change = found.earliest_change_id
     mode = options.mode
     wanted = options.get(STREAM_SNAPSHOT_ID)
     if mode == "latest":
         return StreamStart(latest, found.snapshot_uuid)
     if mode == "from-snapshot":
         assert wanted is not None, "the options were checked"
-        return StreamStart(min(max(wanted, earliest, 1) - 1, latest), first_snapshot=wanted)
+        return StreamStart(min(max(wanted, earliest_change, 1) - 1, latest), first_snapshot=wanted)
     if mode == "from-snapshot-full":
         assert wanted is not None, "the options were checked"
         if wanted > latest:
@@ -88,7 +89,7 @@ def _find_start(metastore: Metastore, table: TableInfo, options: StreamOptions, 
     if mode == "from-timestamp":
         since_ms = options.get(STREAM_TIMESTAMP_MILLIS)
         assert since_ms is not None, "the options were checked"
-        before = _count_before(metastore, table, since_ms, earliest, latest)
+        before = _count_before(metastore, table, since_ms, earliest_change, latest)
         return StreamStart(before, first_time_ms=since_ms)
     if mode == "from-file-creation-time":
         start = _full(latest, found.snapshot_uuid)
@@ -112,20 +113,20 @@ def resume(
     for table, consumer, at in zip(tables, consumers, found, strict=True):
         assert consumer.snapshot_id is not None, "one without a position begins as its options say"
         start = StreamStart(consumer.snapshot_id, consumer.snapshot_uuid)
-        if at.snapshot_id and start.after < at.earliest_snapshot_id - 1:
+        if at.snapshot_id and start.after < at.earliest_change_id - 1:
             if policy == "fail":
                 raise SnapshotExpired(
                     f"Consumer '{consumer.consumer_id}' of {table.name} is at snapshot {start.after}, but snapshots "
-                    f"{at.earliest_snapshot_id} to {at.snapshot_id} are all that is kept. Reset it, or subscribe with "
+                    f"{at.earliest_change_id} to {at.snapshot_id} are all that is kept. Reset it, or subscribe with "
                     f"'{EXPIRED_POSITION.key}' = 'earliest' or 'full'.",
                     metadata={
                         "table": str(table.name),
-                        "earliest": str(at.earliest_snapshot_id),
+                        "earliest": str(at.earliest_change_id),
                         "latest": str(at.snapshot_id),
                     },
                 )
             expired = True
-            start = StreamStart(at.earliest_snapshot_id - 1)
+            start = StreamStart(at.earliest_change_id - 1)
         starts.append(start)
     # The rows of one table beside the changes of others would show halves of commits.
     return start_over(metastore, tables, policy) if expired and policy == "full" else starts
@@ -136,7 +137,7 @@ def start_over(metastore: Metastore, tables: Sequence[TableInfo], policy: str) -
     found = metastore.list_latest([table.table_uuid for table in tables])
     if policy == "full":
         return [_full(each.snapshot_id, each.snapshot_uuid) for each in found]
-    return [StreamStart(max(each.earliest_snapshot_id - 1, 0)) for each in found]
+    return [StreamStart(max(each.earliest_change_id - 1, 0)) for each in found]
 
 
 def _full(snapshot_id: int, snapshot_uuid: str = "") -> StreamStart:

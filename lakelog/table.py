@@ -28,10 +28,12 @@ from lakelog.scan_planning import plan_changes, plan_scan
 from lakelog.storage.copy_cache import CacheStatistics
 from lakelog.subscribe import subscribe
 from lakelog.subscription import Subscription
+from lakelog.table_upkeep import TableUpkeep
 from lakelog.table_writes import TableWrites
+from lakelog.tags import Tags
 
 
-class Table(TableWrites):
+class Table(TableWrites, TableUpkeep):
     """A table; `Catalog.table` and `Catalog.create_table` make it. Threads may share it; it pickles with its catalog.
 
     A handle stays with the table it was made for: when that is dropped, also when another one gets its name, every use
@@ -78,6 +80,7 @@ class Table(TableWrites):
         *,
         snapshot_id: int | None = None,
         timestamp: int | dt.datetime | None = None,
+        tag: str | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Scan:
         """Plans a read of the table; all arguments are checked here, and the snapshot is settled.
@@ -88,12 +91,14 @@ class Table(TableWrites):
             limit: At most so many rows.
             snapshot_id: Read the state at this snapshot.
             timestamp: Read the state at the newest snapshot committed at or before this time: a datetime with a time
-                zone, or milliseconds since the epoch.
+                zone, or milliseconds since the epoch. Only snapshots that are kept for all count; what has expired and
+                has a tag is read by the tag.
+            tag: Read the state at the snapshot that has this tag.
             options: Scan options by key, for instance `{"scan.snapshot-id": "3"}`.
 
         Raises:
             InvalidArgument: An argument is not possible; named, with the remedy.
-            NotFound: There is no such snapshot, or the table was dropped.
+            NotFound: There is no such snapshot or tag, or the table was dropped.
             SnapshotExpired: The snapshot is no longer kept.
         """
         return self._ask(
@@ -105,6 +110,7 @@ class Table(TableWrites):
                 limit=limit,
                 snapshot_id=snapshot_id,
                 timestamp=timestamp,
+                tag=tag,
                 options=options,
             )
         )
@@ -236,6 +242,11 @@ class Table(TableWrites):
     def consumers(self) -> Consumers:
         """Named readers of the table: `.list()`, `.reset(id, snapshot_id)`, `.delete(id)`."""
         return Consumers(self._catalog.metastore, self.uuid, self._ask)
+
+    @property
+    def tags(self) -> Tags:
+        """Names of snapshots: `.create(name, snapshot_id=None)`, `.list()`, `.delete(name)`."""
+        return Tags(self._catalog.metastore, self.uuid, self._ask)
 
     @property
     def lookup_metrics(self) -> CacheStatistics:

@@ -89,9 +89,14 @@ class TableHandle:
         except NotFound as error:
             if error.reason != "TABLE_NOT_FOUND":
                 raise
+            restore = (
+                f" To have this one back: catalog.restore_table('{self.name}', uuid='{self.uuid}')."
+                if error.metadata.get("restorable") == "true"
+                else ""
+            )
             raise NotFound(
                 f"Table {self.name} was dropped since this handle was made (uuid {self.uuid}). If a table of that name "
-                f"exists again, it is another one: get it by catalog.table('{self.name}').",
+                f"exists again, it is another one: get it by catalog.table('{self.name}').{restore}",
                 reason=error.reason,
                 metadata=error.metadata,
             ) from error

@@ -132,6 +132,39 @@ class TableWrites(TableHandle):
         identity = CommitIdentity(writer, identifier, previous_identifier)
         return self._write(lambda part: part.overwrite(data, partition), identity, watermark, properties, allow_empty)
 
+    def rollback_to(
+        self,
+        snapshot_id_or_tag: int | str,
+        *,
+        writer: str | None = None,
+        identifier: int | None = None,
+        previous_identifier: int | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> WriteResult:
+        """Makes the rows of an earlier snapshot the rows again, as they are when the commit takes effect.
+
+        That is one more commit, an overwrite: no snapshot is lost, numbers go on, and it can be rolled back as well.
+        The table's schema and options stay as they are. Streams show nothing of it, unless `streaming-read-overwrite`
+        says otherwise (SEMANTICS.md 7.3, 5.2).
+
+        Args:
+            snapshot_id_or_tag: A snapshot that is kept, by its id or by a tag.
+            writer: See the class, as for the following ones.
+            identifier: See the class.
+            previous_identifier: See the class.
+            properties: See the class.
+
+        Returns:
+            What became of it; `snapshot_id` None: the table has that state already.
+
+        Raises:
+            InvalidArgument: It is neither.
+            NotFound: There is no such snapshot or tag.
+            SnapshotExpired: The snapshot is no longer kept.
+        """
+        identity = CommitIdentity(writer, identifier, previous_identifier)
+        return self._write(lambda part: part.rollback_to(snapshot_id_or_tag), identity, None, properties, False)
+
     def _write(
         self,
         write: Callable[[TransactionTable], None],

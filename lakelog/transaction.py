@@ -26,11 +26,12 @@ from lakelog.format.commit import (
     CommitResult,
     RemoveEverything,
     RemovePartitionValues,
+    RestoreState,
 )
 from lakelog.format.table import TableInfo
 from lakelog.ingest import to_batches
 from lakelog.options.values import TableOptions
-from lakelog.overwrite import StaticPartition, check_dynamic, to_static_partition
+from lakelog.overwrite import StaticPartition, check_dynamic, to_restore, to_static_partition
 from lakelog.results import TransactionResult
 from lakelog.storage.intake import Intake, KindSource
 from lakelog.table_part import TablePart
@@ -313,6 +314,19 @@ class TransactionTable:
             part.removal = RemovePartitionValues(static.encoded)
         self._write(data, KindSource.INSERTS, static)
 
+    def rollback_to(self, snapshot_id_or_tag: int | str) -> None:
+        """Makes an earlier state of the table its state again; see `lakelog.table.Table.rollback_to`."""
+        self._transaction._check_open()
+        part = self._part
+        if part.was_written:
+            raise InvalidArgument(
+                f"{part.info.name} was written to before in this transaction. Roll it back in a transaction of its "
+                "own.",
+                metadata={"table": str(part.info.name)},
+            )
+        part.removal = to_restore(snapshot_id_or_tag)
+        part.was_written = True
+
     def _check_has_key(self, verb: str) -> None:
         if not self._part.info.schema.primary_key:
             raise InvalidArgument(
@@ -323,6 +337,12 @@ class TransactionTable:
 
     def _write(self, data: Any, source: KindSource, static: StaticPartition | None = None) -> None:
         self._transaction._check_open()
+        if isinstance(self._part.removal, RestoreState):
+            raise InvalidArgument(
+                f"{self._part.info.name} is rolled back by this transaction. Write to it in one of its own, behind "
+                "this.",
+                metadata={"table": str(self._part.info.name)},
+            )
         try:
             self._write_batches(data, source, static)
         except BaseException as error:

@@ -1,4 +1,4 @@
-"""What runs beside the requests: packing, polling, announcing, listening. Only drives steps; the rules are theirs."""
+"""What runs beside the requests: packing, planning, polling, announcing, listening; the rules are the steps' own."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ POLL_INTERVAL_S: Final = 2.0
 """How late a watcher is told at worst, when an announcement of another metastore was lost."""
 
 PACK_INTERVAL_S: Final = 1.0
+
+PLAN_INTERVAL_S: Final = 0.5
+"""Commits within so long behind one another are planned together; nobody waits for what they make due."""
 
 ANNOUNCE_INTERVAL_S: Final = 0.05
 """The first commit is announced at once, those within so long behind it together: each announcement costs a third of a
@@ -41,6 +44,7 @@ class Background:
             asyncio.create_task(_repeat("announce", watches.step_announce, ANNOUNCE_INTERVAL_S)),
             asyncio.create_task(_repeat("listen", watches.run_listen, 0)),
             asyncio.create_task(_repeat("pack", packer.step, PACK_INTERVAL_S)),
+            asyncio.create_task(_repeat("plan", self._service.due_work.step, PLAN_INTERVAL_S)),
         ]
 
     async def stop(self) -> None:

@@ -11,12 +11,12 @@ import pyarrow as pa
 from lakelog.clock import Ids
 from lakelog.errors import AlreadyExists, InvalidArgument, NotFound
 from lakelog.format.commit_facts import TableHead
-from lakelog.format.commit_rules import table_gone
 from lakelog.format.schema import TableSchema, assign_field_ids
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.types import canonical_schema, check_key_type
 from lakelog.options import TableOptions, check_alter, validate_table_options
 
+from .dropped_tables import explain_gone, tell_dropped
 from .records import NewTable, TableRecord
 from .requests import MAX_COMMENT, check_encodable, check_name, check_properties, check_text, check_uuid
 from .store import Store, Transaction, run_transaction
@@ -36,13 +36,17 @@ class Catalog:
         ids: Names of new tables.
         warehouse: Absolute URI under which tables get their locations.
         dropped: Told of each table that was dropped, by uuid and name.
+        dropped_kept_ms: For how long dropped tables can be restored; 0: not at all.
     """
 
-    def __init__(self, store: Store, ids: Ids, warehouse: str, dropped: Callable[[str, str], None]) -> None:
+    def __init__(
+        self, store: Store, ids: Ids, warehouse: str, dropped: Callable[[str, str], None], dropped_kept_ms: int
+    ) -> None:
         self._store = store
         self._ids = ids
         self._warehouse = warehouse.rstrip("/")
         self._dropped = dropped
+        self._dropped_kept_ms = dropped_kept_ms
 
     async def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
         """Makes a database; False when it existed and that was no error."""
@@ -85,7 +89,7 @@ class Catalog:
             uuids = [record.info.table_uuid for record in records if record is not None]
             heads = list((await tx.lock_heads(uuids)).values())
             for head in heads:
-                await tx.delete_table(head.table_id)
+                await tx.drop_table(head.table_id, self._dropped_kept_ms)
             await tx.delete_database(name)
             return heads
 
@@ -155,10 +159,14 @@ class Catalog:
     async def get_table_by_uuid(self, table_uuid: str) -> TableInfo:
         """A table by uuid; NotFound when it was dropped."""
         check_uuid("table_uuid", table_uuid)
-        found = await run_transaction(self._store, lambda tx: tx.find_table_by_uuid(table_uuid))
-        if found is None:
-            raise table_gone(table_uuid)
-        return found.info
+
+        async def find(tx: Transaction) -> TableInfo:
+            found = await tx.find_table_by_uuid(table_uuid)
+            if found is None:
+                raise await explain_gone(tx, table_uuid)
+            return found.info
+
+        return await run_transaction(self._store, find)
 
     async def list_tables(self, database: str) -> list[str]:
         """Names of a database's tables, sorted."""
@@ -183,7 +191,7 @@ class Catalog:
             heads = await tx.lock_heads([table_uuid])
             found = await tx.find_table_by_uuid(table_uuid)
             if found is None or table_uuid not in heads:
-                raise table_gone(table_uuid)
+                raise await explain_gone(tx, table_uuid)
             current = found.info.options
             check_alter(current, set_options, unset_options)
             options = {key: value for key, value in current.items() if key not in unset_options}
@@ -193,6 +201,8 @@ class Catalog:
                 options, columns=schema.arrow, primary_key=schema.primary_key, partition_by=schema.partition_by
             )
             await tx.set_options(found.table_id, options)
+            # With other options other things are due.
+            await tx.ask_for_planning(found.table_id)
             altered = await tx.find_table_by_uuid(table_uuid)
             assert altered is not None, "its head is locked"
             return altered.info
@@ -212,7 +222,7 @@ class Catalog:
                     return None
                 raise await _table_not_found(tx, name)
             for table_uuid, head in heads.items():
-                await tx.delete_table(head.table_id)
+                await tx.drop_table(head.table_id, self._dropped_kept_ms)
                 return table_uuid
             return None
 
@@ -229,7 +239,7 @@ class Catalog:
         async def list_versions(tx: Transaction) -> list[TableSchema]:
             found = await tx.find_table_by_uuid(table_uuid)
             if found is None:
-                raise table_gone(table_uuid)
+                raise await explain_gone(tx, table_uuid)
             return await tx.list_schemas(found.table_id)
 
         return await run_transaction(self._store, list_versions)
@@ -276,7 +286,9 @@ async def _table_not_found(tx: Transaction, name: TableName) -> NotFound:
         return await _database_not_found(tx, name.database)
     nearest = _nearest(name.name, known, f"Database '{name.database}' has no tables.")
     return NotFound(
-        f"Table '{name}' does not exist. {nearest}", reason="TABLE_NOT_FOUND", metadata={"table": str(name)}
+        f"Table '{name}' does not exist. {nearest}{await tell_dropped(tx, name)}",
+        reason="TABLE_NOT_FOUND",
+        metadata={"table": str(name)},
     )
 
 

@@ -16,6 +16,7 @@ from lakelog.format.commit import (
     RemoveFiles,
     RemovePartitions,
     RemovePartitionValues,
+    RestoreState,
 )
 from lakelog.format.commit_effects import apply_change, place_changelog, place_files
 from lakelog.format.commit_facts import (
@@ -25,7 +26,7 @@ from lakelog.format.commit_facts import (
     CompactionFacts,
     FileFacts,
     RecordedResult,
-    RemovedTotals,
+    RestoredTotals,
     TableHead,
     WriterFacts,
 )
@@ -35,11 +36,13 @@ from lakelog.format.job import CHANGELOG, CHANGELOG_PRIORITY, DueJob
 from lakelog.format.snapshot import ChangelogState, Snapshot
 
 from .compactions import load_compaction
+from .dropped_tables import explain
 from .partitions import PartitionRules
 from .records import GroupFacts, GroupKeys, GroupRecords, NewResult, ResultKey
+from .restoring import settle_restores
 from .store import Transaction
 
-_NOTHING_REMOVED = RemovedTotals()
+_NOTHING_REMOVED = RestoredTotals()
 
 
 @dataclass(frozen=True)
@@ -86,10 +89,10 @@ async def decide(
             verdict = check_commit(request, facts)
             if verdict is Verdict.APPLY:
                 await _check_by_schema(transaction, request, state.facts, partitions)
-                changes = _rebase(request, facts)
+                changes = await settle_restores(transaction, _rebase(request, facts), state.facts.heads)
         except LakelogError as error:
             # Nothing of it was written yet: all that can refuse a request stands before what it changes.
-            state.verdicts.append(error)
+            state.verdicts.append(await explain(transaction, error))
         else:
             if verdict is Verdict.ALREADY_APPLIED:
                 state.verdicts.append(_answer_again(request, facts, state))
@@ -229,14 +232,17 @@ def _end_attempt(request: CommitRequest, changes: Sequence[Rebased]) -> AttemptS
 
 async def _remove(
     transaction: Transaction, change: Change, head: TableHead, partitions: PartitionRules
-) -> RemovedTotals:
+) -> RestoredTotals:
     removal = change.remove
     if removal is None:
         return _NOTHING_REMOVED
+    if isinstance(removal, RestoreState):
+        assert removal.snapshot_id is not None, "it was settled"
+        return await transaction.restore_files(head, removal.snapshot_id)
     if isinstance(removal, RemovePartitionValues):
         known = await transaction.list_partitions(head.table_id)
         removal = RemovePartitions(await partitions.matching(transaction, head, known, removal.values))
-    return await transaction.mark_removed(head.table_id, head.latest_snapshot_id + 1, removal)
+    return RestoredTotals(await transaction.mark_removed(head.table_id, head.latest_snapshot_id + 1, removal))
 
 
 def _record_result(

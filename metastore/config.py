@@ -38,6 +38,7 @@ class ServeConfig:
         grace_s: How long running calls may take when the service ends.
         max_calls: Calls and streams that may be open at once.
         log_level: One of `LEVELS`.
+        dropped_kept_s: For how long dropped tables can be restored.
     """
 
     database_url: str
@@ -53,6 +54,7 @@ class ServeConfig:
     grace_s: float
     max_calls: int
     log_level: str
+    dropped_kept_s: float
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,7 @@ def _to_command(given: argparse.Namespace, values: Values) -> Command:
             grace_s=values.number("grace", 20.0, 0),
             max_calls=int(values.number("max_calls", 2000, 1)),
             log_level=level,
+            dropped_kept_s=values.number("dropped_table_retention", 86_400, 0),
         ),
     )
 
@@ -155,6 +158,11 @@ _SERVE: Final = {
         "off_may_lose_acknowledged_commits: a crash loses those of the last half second.",
     ),
     "grace": ("LAKELOG_GRACE", "Seconds that running calls may take after SIGTERM; default 20."),
+    "dropped-table-retention": (
+        "LAKELOG_DROPPED_TABLE_RETENTION",
+        "Seconds for which a dropped table can be restored, before a compactor deletes its files; default 86400, a "
+        "day; 0: not at all.",
+    ),
     "max-calls": ("LAKELOG_MAX_CALLS", "Calls and streams that may be open at once; default 2000."),
 }
 _INSECURE: Final = (

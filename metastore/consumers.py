@@ -9,11 +9,11 @@ from typing import Final
 from lakelog.clock import show_time
 from lakelog.errors import Fenced, HistoryDiverged, InvalidArgument, NotFound
 from lakelog.format.commit_facts import TableHead
-from lakelog.format.commit_rules import table_gone
 from lakelog.format.consumer import Consumer, ConsumerPosition
 from lakelog.options.table_options import CONSUMER_EXPIRATION_TIME
 from lakelog.options.values import TableOptions
 
+from .dropped_tables import explain_gone
 from .requests import check_number, check_table_uuids, check_text, check_uuid, invalid
 from .store import Store, Transaction, run_transaction
 
@@ -96,7 +96,7 @@ class Consumers:
         async def load(tx: Transaction) -> list[Consumer]:
             head = (await tx.find_heads([table_uuid])).get(table_uuid)
             if head is None:
-                raise table_gone(table_uuid)
+                raise await explain_gone(tx, table_uuid)
             expiration_ms = await _expiration_ms(tx, table_uuid)
             found = [_with_expiry(each, expiration_ms) for each in await tx.list_consumers(head.table_id, table_uuid)]
             now_ms = await tx.now_ms()
@@ -123,12 +123,12 @@ class Consumers:
                     f"{head.name} is {head.latest_snapshot_id}. Give at most that.",
                     metadata={"field": "snapshot_id", "latest": str(head.latest_snapshot_id)},
                 )
-            if head.latest_snapshot_id and snapshot_id < head.earliest_snapshot_id - 1:
+            if head.latest_snapshot_id and snapshot_id < head.earliest_change_id - 1:
                 raise InvalidArgument(
                     f"Consumer '{consumer_id}' cannot be set to snapshot {snapshot_id}: table {head.name} keeps "
-                    f"{head.earliest_snapshot_id} to {head.latest_snapshot_id} only. Give "
-                    f"{head.earliest_snapshot_id - 1} or more; it goes on behind it.",
-                    metadata={"field": "snapshot_id", "earliest": str(head.earliest_snapshot_id)},
+                    f"{head.earliest_change_id} to {head.latest_snapshot_id} only. Give "
+                    f"{head.earliest_change_id - 1} or more; it goes on behind it.",
+                    metadata={"field": "snapshot_id", "earliest": str(head.earliest_change_id)},
                 )
             found = await self._find(tx, head, consumer_id)
             if found is None:
@@ -153,6 +153,8 @@ class Consumers:
             if await self._find(tx, head, consumer_id) is None:
                 raise await _unknown(tx, head, consumer_id)
             await tx.delete_consumer(head.table_id, consumer_id)
+            # What nothing but the consumer has kept is to go.
+            await tx.ask_for_planning(head.table_id)
 
         await run_transaction(self._store, delete)
 
@@ -179,14 +181,14 @@ async def _lock_heads(tx: Transaction, table_uuids: Sequence[str]) -> dict[str, 
     heads = await tx.lock_heads(table_uuids)
     for table_uuid in table_uuids:
         if table_uuid not in heads:
-            raise table_gone(table_uuid)
+            raise await explain_gone(tx, table_uuid)
     return heads
 
 
 async def _expiration_ms(tx: Transaction, table_uuid: str) -> int | None:
     table = await tx.find_table_by_uuid(table_uuid)
     if table is None:
-        raise table_gone(table_uuid)
+        raise await explain_gone(tx, table_uuid)
     return TableOptions(table.info.options).get(CONSUMER_EXPIRATION_TIME)
 
 

@@ -29,6 +29,7 @@ from .metrics import Metrics
 from .partitions import PartitionRules
 from .records import GroupKeys, ResultKey
 from .requests import check_commit_request
+from .restoring import check_restores
 from .store import Store, run_transaction
 
 log = logging.getLogger(__name__)
@@ -112,6 +113,7 @@ class CommitGate:
         """
         check_commit_request(request, self._limits)
         check_compactions(request, self._limits.max_commit_files)
+        check_restores(request)
         waiting = _Waiting(
             request=request,
             tables=frozenset(change.table_uuid for change in request.changes),

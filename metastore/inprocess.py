@@ -16,19 +16,24 @@ from lakelog.format.attachment import AttachRequest, AttachResult
 from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
 from lakelog.format.consumer import Consumer, ConsumerPosition
 from lakelog.format.job import Job, JobState
+from lakelog.format.job_queue import JobQueue, PlannedTable
 from lakelog.format.plan import Plan, PlanRequest
 from lakelog.format.schema import TableSchema
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
+from lakelog.format.tag import Tag
 from lakelog.format.work import LeaseGrant, Pipeline
 
 from .background import Background
+from .inprocess_dropped import InProcessDropped
+from .inprocess_retention import InProcessRetention
+from .inprocess_table_files import InProcessTableFiles
 from .service import MetastoreService
 from .store import Store
 
 T = TypeVar("T")
 
 
-class InProcessMetastore:
+class InProcessMetastore(InProcessDropped, InProcessRetention, InProcessTableFiles):
     """Implements `lakelog.client.metastore.Metastore`.
 
     Args:
@@ -55,6 +60,10 @@ class InProcessMetastore:
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Starts a coroutine on the service's event loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def stop_background(self) -> None:
+        """Ends what runs beside the requests, so that a test alone decides when its steps are done."""
+        self.run(self._background.stop())
 
     def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
         """Makes a database; False when it existed and that was no error."""
@@ -222,6 +231,14 @@ class InProcessMetastore:
         """Makes jobs of a table due at once, those that are being done behind their end; NotFound: no such table."""
         return self.run(self.service.request_jobs(table_uuid, kind, scopes, payload, priority=priority))
 
+    def plan_compactions(self, table_uuid: str, after: int = 0) -> PlannedTable:
+        """Makes compactions of a table due as its commits need them, write-only or not."""
+        return self.run(self.service.plan_compactions(table_uuid, after))
+
+    def describe_queue(self) -> list[JobQueue]:
+        """How many jobs there are that are not done, by kind."""
+        return self.run(self.service.describe_queue())
+
     def open_consumer(self, consumer_id: str, table_uuids: Sequence[str], holder: str) -> list[Consumer]:
         """Begins to read as a consumer, in the order of the tables; fences whoever read under its name before."""
         return self.run(self.service.open_consumer(consumer_id, table_uuids, holder))
@@ -241,6 +258,18 @@ class InProcessMetastore:
     def delete_consumer(self, table_uuid: str, consumer_id: str) -> None:
         """Forgets a consumer; NotFound when there is none."""
         self.run(self.service.delete_consumer(table_uuid, consumer_id))
+
+    def create_tag(self, table_uuid: str, name: str, snapshot_id: int = 0) -> Tag:
+        """Gives a snapshot a name, 0: the newest; AlreadyExists where the name is taken."""
+        return self.run(self.service.tags.create_tag(table_uuid, name, snapshot_id))
+
+    def list_tags(self, table_uuid: str) -> list[Tag]:
+        """A table's tags by name."""
+        return self.run(self.service.tags.list_tags(table_uuid))
+
+    def delete_tag(self, table_uuid: str, name: str) -> None:
+        """Takes a name away; NotFound when there is none."""
+        self.run(self.service.tags.delete_tag(table_uuid, name))
 
     def close(self) -> None:
         """Ends everything; idempotent."""

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from lakelog.format.commit_rules import table_gone
+from lakelog.format.due_job import plan_due
 from lakelog.format.job import COMPACT, FULL, MINOR, STRATEGY, DueJob, Job, parse_bucket_scope, plan_request
 
+from .dropped_tables import explain_gone
 from .limits import Limits
 from .requests import check_number, check_uuid, invalid
 from .store import Transaction
@@ -58,9 +59,27 @@ async def request_jobs(
     # Before the jobs, as commits lock; and while it is held nobody else makes a new job of the table.
     head = (await tx.lock_heads([table_uuid])).get(table_uuid)
     if head is None:
-        raise table_gone(table_uuid)
+        raise await explain_gone(tx, table_uuid)
     found = {job.scope: job for job in await tx.lock_jobs(head.table_id, kind, scopes)}
     due = [DueJob(head.table_id, kind, scope, priority, plan_request(found.get(scope), payload)) for scope in scopes]
     await tx.request_jobs(due)
     made = {job.scope: job for job in await tx.lock_jobs(head.table_id, kind, scopes)}
     return [made[scope] for scope in scopes]
+
+
+async def make_due(tx: Transaction, table_uuid: str, due: Sequence[DueJob]) -> None:
+    """Makes jobs of one table due by themselves; nothing that waits is weakened. Without effect where it was dropped.
+
+    The head is locked by this: before the jobs, as commits lock.
+    """
+    head = (await tx.lock_heads([table_uuid])).get(table_uuid)
+    if head is None or not due:
+        return
+    scopes_of: dict[str, list[str]] = {}
+    for each in due:
+        scopes_of.setdefault(each.kind, []).append(each.scope)
+    found: dict[tuple[str, str], Job] = {}
+    for kind, scopes in sorted(scopes_of.items()):
+        found.update({(kind, job.scope): job for job in await tx.lock_jobs(head.table_id, kind, scopes)})
+    now_ms = await tx.now_ms()
+    await tx.make_due([plan_due(found.get((each.kind, each.scope)), each, now_ms) for each in due])

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from lakelog.format.job import DueJob, Job
+from lakelog.format.job_queue import JobQueue
+
+from .records import WorkCursor
 
 
 class JobTransaction(Protocol):
@@ -55,12 +58,49 @@ class JobTransaction(Protocol):
         """Keeps those jobs of a table that exist as they are, in any order. The table's head is locked."""
         ...
 
+    async def list_waiting(self, table_id: int, kind: str, scopes: Sequence[str]) -> list[Job]:
+        """Those jobs of a table that are due, now or later, and that nobody does."""
+        ...
+
     async def request_jobs(self, due: Sequence[DueJob]) -> None:
         """Makes jobs due at once that are locked, or do not exist yet, with their payloads and at least their priority.
 
         They are tried anew, whatever became of them. Those that somebody does stay as they are, and have the payload as
         what was asked for since.
         """
+        ...
+
+    async def count_waiting(self, table_id: int, kind: str) -> int:
+        """How many jobs of a table are due, now or later, that nobody does."""
+        ...
+
+    async def describe_queue(self) -> list[JobQueue]:
+        """How many jobs there are that are not done, by kind."""
+        ...
+
+    async def make_due(self, due: Sequence[DueJob]) -> None:
+        """Makes jobs due by themselves, at once or after their delays, that are locked, or do not exist yet.
+
+        What failed stays so until it has rested, and is tried once then. What is due does this payload then, at least
+        with this priority; it is not put off, nor tried before its pause is over. Those that somebody does have the
+        payload as what was asked for since, unless there is a delay.
+        """
+        ...
+
+    async def lock_work_cursor(self, table_id: int) -> WorkCursor | None:
+        """Makes this transaction the only one that plans the table's work; None: another does."""
+        ...
+
+    async def move_work_cursor(self, table_id: int, cursor: WorkCursor) -> None:
+        """Writes down that all up to this was planned, and heard. The table's head is locked."""
+        ...
+
+    async def ask_for_planning(self, table_id: int) -> None:
+        """Has the table's work planned though no snapshot comes. The table's head is locked."""
+        ...
+
+    async def list_unplanned(self, limit: int) -> list[str]:
+        """Uuids of tables with snapshots that were not planned, or with questions that were not heard."""
         ...
 
     async def list_jobs(self, table_uuids: Sequence[str]) -> list[Job]:

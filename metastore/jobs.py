@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from lakelog.clock import Clock
 from lakelog.errors import InvalidArgument
 from lakelog.format.attachment import check_holder, job_not_found
-from lakelog.format.commit_rules import table_gone
-from lakelog.format.job import CHANGELOG, MAX_ATTEMPTS, Job, JobState, plan_pause_ms, take_requested
+from lakelog.format.due_job import is_asked_for, take_delay
+from lakelog.format.job import CHANGELOG, COMPACT, MAX_ATTEMPTS, PURGE, Job, JobState, plan_pause_ms, take_requested
 
+from .dropped_tables import end_purge, explain_gone
 from .job_requests import check_job_request, request_jobs
 from .leases import MAX_DURATION_MS, MIN_DURATION_MS
 from .limits import Limits
@@ -52,13 +53,17 @@ class Jobs:
         clock: For how long somebody has waited; deadlines and pauses are the store's.
         watches: Tells other metastores.
         limits: How many tables may be named.
+        touched: Told of tables at which more may be due since a job has ended.
     """
 
-    def __init__(self, store: Store, clock: Clock, watches: WatchHub, limits: Limits) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, watches: WatchHub, limits: Limits, touched: Callable[[str], None]
+    ) -> None:
         self._store = store
         self._clock = clock
         self._watches = watches
         self._limits = limits
+        self._touched = touched
         self._waiting: set[asyncio.Event] = set()
         # Until it ends, what became due was told of a moment ago.
         self._pause: asyncio.TimerHandle | None = None
@@ -154,14 +159,16 @@ class Jobs:
         _check_holder_fields(job_id, epoch)
         check_text("outcome", outcome, 0, MAX_TEXT)
 
-        async def finish(tx: Transaction) -> bool:
+        async def finish(tx: Transaction) -> tuple[Job, bool]:
             found = await _find(tx, job_id)
+            if found.kind == PURGE:
+                return found, await end_purge(tx, found, epoch, work_left=work_left)
             # Before the job: commits lock in this order. While it is held nobody can make the job due unseen.
             heads = await tx.lock_heads([found.table_uuid])
             job = check_holder(await tx.lock_job(job_id), job_id, epoch)
             head = heads.get(job.table_uuid)
             if head is None:
-                raise table_gone(job.table_uuid)
+                raise await explain_gone(tx, job.table_uuid)
             is_due = work_left or bool(job.requested) or (job.kind == CHANGELOG and head.first_open_snapshot > 0)
             ended = replace(
                 job,
@@ -170,15 +177,21 @@ class Jobs:
                 reason="",
                 outcome=outcome or job.outcome,
             )
+            pause_ms = 0
             if work_left:
                 ended = take_requested(ended)
             else:
-                ended = replace(ended, payload=job.requested or job.payload, requested={}, done_epoch=epoch)
-            await tx.put_job(ended, 0)
-            return is_due
+                payload, pause_ms = take_delay(job.requested, await tx.now_ms() if job.requested else 0)
+                ended = replace(ended, payload=payload or job.payload, requested={}, done_epoch=epoch)
+            await tx.put_job(ended, pause_ms)
+            # What is due next, and when, may rest on what it has done.
+            await tx.ask_for_planning(head.table_id)
+            return job, is_due
 
-        is_due = await run_transaction(self._store, finish)
-        if is_due:
+        job, is_due = await run_transaction(self._store, finish)
+        self._touched(job.table_uuid)
+        # With the end of a compaction another one of its table may be had, if as many were done as may be.
+        if is_due or job.kind == COMPACT:
             self.due()
         return is_due
 
@@ -204,9 +217,11 @@ class Jobs:
         async def fail(tx: Transaction) -> JobState:
             job = check_holder(await tx.lock_job(job_id), job_id, epoch)
             is_last = final or (job.attempts >= MAX_ATTEMPTS and not passing)
-            # What was asked for since it was taken is tried for itself.
-            state = JobState.FAILED if is_last and not job.requested else JobState.DUE
-            attempts = 0 if job.requested else job.attempts
+            # What somebody asked for since it was taken is tried for itself; not what is due by itself, else each
+            # commit to a damaged bucket would have it read again.
+            asked = is_asked_for(job.requested)
+            state = JobState.FAILED if is_last and not asked else JobState.DUE
+            attempts = 0 if asked else job.attempts
             ended = replace(take_requested(job), state=state, attempts=attempts, reason=reason)
             await tx.put_job(ended, plan_pause_ms(job.attempts))
             return state
@@ -326,7 +341,7 @@ async def _take(
     if taken is None:
         return None, await tx.next_due_ms(kinds, table_uuids)
     job, was_over = taken
-    if was_over and job.attempts > MAX_ATTEMPTS and not job.requested:
+    if was_over and job.attempts > MAX_ATTEMPTS and not is_asked_for(job.requested):
         # Whoever had it never said why it ended: it may be what ends them.
         reason = f"It was taken {job.attempts - 1} times, and each time whoever did it was not heard of any more."
         await tx.put_job(replace(job, state=JobState.FAILED, reason=reason), plan_pause_ms(job.attempts))

@@ -11,8 +11,9 @@ from lakelog.format.attachment import (
     check_attach,
 )
 from lakelog.format.commit_effects import place_changelog_files
-from lakelog.format.commit_rules import Verdict, table_gone
+from lakelog.format.commit_rules import Verdict
 
+from .dropped_tables import explain_gone
 from .limits import Limits
 from .partitions import PartitionRules
 from .records import Attachment
@@ -44,7 +45,7 @@ class OpenChangelogs:
         async def attach(tx: Transaction) -> tuple[AttachResult, int]:
             head = (await tx.lock_heads([request.table_uuid])).get(request.table_uuid)
             if head is None:
-                raise table_gone(request.table_uuid)
+                raise await explain_gone(tx, request.table_uuid)
             job = await tx.lock_job(request.job_id)
             if job is not None and job.table_uuid != request.table_uuid:
                 raise invalid("job_id", request.job_id, f"It is a job of {job.table}, not of {head.name}.")

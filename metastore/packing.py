@@ -101,11 +101,17 @@ async def _pack(tx: Transaction, table_uuid: str) -> bool:
     head = (await tx.find_heads([table_uuid])).get(table_uuid)
     if head is None or not await tx.lock_packing(head.table_id):
         return False
+    # SUBTLE: once more: until it was locked snapshots may have expired that it still knew.
+    head = (await tx.find_heads([table_uuid])).get(table_uuid)
+    if head is None:
+        return False
     table_id = head.table_id
     packed = await tx.find_chunks(table_id)
     if head.latest_snapshot_id <= packed.packed_until:
         return False
-    until = await _pick_until(tx, table_id, packed.packed_until, head.latest_snapshot_id)
+    # Snapshots that expired have brought nothing that is still there but for what the first one kept has as well.
+    after = max(packed.packed_until, head.earliest_change_id - 1)
+    until = await _pick_until(tx, table_id, after, head.latest_snapshot_id)
     new = await tx.load_files(FileQuery(table_id, live_at=until, added_after=packed.packed_until, with_statistics=True))
     removed = await tx.load_files(
         FileQuery(table_id, removed_after=packed.packed_until, removed_until=until, added_until=packed.packed_until)

@@ -9,30 +9,33 @@ snapshot never changes, so that statements which see different moments still agr
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from lakelog.clock import Clock, show_time
-from lakelog.errors import InvalidArgument, NotFound, SnapshotExpired
+from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.commit_facts import TableHead
-from lakelog.format.commit_rules import table_gone
+from lakelog.format.kept import check_kept, to_expired
 from lakelog.format.keys import MAX_PARTITION_BYTES
-from lakelog.format.plan import AtSnapshot, AtTime, InRange, PlanRequest
+from lakelog.format.plan import AtSnapshot, AtTag, AtTime, InRange, PlanRequest
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import TableInfo
 
 from .chunk_cache import ChunkCache
 from .chunk_plan import ChunkPlan, prepare_chunks
+from .dropped_tables import explain_gone
 from .entries import sort_entries
 from .file_filter import FileFilter, make_filter
+from .kept import load_kept, load_tag
 from .limits import Limits
 from .metrics import Metrics
 from .packing import MIN_UNPACKED
 from .plan_parts import PlanChunkData, slice_entries
 from .requests import check_number, check_uuid, invalid
 from .store import Store, Transaction, run_transaction
+from .tags import check_tag_name
 
 _MAX_ROW_PLAN_FILES = 4096
 """Up to so many live files a plan of some of them loads rows: the database leaves the others out faster than chunks are
@@ -115,16 +118,16 @@ class Planner:
         found = await tx.find_table_by_uuid(request.table_uuid)
         head = (await tx.find_heads([request.table_uuid])).get(request.table_uuid)
         if found is None or head is None:
-            raise table_gone(request.table_uuid)
+            raise await explain_gone(tx, request.table_uuid)
         schemas = {schema.schema_id: schema for schema in await tx.list_schemas(found.table_id)}
         range_snapshots: tuple[Snapshot, ...] = ()
         if isinstance(request.at, InRange):
-            range_snapshots = await self._find_range(tx, head, request.at)
+            range_snapshots = await self._find_range(tx, head, request.at, changelog=request.changelog)
             snapshot: Snapshot | None = range_snapshots[-1]
         else:
             snapshot = await _find_snapshot(tx, head, request.at)
         # Who names a state reads it as it was then, all others with the schema of now.
-        as_it_was = snapshot is not None and isinstance(request.at, AtSnapshot | AtTime)
+        as_it_was = snapshot is not None and isinstance(request.at, AtSnapshot | AtTime | AtTag)
         schema = schemas[snapshot.schema_id] if snapshot is not None and as_it_was else schemas[head.schema_id]
         header = _Header(found.info, schema, schemas, snapshot, range_snapshots)
         if snapshot is None:
@@ -136,40 +139,49 @@ class Planner:
             query = wanted.query(added_after=request.at.after, added_until=request.at.until)
             load = tx.load_changelog_files if request.changelog else tx.load_files
             return header, wanted.select(await load(query)), None
+        if request.below_bytes or request.added_after:
+            query = replace(
+                wanted.query(live_at=snapshot.snapshot_id, added_after=request.added_after),
+                below_bytes=request.below_bytes,
+            )
+            return header, wanted.select(await tx.load_files(query)), None
         if _is_narrow(wanted, snapshot, head):
             query = wanted.query(live_at=snapshot.snapshot_id)
             return header, wanted.select(await tx.load_files(query)), None
         return header, None, await prepare_chunks(tx, head.table_id, snapshot.snapshot_id, wanted)
 
-    async def _find_range(self, tx: Transaction, head: TableHead, at: InRange) -> tuple[Snapshot, ...]:
+    async def _find_range(
+        self, tx: Transaction, head: TableHead, at: InRange, *, changelog: bool
+    ) -> tuple[Snapshot, ...]:
         if at.until - at.after > self._limits.max_range_snapshots:
             raise invalid(
                 "range",
                 f"{at.until - at.after} snapshots",
                 f"Ask for at most {self._limits.max_range_snapshots} at once, one range behind the other.",
             )
-        _check_known(head, at.until)
-        if at.after + 1 < head.earliest_snapshot_id:
-            raise _expired(head, at.after + 1)
+        if changelog:
+            # These may live longer than what else there is of their snapshots.
+            head = replace(head, earliest_snapshot_id=head.earliest_change_id)
+        check_kept(head, at.until)
+        check_kept(head, at.after + 1)
         return tuple(await tx.list_snapshots(head.table_id, at.after, at.until, at.until - at.after))
 
 
-async def _find_snapshot(tx: Transaction, head: TableHead, at: AtSnapshot | AtTime | None) -> Snapshot | None:
+async def _find_snapshot(tx: Transaction, head: TableHead, at: AtSnapshot | AtTime | AtTag | None) -> Snapshot | None:
     latest = head.latest_snapshot_id
     if isinstance(at, AtTime):
         return await _find_snapshot_at(tx, head, at.timestamp_ms)
+    if isinstance(at, AtTag):
+        at = AtSnapshot((await load_tag(tx, head, at.name)).snapshot_id)
     snapshot_id = latest if at is None else at.snapshot_id
-    if snapshot_id == 0:
-        return None
-    _check_known(head, snapshot_id)
-    found = await tx.list_snapshots(head.table_id, snapshot_id - 1, snapshot_id, 1)
-    return found[0]
+    return await load_kept(tx, head, snapshot_id) if snapshot_id else None
 
 
 async def _find_snapshot_at(tx: Transaction, head: TableHead, timestamp_ms: int) -> Snapshot:
     found = await tx.find_snapshot_at(head.table_id, timestamp_ms)
     if found is None:
-        first = await tx.list_snapshots(head.table_id, 0, head.latest_snapshot_id, 1)
+        # Those with a tag may be older, but are found by their number or tag only.
+        first = await tx.list_snapshots(head.table_id, head.earliest_snapshot_id - 1, head.latest_snapshot_id, 1)
         remedy = (
             f"the earliest one kept is {first[0].snapshot_id}, of {show_time(first[0].committed_at_ms)}"
             if first
@@ -181,34 +193,8 @@ async def _find_snapshot_at(tx: Transaction, head: TableHead, timestamp_ms: int)
             metadata={"table": head.name, "timestamp_ms": str(timestamp_ms)},
         )
     if found.snapshot_id < head.earliest_snapshot_id:
-        raise _expired(head, found.snapshot_id)
+        raise to_expired(head, found.snapshot_id)
     return found
-
-
-def _check_known(head: TableHead, snapshot_id: int) -> None:
-    latest, earliest = head.latest_snapshot_id, head.earliest_snapshot_id
-    if snapshot_id > latest:
-        kept = f"it has the snapshots {earliest} to {latest}" if latest else "it has no snapshot yet"
-        raise NotFound(
-            f"{head.name} has no snapshot {snapshot_id}; {kept}.",
-            reason="SNAPSHOT_NOT_FOUND",
-            metadata={"table": head.name, "snapshot_id": str(snapshot_id), "latest": str(latest)},
-        )
-    if snapshot_id < earliest:
-        raise _expired(head, snapshot_id)
-
-
-def _expired(head: TableHead, snapshot_id: int) -> SnapshotExpired:
-    return SnapshotExpired(
-        f"Snapshot {snapshot_id} of {head.name} has expired; the snapshots {head.earliest_snapshot_id} to "
-        f"{head.latest_snapshot_id} can still be read.",
-        metadata={
-            "table": head.name,
-            "snapshot_id": str(snapshot_id),
-            "earliest": str(head.earliest_snapshot_id),
-            "latest": str(head.latest_snapshot_id),
-        },
-    )
 
 
 def _is_narrow(wanted: FileFilter, snapshot: Snapshot, head: TableHead) -> bool:
@@ -227,11 +213,18 @@ def _check_request(request: PlanRequest) -> None:
             check_number("snapshot_id", snapshot_id, 1)
         case AtTime(timestamp_ms):
             check_number("timestamp_ms", timestamp_ms, -(2**63))
+        case AtTag(name):
+            check_tag_name("tag", name)
         case InRange(after, until):
             check_number("range.after", after, 0)
             check_number("range.until", until, after + 1)
     if request.changelog and not isinstance(request.at, InRange):
         raise invalid("changelog", True, "A state has no changelog: ask for those of a range of snapshots.")
+    for name in ("below_bytes", "added_after"):
+        value = getattr(request, name)
+        check_number(name, value, 0)
+        if value and isinstance(request.at, InRange):
+            raise invalid(name, value, "A range says itself which snapshots added its files: leave it out.")
     for bucket in request.buckets:
         check_number("buckets", bucket, 0, 2**31 - 1)
     if len(request.partitions) > _MAX_LISTED_PARTITIONS:

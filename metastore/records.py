@@ -30,6 +30,19 @@ class TableRecord:
 
 
 @dataclass(frozen=True)
+class WorkCursor:
+    """How far what commits make due has been planned at a table.
+
+    Args:
+        planned_until: All up to this snapshot.
+        asked: How often somebody wanted it planned although no snapshot came.
+    """
+
+    planned_until: int = 0
+    asked: int = 0
+
+
+@dataclass(frozen=True)
 class NewTable:
     """A table to be made; the store sets its number and time."""
 
@@ -143,6 +156,7 @@ class FileQuery:
         buckets: Only these; None: all.
         first_key: Only files whose bounds reach up to it; None: unbounded.
         last_key: Only files whose bounds reach down to it; None: unbounded.
+        below_bytes: Only files smaller than this; 0: of any size.
         with_statistics: Load the column `statistics` as well.
     """
 
@@ -156,6 +170,7 @@ class FileQuery:
     buckets: Collection[int] | None = None
     first_key: bytes | None = None
     last_key: bytes | None = None
+    below_bytes: int = 0
     with_statistics: bool = False
 
 

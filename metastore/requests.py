@@ -20,6 +20,7 @@ from lakelog.format.commit import (
     RemoveFiles,
     RemovePartitions,
     RemovePartitionValues,
+    RestoreState,
 )
 from lakelog.format.files import DataFile
 from lakelog.format.keys import MAX_PARTITION_BYTES
@@ -262,7 +263,8 @@ def _check_removal(change: Change) -> None:
             for column, value in values.items():
                 check_text("remove.partition_values", column, 1, 10_000)
                 _check_bytes("remove.partition_values", value, MAX_PARTITION_BYTES)
-        case RemoveEverything() | None:
+        case RemoveEverything() | RestoreState() | None:
+            # What restores a state is checked in `restoring`.
             pass
 
 

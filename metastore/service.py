@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Final
 
 import pyarrow as pa
 
@@ -12,14 +13,23 @@ from lakelog.clock import Clock, Ids, RandomIds, SystemClock
 from lakelog.format.attachment import AttachRequest, AttachResult
 from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
 from lakelog.format.consumer import Consumer, ConsumerPosition
+from lakelog.format.dropped import DroppedTable, RestoredTable
 from lakelog.format.job import Job, JobState
+from lakelog.format.job_queue import JobQueue, PlannedTable
 from lakelog.format.plan import PlanRequest
 from lakelog.format.schema import TableSchema
+from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.work import LeaseGrant, Pipeline
 
+from .attended import plan_attended_table
 from .catalog import Catalog
+from .cleaning import CleaningPlanner
 from .consumers import Consumers
+from .dropped_tables import DroppedTables
+from .due_compactions import plan_compactions
+from .due_work import DueWork, WorkPlanner
+from .expiry import Expiry, plan_expiry_work
 from .gate import CommitGate
 from .jobs import Jobs
 from .leases import Leases
@@ -30,14 +40,20 @@ from .packing import Packer
 from .partitions import PartitionRules
 from .pipelines import Pipelines
 from .planning import Planner, PlanStream
+from .retention_service import RetentionCalls
 from .snapshots import list_latest, list_snapshots
 from .staging import Staging
-from .store import Store
+from .store import Store, run_transaction
+from .table_files import TableFiles
+from .tags import Tags
 from .watching import WatchHub
 from .writers import Writers
 
+PLANNERS: Final[tuple[WorkPlanner, ...]] = (plan_compactions, plan_expiry_work, CleaningPlanner())
+"""Who tells what is due at a table, in the order in which they are asked."""
 
-class MetastoreService:
+
+class MetastoreService(RetentionCalls):
     """All that the metastore does. Runs on one event loop; methods raise only errors of `lakelog.errors`.
 
     The names, parameters and results are those of `lakelog.client.metastore.Metastore`, whose docstrings hold here too.
@@ -50,6 +66,8 @@ class MetastoreService:
         warehouse: Absolute URI under which tables get their locations.
         limits: Bounds of single requests and of all together.
         metrics: Where measurements go.
+        dropped_kept_ms: For how long dropped tables can be restored; 0: not at all.
+        planners: Who tells what commits make due.
     """
 
     def __init__(
@@ -61,6 +79,8 @@ class MetastoreService:
         ids: Ids | None = None,
         limits: Limits | None = None,
         metrics: Metrics | None = None,
+        dropped_kept_ms: int = 86_400_000,
+        planners: Sequence[WorkPlanner] = PLANNERS,
     ) -> None:
         clock = clock or SystemClock()
         ids = ids or RandomIds()
@@ -69,7 +89,8 @@ class MetastoreService:
         self._store = store
         self.watches = WatchHub(store, limits, metrics)
         self.packer = Packer(store)
-        self.jobs = Jobs(store, clock, self.watches, limits)
+        self.due_work = DueWork(store, clock, planners, self._jobs_due)
+        self.jobs = Jobs(store, clock, self.watches, limits, self.due_work.touch)
         partitions = PartitionRules()
         self._gate = CommitGate(
             store,
@@ -77,20 +98,24 @@ class MetastoreService:
             clock,
             limits,
             metrics,
-            self.watches.committed,
-            self.watches.uncertain,
+            self._committed,
+            self._uncertain,
             partitions,
             self.jobs.due,
         )
         self._open_changelogs = OpenChangelogs(store, limits, self.watches, partitions)
         self._metrics = metrics
-        self._catalog = Catalog(store, ids, warehouse, self._table_dropped)
+        self._catalog = Catalog(store, ids, warehouse, self._table_dropped, dropped_kept_ms)
+        self.dropped_tables = DroppedTables(store)
+        self.table_files = TableFiles(store)
         self._planner = Planner(store, clock, limits, metrics)
         self._staging = Staging(store, ids, limits)
         self._writers = Writers(store)
         self._leases = Leases(store)
         self._pipelines = Pipelines(store)
         self._consumers = Consumers(store)
+        self._expiry = Expiry(store, self.packer, self._jobs_due)
+        self.tags = Tags(store)
 
     async def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
         """Makes a database; False when it existed and that was no error."""
@@ -142,11 +167,26 @@ class MetastoreService:
         self, table_uuid: str, *, set_options: Mapping[str, str], unset_options: Sequence[str]
     ) -> TableInfo:
         """Changes options that may be changed."""
-        return await self._catalog.alter_table(table_uuid, set_options=set_options, unset_options=unset_options)
+        altered = await self._catalog.alter_table(table_uuid, set_options=set_options, unset_options=unset_options)
+        self.due_work.touch(table_uuid)
+        return altered
 
     async def drop_table(self, name: TableName, *, if_exists: bool = False) -> bool:
         """Removes a table from the catalog; False when there was none and that was no error."""
         return await self._catalog.drop_table(name, if_exists=if_exists)
+
+    async def list_dropped_tables(self, database: str = "") -> list[DroppedTable]:
+        """The dropped tables that are still known, the newest first; of all databases where none is named."""
+        return await self.dropped_tables.list_dropped_tables(database)
+
+    async def restore_table(
+        self, name: TableName, *, table_uuid: str = "", new_name: TableName | None = None
+    ) -> RestoredTable:
+        """Makes a dropped table live again, the one dropped last where no uuid is given."""
+        restored = await self.dropped_tables.restore_table(name, table_uuid=table_uuid, new_name=new_name)
+        self.due_work.touch(restored.table.table_uuid)
+        self.jobs.due()
+        return restored
 
     async def list_schemas(self, table_uuid: str) -> list[TableSchema]:
         """All versions of a table's schema by id."""
@@ -270,6 +310,17 @@ class MetastoreService:
         """Takes a pipeline that has ended out of the list."""
         await self._pipelines.forget_pipeline(name)
 
+    async def plan_compactions(self, table_uuid: str, after: int = 0) -> PlannedTable:
+        """Makes compactions of a table due as its commits need them, write-only or not."""
+        planned = await plan_attended_table(self._store, self.due_work, table_uuid, after)
+        if planned.job_count:
+            self.jobs.due()
+        return planned
+
+    async def describe_queue(self) -> list[JobQueue]:
+        """How many jobs there are that are not done, by kind."""
+        return await run_transaction(self._store, lambda tx: tx.describe_queue())
+
     async def open_consumer(self, consumer_id: str, table_uuids: Sequence[str], holder: str) -> list[Consumer]:
         """Begins to read as a consumer, in the order of the tables; fences whoever read under its name before."""
         return await self._consumers.open_consumer(consumer_id, table_uuids, holder)
@@ -290,9 +341,22 @@ class MetastoreService:
         """Forgets a consumer; NotFound when there is none."""
         await self._consumers.delete_consumer(table_uuid, consumer_id)
 
+    def _committed(self, table_uuid: str, snapshots: Sequence[Snapshot], complete_until: int) -> None:
+        self.watches.committed(table_uuid, snapshots, complete_until)
+        self.due_work.touch(table_uuid)
+
+    def _uncertain(self, table_uuid: str) -> None:
+        self.watches.uncertain(table_uuid)
+        self.due_work.touch(table_uuid)
+
+    def _jobs_due(self) -> None:
+        self.jobs.due()
+
     def _table_dropped(self, table_uuid: str, name: str) -> None:
         self.watches.dropped(table_uuid)
         self._metrics.forget("live_files", name)
+        # It may be purged at once, or earlier than whoever waits would look again.
+        self.jobs.due()
 
     async def close(self) -> None:
         """Ends watches, lets commits that run come to their end and refuses those that wait; idempotent."""

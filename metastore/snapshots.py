@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from lakelog.client.metastore import LatestSnapshot, SnapshotPage
-from lakelog.format.commit_rules import table_gone
+from lakelog.format.commit_facts import TableHead
 
+from .dropped_tables import explain_gone
 from .requests import check_number, check_table_uuids, check_uuid
 from .store import Store, Transaction, run_transaction
 
@@ -28,11 +29,12 @@ async def list_snapshots(
     async def load(tx: Transaction) -> SnapshotPage:
         head = (await tx.find_heads([table_uuid])).get(table_uuid)
         if head is None:
-            raise table_gone(table_uuid)
+            raise await explain_gone(tx, table_uuid)
         last = min(until, head.latest_snapshot_id) if until else head.latest_snapshot_id
-        found = await tx.list_snapshots(head.table_id, after, last, limit or DEFAULT_LIMIT, newest=newest)
-        earliest = head.earliest_snapshot_id if head.latest_snapshot_id else 0
-        return SnapshotPage(tuple(found), head.latest_snapshot_id, earliest, head.first_open_snapshot)
+        # What a tag keeps below is no part of the history that is kept: who follows that would see gaps.
+        first = max(after, head.earliest_change_id - 1)
+        found = await tx.list_snapshots(head.table_id, first, last, limit or DEFAULT_LIMIT, newest=newest)
+        return SnapshotPage(tuple(found), head.latest_snapshot_id, *_find_earliest(head), head.first_open_snapshot)
 
     return await run_transaction(store, load)
 
@@ -48,9 +50,13 @@ async def list_latest(store: Store, table_uuids: Sequence[str]) -> list[LatestSn
         for table_uuid in table_uuids:
             head = heads.get(table_uuid)
             if head is None:
-                raise table_gone(table_uuid)
-            earliest = head.earliest_snapshot_id if head.latest_snapshot_id else 0
-            found.append(LatestSnapshot(table_uuid, head.latest_snapshot_id, head.latest_uuid, earliest))
+                raise await explain_gone(tx, table_uuid)
+            found.append(LatestSnapshot(table_uuid, head.latest_snapshot_id, head.latest_uuid, *_find_earliest(head)))
         return found
 
     return await run_transaction(store, load)
+
+
+def _find_earliest(head: TableHead) -> tuple[int, int]:
+    """The earliest snapshots whose state and whose changes are kept; 0 where there is none."""
+    return (head.earliest_snapshot_id, head.earliest_change_id) if head.latest_snapshot_id else (0, 0)

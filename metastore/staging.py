@@ -12,9 +12,9 @@ from lakelog.clock import Ids
 from lakelog.errors import CommitConflict, InternalError, LakelogError, NotFound, ResourceExhausted
 from lakelog.format.commit import StagedAttempt
 from lakelog.format.commit_facts import Attempt, AttemptState
-from lakelog.format.commit_rules import table_gone
 from lakelog.format.table import TableInfo
 
+from .dropped_tables import explain_gone
 from .limits import Limits
 from .requests import check_number, check_table_uuids, check_uuid, check_writer, invalid
 from .store import Store, Transaction, run_transaction
@@ -92,7 +92,7 @@ class Staging:
         tables = await _find_tables(tx, table_uuids)
         missing = [table_uuid for table_uuid in table_uuids if table_uuid not in tables]
         if missing:
-            raise table_gone(missing[0])
+            raise await explain_gone(tx, missing[0])
         attempt = await tx.lock_attempt(attempt_id)
         if attempt is None:
             raise attempt_not_found(attempt_id)
@@ -138,7 +138,7 @@ async def _open(shared: Sequence[_Waiting], tx: Transaction) -> list[StagedAttem
         named = first.table_uuids
         missing = [table for table in named if table not in tables]
         if missing:
-            answers.append(table_gone(missing[0]))
+            answers.append(await explain_gone(tx, missing[0]))
         else:
             infos = tuple([tables[table] for table in named])
             answers.append(StagedAttempt(first.attempt_id, infos, tuple([attempt.attempt_id for attempt in further])))

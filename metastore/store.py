@@ -24,6 +24,7 @@ from lakelog.format.commit_facts import (
     BucketChange,
     FileFacts,
     RemovedTotals,
+    RestoredTotals,
     TableHead,
 )
 from lakelog.format.consumer import Consumer
@@ -32,6 +33,8 @@ from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import DatabaseInfo, TableName
 from lakelog.format.work import LeaseGrant, Pipeline
 
+from .dropped_store import DroppedTransaction
+from .due_store import DueTransaction
 from .job_store import JobTransaction
 from .records import (
     Attachment,
@@ -44,6 +47,9 @@ from .records import (
     Packed,
     TableRecord,
 )
+from .retention_store import RetentionTransaction
+from .table_files_store import TableFilesTransaction
+from .tag_store import TagTransaction
 
 T = TypeVar("T")
 
@@ -96,10 +102,6 @@ class CatalogTransaction(Protocol):
         """Replaces the options of a table whose head is locked."""
         ...
 
-    async def delete_table(self, table_id: int) -> None:
-        """Takes a table whose head is locked out of the catalog, and its jobs; what is known of its files stays."""
-        ...
-
     async def list_schemas(self, table_id: int) -> list[TableSchema]:
         """A table's schemas by id."""
         ...
@@ -138,6 +140,17 @@ class CommitTransaction(Protocol):
         self, table_id: int, snapshot_id: int, removal: RemoveFiles | RemoveEverything | RemovePartitions
     ) -> RemovedTotals:
         """Lets live files be removed by a snapshot that this transaction will record."""
+        ...
+
+    async def restore_files(self, head: TableHead, snapshot_id: int) -> RestoredTotals:
+        """Lets the snapshot behind a locked head, which this transaction will record, have the files of an earlier one.
+
+        What is live and was not then is removed. What was live then and is not gets a new entry, from the head's next
+        id on in the order of the old ones, with its path, level and place, but without what it said of positions. A
+        file that has an entry of its path and level in both states stays as it is.
+        Files that share a place stand in the order of their ids: so those of that state that share one with a file
+        that comes back get new entries as well.
+        """
         ...
 
     async def record_group(self, records: GroupRecords) -> None:
@@ -299,11 +312,16 @@ class ConsumerTransaction(Protocol):
 
 class Transaction(
     CatalogTransaction,
+    DroppedTransaction,
+    TableFilesTransaction,
     CommitTransaction,
     SnapshotTransaction,
     WorkTransaction,
     JobTransaction,
     ConsumerTransaction,
+    RetentionTransaction,
+    DueTransaction,
+    TagTransaction,
     Protocol,
 ):
     """All that can be done in one transaction."""

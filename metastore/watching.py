@@ -26,9 +26,9 @@ from typing import Final
 from lakelog.client.metastore import WatchEvent, WatchPosition
 from lakelog.errors import HistoryDiverged, LakelogError, ResourceExhausted, SnapshotExpired
 from lakelog.format.commit_facts import TableHead
-from lakelog.format.commit_rules import table_gone
 from lakelog.format.snapshot import ChangelogState, Snapshot
 
+from .dropped_tables import explain_gone
 from .limits import Limits
 from .metrics import Metrics
 from .requests import check_number, check_table_uuids, check_uuid, invalid
@@ -253,12 +253,14 @@ class WatchHub:
         for position in positions:
             head = heads.get(position.table_uuid)
             if head is None:
-                raise table_gone(position.table_uuid)
+                raise await explain_gone(tx, position.table_uuid)
             await _check_history(tx, head, position)
         for table_uuid, head in heads.items():
             table = self._tables.setdefault(
                 table_uuid, _WatchedTable(head.table_id, head.latest_snapshot_id, head.complete_until)
             )
+            # It may have been dropped and restored; those who were not told of it yet need not be.
+            table.dropped = False
             table.watchers.add(watcher)
         # What was committed between reading a head and registering is found by looking once more.
         for table_uuid, head in (await tx.find_heads(list(heads))).items():
@@ -302,7 +304,8 @@ class WatchHub:
                 f"Snapshot {after + 1} expired before the watcher was told of it; the earliest one kept is {earliest}.",
                 metadata={"snapshot_id": str(after + 1), "earliest": str(earliest)},
             )
-        return tuple(found)
+        # Behind a snapshot that only a tag keeps there is a gap, which the next look finds.
+        return tuple(each for place, each in enumerate(found) if each.snapshot_id == after + 1 + place)
 
     def _close_watcher(self, watcher: _Watcher, table_uuids: Sequence[str]) -> None:
         self._watchers.discard(watcher)
@@ -351,16 +354,16 @@ async def _check_history(tx: Transaction, head: TableHead, position: WatchPositi
             reason="SNAPSHOT_UNKNOWN",
             metadata={"table": head.name, "snapshot_id": str(after), "latest": str(latest)},
         )
-    if after and after + 1 < head.earliest_snapshot_id:
+    if after and after + 1 < head.earliest_change_id:
         raise SnapshotExpired(
             f"The watcher of {head.name} begins behind snapshot {after}, but the snapshots up to "
-            f"{head.earliest_snapshot_id - 1} have expired; {head.earliest_snapshot_id} to {latest} can still be read.",
-            metadata={"table": head.name, "earliest": str(head.earliest_snapshot_id), "latest": str(latest)},
+            f"{head.earliest_change_id - 1} have expired; {head.earliest_change_id} to {latest} can still be read.",
+            metadata={"table": head.name, "earliest": str(head.earliest_change_id), "latest": str(latest)},
         )
     if not position.after_uuid:
         return
     known = ""
-    if after >= head.earliest_snapshot_id:
+    if after >= head.earliest_change_id:
         known = (await tx.list_snapshots(head.table_id, after - 1, after, 1))[0].snapshot_uuid
     elif after < latest:
         known = (await tx.list_snapshots(head.table_id, after, after + 1, 1))[0].parent_uuid

@@ -65,7 +65,14 @@ async def serve(config: ServeConfig) -> None:
     rpc_metrics = RpcMetrics(registry)
 
     store = PostgresStore(config.database_url, pool_size=config.database_connections, durability=config.durability)
-    service = MetastoreService(store, config.warehouse, clock=clock, ids=ids, metrics=PrometheusMetrics(registry))
+    service = MetastoreService(
+        store,
+        config.warehouse,
+        clock=clock,
+        ids=ids,
+        metrics=PrometheusMetrics(registry),
+        dropped_kept_ms=int(config.dropped_kept_s * 1000),
+    )
     probe = DatabaseProbe(config.database_url)
     server = MetastoreServer(service, probe.ping, _settings(config), rpc_metrics, ids)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from lakelog.errors import CommitConflict
 from lakelog.format.commit import WriterProgress
 from lakelog.format.commit_facts import AttemptState
-from lakelog.format.commit_rules import table_gone
 
+from .dropped_tables import explain_gone
 from .requests import check_uuid, check_writer
 from .staging import attempt_not_found
 from .store import Store, Transaction, run_transaction
@@ -55,7 +55,7 @@ class Writers:
         async def find(tx: Transaction) -> WriterProgress:
             head = (await tx.find_heads([table_uuid])).get(table_uuid)
             if head is None:
-                raise table_gone(table_uuid)
+                raise await explain_gone(tx, table_uuid)
             return await tx.find_progress(head.table_id, writer)
 
         return await run_transaction(self._store, find)

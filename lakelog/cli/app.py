@@ -28,6 +28,7 @@ from lakelog.cli.snapshots import snapshots
 from lakelog.cli.sql import sql
 from lakelog.cli.status import status
 from lakelog.cli.table import table
+from lakelog.cli.tags import tags
 from lakelog.cli.tail import tail
 from lakelog.cli.up import up
 from lakelog.errors import InternalError, LakelogError
@@ -68,6 +69,7 @@ for _command in (
     changes,
     tail,
     consumers,
+    tags,
     snapshots,
     files,
     compact,

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from lakelog.errors import InvalidArgument
+from lakelog.options.value_types import Duration
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -34,6 +35,21 @@ class Whole(click.ParamType[int]):
             allowed = f"of at least {self._first}" if self._last is None else f"from {self._first} to {self._last}"
             self.fail(f"{text[:40]!r} is not a whole number {allowed}", param, ctx)
         return number
+
+
+class Span(click.ParamType[int]):
+    """A span of time, as options of tables write it, in milliseconds."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Reads the span, or fails with what to give."""
+        if isinstance(value, int):
+            return value
+        try:
+            return Duration().parse(str(value))
+        except ValueError as error:
+            self.fail(f"{str(value)[:40]!r} is no span of time. {error}.", param, ctx)
 
 
 def parse_options(settings: Sequence[str], flag: str) -> dict[str, str]:

@@ -37,7 +37,7 @@ def demo(invocation: Invocation, data: Path) -> ExitCode:
     began_s = time.monotonic()
     folder = make_fresh_folder(data.absolute())
     with console.status("starting Postgres and the metastore ..."):
-        stack = EmbeddedStack(folder)
+        stack = EmbeddedStack(folder, services=["metastore", "compactor"])
         stack.start()
     try:
         Story(folder, stack, console).tell()

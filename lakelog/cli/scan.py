@@ -21,6 +21,7 @@ TABLE_LIMIT: Final = 20
     example=(
         'lakelog scan shop.orders --columns id,item --filter "price < 5"',
         "lakelog scan shop.orders --snapshot 3 --count",
+        "lakelog scan shop.orders --tag release-1",
     ),
 )
 @click.argument("name", metavar="DATABASE.TABLE")
@@ -29,6 +30,7 @@ TABLE_LIMIT: Final = 20
 @takes_limit(f"At most so many rows, 0 for all.  [default: {TABLE_LIMIT} in tables, all in JSON]")
 @click.option("--snapshot", type=Whole(1), metavar="N", help="The table as it was at snapshot N.")
 @click.option("--timestamp", metavar="TIME", help="The table as it was then: 2013-07-01T12:00:00Z or milliseconds.")
+@click.option("--tag", metavar="TAG", help="The table as it was at the snapshot that has this tag.")
 @click.option("--count", is_flag=True, help="Only the number of rows.")
 @pass_invocation
 def scan(
@@ -39,14 +41,17 @@ def scan(
     limit: int | None,
     snapshot: int | None,
     timestamp: str | None,
+    tag: str | None,
     count: bool,
 ) -> None:
     """Show the rows of a table.
 
     With --output json each row is an object on a line of its own.
     """
-    if snapshot is not None and timestamp is not None:
-        raise InvalidArgument("--snapshot and --timestamp both say which state to read; give one of them.")
+    states = {"--snapshot": snapshot, "--timestamp": timestamp, "--tag": tag}
+    given = [name for name, value in states.items() if value is not None]
+    if len(given) > 1:
+        raise InvalidArgument(f"{given[0]} and {given[1]} both say which state to read; give one of them.")
     if count and columns is not None:
         raise InvalidArgument("--count counts rows, whatever their columns; leave --columns out.")
     printer = invocation.printer
@@ -59,6 +64,7 @@ def scan(
         limit=shown_limit + probe if shown_limit else None,
         snapshot_id=snapshot,
         timestamp=None if timestamp is None else parse_time(timestamp),
+        tag=tag,
     )
     if count:
         number = rows.count()

@@ -9,9 +9,12 @@ import pyarrow as pa
 
 from lakelog.arguments import parse_table_name
 from lakelog.cli.arguments import parse_options, split_names
+from lakelog.cli.check import check
 from lakelog.cli.confirmation import confirm
+from lakelog.cli.dropped import list_dropped, restore
 from lakelog.cli.invocation import Invocation, LakelogGroup, pass_invocation
 from lakelog.cli.printer import Column
+from lakelog.cli.rollback import rollback
 from lakelog.cli.schema_text import describe_columns, parse_columns
 from lakelog.cli.source_files import read_file_schema
 from lakelog.cli.text import format_bytes, format_count, format_time
@@ -60,7 +63,14 @@ _FACTS = (
 
 @click.group(cls=LakelogGroup)
 def table() -> None:
-    """Make, list, describe, alter and drop tables."""
+    """Make, list, describe, alter, roll back and drop tables."""
+
+
+table.add_command(rollback)
+
+
+table.add_command(check)
+table.add_command(restore)
 
 
 @table.command(
@@ -119,9 +129,13 @@ def create(
 
 @table.command("list")
 @click.argument("database", required=False)
+@click.option("--dropped", is_flag=True, help="List those that were dropped and can be restored for a while.")
 @pass_invocation
-def list_(invocation: Invocation, database: str | None) -> None:
+def list_(invocation: Invocation, database: str | None, dropped: bool) -> None:
     """List the tables of DATABASE, or of all databases."""
+    if dropped:
+        list_dropped(invocation, database)
+        return
     metastore = invocation.metastore
     databases = [database] if database else [found.name for found in metastore.list_databases()]
     records = [
@@ -214,11 +228,15 @@ def unset(invocation: Invocation, name: str, keys: tuple[str, ...]) -> None:
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @pass_invocation
 def drop(invocation: Invocation, name: str, if_exists: bool, yes: bool) -> None:
-    """Drop a table, for good."""
+    """Drop a table. For a while it can be restored."""
     parsed = parse_table_name(name)
     confirm(invocation, f"Drop table {parsed}?", yes)
     dropped = invocation.metastore.drop_table(parsed, if_exists=if_exists)
-    sentence = f"Dropped table {parsed}." if dropped else f"There is no table {parsed}; nothing was changed."
+    sentence = (
+        f"Dropped table {parsed}. lakelog table list {parsed.database} --dropped tells until when it can be restored."
+        if dropped
+        else f"There is no table {parsed}; nothing was changed."
+    )
     invocation.printer.done(sentence, {"table": str(parsed), "dropped": dropped})
 
 

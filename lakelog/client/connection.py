@@ -30,7 +30,17 @@ from lakelog.client.retry import CLOSED, NOT_CONNECTED, Deadlines, RetryPolicy
 from lakelog.client.target import Target, TlsFiles, check_token
 from lakelog.clock import Clock
 from lakelog.errors import InvalidArgument, Unavailable
-from lakelog.rpc.v1 import catalog_pb2_grpc, consumers_pb2_grpc, jobs_pb2_grpc, snapshots_pb2_grpc
+from lakelog.rpc.v1 import (
+    catalog_pb2_grpc,
+    consumers_pb2_grpc,
+    dropped_pb2_grpc,
+    due_work_pb2_grpc,
+    jobs_pb2_grpc,
+    retention_pb2_grpc,
+    snapshots_pb2_grpc,
+    table_files_pb2_grpc,
+    tags_pb2_grpc,
+)
 
 MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
 """The largest message either way. A commit of 64 MiB has some 100,000 files; plans come in chunks far below it."""
@@ -72,6 +82,11 @@ class Session:
     snapshots: snapshots_pb2_grpc.SnapshotServiceStub
     jobs: jobs_pb2_grpc.JobServiceStub
     consumers: consumers_pb2_grpc.ConsumerServiceStub
+    dropped: dropped_pb2_grpc.DroppedTableServiceStub
+    due_work: due_work_pb2_grpc.DueWorkServiceStub
+    retention: retention_pb2_grpc.RetentionServiceStub
+    tags: tags_pb2_grpc.TagServiceStub
+    table_files: table_files_pb2_grpc.TableFileServiceStub
     answered_at_s: float | None = field(default=None)
     """When the server was last known to answer, on the monotonic clock; None: not since the last failure."""
 
@@ -196,6 +211,11 @@ class Connection:
             snapshots_pb2_grpc.SnapshotServiceStub(channel),
             jobs_pb2_grpc.JobServiceStub(channel),
             consumers_pb2_grpc.ConsumerServiceStub(channel),
+            dropped_pb2_grpc.DroppedTableServiceStub(channel),
+            due_work_pb2_grpc.DueWorkServiceStub(channel),
+            retention_pb2_grpc.RetentionServiceStub(channel),
+            tags_pb2_grpc.TagServiceStub(channel),
+            table_files_pb2_grpc.TableFileServiceStub(channel),
         )
         return self._session
 

@@ -14,8 +14,13 @@ import pyarrow as pa
 from lakelog.client.calls import Calls, Rpc
 from lakelog.client.connection import Connection
 from lakelog.client.grpc_consumers import GrpcConsumers
+from lakelog.client.grpc_dropped import GrpcDropped
+from lakelog.client.grpc_due_work import GrpcDueWork
 from lakelog.client.grpc_jobs import GrpcJobs
 from lakelog.client.grpc_pipeline import GrpcCommitPipeline
+from lakelog.client.grpc_retention import GrpcRetention
+from lakelog.client.grpc_table_files import GrpcTableFiles
+from lakelog.client.grpc_tags import GrpcTags
 from lakelog.client.grpc_watch import GrpcWatch
 from lakelog.client.grpc_work import GrpcWork
 from lakelog.client.metastore import LatestSnapshot, SnapshotPage, WatchPosition
@@ -37,7 +42,9 @@ from lakelog.rpc.table import from_proto_database, from_proto_table, to_proto_ta
 from lakelog.rpc.v1 import catalog_pb2, snapshots_pb2
 
 
-class GrpcMetastore(GrpcConsumers, GrpcJobs, GrpcWork):
+class GrpcMetastore(
+    GrpcConsumers, GrpcDropped, GrpcDueWork, GrpcJobs, GrpcRetention, GrpcTableFiles, GrpcTags, GrpcWork
+):
     """A metastore over the wire. Connects when first used.
 
     Threads may share it. In a forked child it opens a connection of its own. It pickles as its parameters, the token
@@ -278,6 +285,8 @@ class GrpcMetastore(GrpcConsumers, GrpcJobs, GrpcWork):
             tuple([from_proto_snapshot(snapshot) for snapshot in response.snapshots]),
             response.latest_snapshot_id,
             response.earliest_snapshot_id,
+            # A metastore that does not tell keeps changes as long as states.
+            response.earliest_change_id or response.earliest_snapshot_id,
             response.first_open_snapshot_id,
         )
 
@@ -286,7 +295,13 @@ class GrpcMetastore(GrpcConsumers, GrpcJobs, GrpcWork):
         request = build(snapshots_pb2.ListLatestRequest, table_uuids=table_uuids)
         response = self._calls.read("ListLatest", lambda on: on.snapshots.ListLatest, request)
         return [
-            LatestSnapshot(each.table_uuid, each.snapshot_id, each.snapshot_uuid, each.earliest_snapshot_id)
+            LatestSnapshot(
+                each.table_uuid,
+                each.snapshot_id,
+                each.snapshot_uuid,
+                each.earliest_snapshot_id,
+                each.earliest_change_id or each.earliest_snapshot_id,
+            )
             for each in response.tables
         ]
 

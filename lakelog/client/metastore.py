@@ -14,24 +14,33 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from lakelog.client.dropped import DroppedTables
+from lakelog.client.retention import Retention
+from lakelog.client.table_files import TableFiles
 from lakelog.format.attachment import AttachRequest, AttachResult
 from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
 from lakelog.format.consumer import Consumer, ConsumerPosition
 from lakelog.format.job import Job, JobState
+from lakelog.format.job_queue import JobQueue, PlannedTable
 from lakelog.format.plan import Plan, PlanRequest
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
+from lakelog.format.tag import Tag
 from lakelog.format.work import LeaseGrant, Pipeline
 
 
 @dataclass(frozen=True)
 class SnapshotPage:
-    """Snapshots in rising order, and the table's newest, oldest kept, and lowest open ones (0 when there is none)."""
+    """Snapshots in rising order, and the table's newest, oldest kept, and lowest open ones (0 when there is none).
+
+    Of those before the oldest that is kept only the changes can still be told (SEMANTICS.md 3.8).
+    """
 
     snapshots: tuple[Snapshot, ...]
     latest_snapshot_id: int
     earliest_snapshot_id: int
+    earliest_change_id: int
     first_open_snapshot_id: int = 0
 
     @property
@@ -42,12 +51,16 @@ class SnapshotPage:
 
 @dataclass(frozen=True)
 class LatestSnapshot:
-    """A table's newest snapshot and the id of the oldest one kept (0 and empty when there is none)."""
+    """A table's newest snapshot, the id of the oldest one kept, and of the oldest one whose changes are kept.
+
+    They are 0 and empty when there is none.
+    """
 
     table_uuid: str
     snapshot_id: int
     snapshot_uuid: str
     earliest_snapshot_id: int
+    earliest_change_id: int
 
 
 @dataclass(frozen=True)
@@ -96,7 +109,7 @@ class CommitPipeline(Protocol):
         ...
 
 
-class Metastore(Protocol):
+class Metastore(DroppedTables, Retention, TableFiles, Protocol):
     """All that the metastore does."""
 
     def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
@@ -277,6 +290,22 @@ class Metastore(Protocol):
         """
         ...
 
+    def plan_compactions(self, table_uuid: str, after: int = 0) -> PlannedTable:
+        """Makes compactions of a table due as its commits need them, write-only or not: for whoever compacts it alone.
+
+        Args:
+            table_uuid: The table.
+            after: What the last answer said; 0: there was none, and all of the table is looked at.
+
+        Raises:
+            NotFound: There is no such table (any more).
+        """
+        ...
+
+    def describe_queue(self) -> list[JobQueue]:
+        """How many jobs there are that are not done, by kind."""
+        ...
+
     def open_consumer(self, consumer_id: str, table_uuids: Sequence[str], holder: str) -> list[Consumer]:
         """Begins to read as a consumer, in the order of the tables; fences whoever read under its name before."""
         ...
@@ -295,6 +324,18 @@ class Metastore(Protocol):
 
     def delete_consumer(self, table_uuid: str, consumer_id: str) -> None:
         """Forgets a consumer; NotFound when there is none."""
+        ...
+
+    def create_tag(self, table_uuid: str, name: str, snapshot_id: int = 0) -> Tag:
+        """Gives a snapshot a name, 0: the newest; AlreadyExists where the name is taken."""
+        ...
+
+    def list_tags(self, table_uuid: str) -> list[Tag]:
+        """A table's tags by name."""
+        ...
+
+    def delete_tag(self, table_uuid: str, name: str) -> None:
+        """Takes a name away; NotFound when there is none."""
         ...
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -48,6 +48,7 @@ checkpoint: ./checkpoint
 bad_records: stop
 """
 _PIPELINE_TIMEOUT_S: Final = 300.0
+_COMPACTION_TIMEOUT_S: Final = 120.0
 _TELL_EVERY_S: Final = 10.0
 
 
@@ -91,6 +92,8 @@ class Story:
             self._travel(flights)
         with self._step("Snapshots and files"):
             self._show_history(flights)
+        with self._step("Compaction: fewer files, the same rows"):
+            self._compact(flights)
         with self._step("Reading with Spark"):
             by_carrier = self._read_with_spark()
         with self._step("Comparing with the package's own data"):
@@ -169,8 +172,7 @@ class Story:
         return snapshot_id
 
     def _show_subscriber(self, flights: Table) -> None:
-        latest = flights.snapshots().column("id").to_pylist()[-1]
-        numbers = self._counting.wait_for(latest, _PIPELINE_TIMEOUT_S)
+        numbers = self._counting.wait_for(_commits(flights)[-1]["id"], _PIPELINE_TIMEOUT_S)
         self._counting.kill()
         self._say(f"snapshot {numbers.snapshot_id}: {numbers.by_status.get('departed', 0)} flights in the air")
         means = {name: numbers.delay_minutes[name] / count for name, count in numbers.arrivals.items() if count}
@@ -187,19 +189,29 @@ class Story:
 
     def _travel(self, flights: Table) -> None:
         day = dt.date(2012, 12, 31) + dt.timedelta(days=TRAVEL_BATCH * FILES_PER_BATCH - 1)
-        then = totals_of(flights.scan(snapshot_id=TRAVEL_BATCH).to_arrow())
-        self._say(f"snapshot {TRAVEL_BATCH}, {day}: {then.by_status}")
+        snapshot_id = _commits(flights)[TRAVEL_BATCH - 1]["id"]
+        then = totals_of(flights.scan(snapshot_id=snapshot_id).to_arrow())
+        self._say(f"snapshot {snapshot_id}, {day}: {then.by_status}")
         _check(f"the state of {day}", then, expected_totals(self._flights, day))
 
     def _show_history(self, flights: Table) -> None:
-        last = flights.snapshots().slice(len(flights.snapshots()) - 1).to_pylist()[0]
-        files = flights.files()
-        stored = pa.compute.sum(files.column("rows")).as_py()
-        size = pa.compute.sum(files.column("bytes")).as_py()
+        last = _commits(flights)[-1]
         self._say(f"snapshot {last['id']} by {last['writer']}, its batch {last['identifier']}")
-        self._say(
-            f"{len(files)} files, {size / 2**20:.1f} MiB, {stored:,} stored rows for {self._flights.num_rows:,} flights"
-        )
+        self._say(f"{_describe_files(flights)} for {self._flights.num_rows:,} flights")
+
+    def _compact(self, flights: Table) -> None:
+        """What the compactor has done by itself so far, and a full compaction that is asked for."""
+        weather = self._catalog.table("nyc.weather")
+        for table in (weather, flights):
+            kinds = [each["kind"] for each in table.snapshots().to_pylist()]
+            done = kinds.count("COMPACT")
+            self._say(f"{table.name}: {len(kinds) - done} commits, and by itself {done} compactions of them")
+        before = totals_of(flights.scan().to_arrow())
+        self._say(f"before: {_describe_files(flights)}")
+        for each in flights.compact(full=True, timeout=_COMPACTION_TIMEOUT_S).buckets:
+            self._say(f"{each.name}: {each.outcome}")
+        self._say(f"behind: {_describe_files(flights)}")
+        _check("the year after its compaction", totals_of(flights.scan().to_arrow()), before)
 
     def _read_with_spark(self) -> dict[str, int]:
         import lakelog.spark
@@ -248,6 +260,24 @@ def _describe(found: Pipeline | None) -> str:
     if not found.position:
         return "Spark is starting: no file is read yet"
     return f"{found.position}, {found.total_rows:,} rows"
+
+
+def _commits(table: Table) -> list[dict[str, Any]]:
+    """The snapshots that brought rows: compactions have numbers in between."""
+    return [each for each in table.snapshots().to_pylist() if each["kind"] == "APPEND"]
+
+
+def _describe_files(table: Table) -> str:
+    """The live files of a table, and how many sorted runs its buckets have: each is one that a read merges."""
+    files = table.files()
+    stored = pa.compute.sum(files.column("rows")).as_py()
+    size = pa.compute.sum(files.column("bytes")).as_py()
+    runs: dict[int, set[object]] = {}
+    for place, each in enumerate(files.to_pylist()):
+        # What writers write is a run by itself; the files of a higher level are one together.
+        runs.setdefault(each["bucket"], set()).add(each["level"] or f"file {place}")
+    counts = ", ".join(str(len(each)) for _, each in sorted(runs.items()))
+    return f"{len(files)} files, {size / 2**20:.1f} MiB, sorted runs a bucket: {counts}; {stored:,} stored rows"
 
 
 @contextmanager

@@ -38,7 +38,23 @@ class RemovePartitionValues:
     values: Mapping[str, bytes]
 
 
-Removal = RemoveFiles | RemoveEverything | RemovePartitions | RemovePartitionValues
+@dataclass(frozen=True)
+class RestoreState:
+    """Make an earlier state the state again.
+
+    What is live when the commit takes effect and was not at that state is taken away; what was live at it and is not
+    any more gets a new entry, with its old path, level and place in the order.
+
+    Args:
+        snapshot_id: The state at this snapshot; None: at the one that `tag` names.
+        tag: Empty: at `snapshot_id`.
+    """
+
+    snapshot_id: int | None = None
+    tag: str = ""
+
+
+Removal = RemoveFiles | RemoveEverything | RemovePartitions | RemovePartitionValues | RestoreState
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lakelog.format.commit import Change, CommitRequest
-from lakelog.format.commit_facts import Place, PlacedChangelogFile, PlacedFile, RemovedTotals, TableHead
+from lakelog.format.commit_facts import Place, PlacedChangelogFile, PlacedFile, RestoredTotals, TableHead
 from lakelog.format.commit_rebase import Rebased
 from lakelog.format.files import DataFile
 from lakelog.format.snapshot import ChangelogState, Snapshot
@@ -16,21 +16,31 @@ def apply_change(
     request: CommitRequest,
     rebased: Rebased,
     head: TableHead,
-    removed: RemovedTotals,
+    restored: RestoredTotals,
     now_ms: int,
     snapshot_uuid: str,
 ) -> tuple[TableHead, Snapshot | None]:
     """The head behind a change, and the snapshot it makes: None where there is nothing to commit. Pure.
 
     A moved file counts as one that is removed and one that is added.
+
+    Args:
+        request: The commit.
+        rebased: What of the change takes effect.
+        head: Before it.
+        restored: What the change takes away, and which files it gives new entries.
+        now_ms: When it takes effect.
+        snapshot_uuid: Of the snapshot that it may make.
     """
-    change = rebased.change
-    if not (change.add_files or change.changelog_files or removed.files or change.allow_empty):
+    change, removed = rebased.change, restored.removed
+    if not (change.add_files or change.changelog_files or removed.files or restored.files or change.allow_empty):
         return head, None
     moved = [file for file, _ in rebased.moved]
-    added_files = len(change.add_files) + len(moved)
-    rows = sum(file.row_count for file in change.add_files) + sum(file.row_count for file in moved)
-    size_bytes = sum(file.size_bytes for file in change.add_files) + sum(file.size_bytes for file in moved)
+    added_files = len(change.add_files) + len(moved) + restored.files
+    rows = sum(file.row_count for file in change.add_files) + sum(file.row_count for file in moved) + restored.rows
+    size_bytes = (
+        sum(file.size_bytes for file in change.add_files) + sum(file.size_bytes for file in moved) + restored.size_bytes
+    )
     committed_at_ms = max(now_ms, head.committed_at_ms)
     watermark_ms = head.watermark_ms
     if change.watermark_ms is not None:

@@ -327,7 +327,8 @@ def _check_base(change: Change, head: TableHead, changes: Sequence[BucketChange]
         )
     if not change.unchanged_buckets:
         return
-    if base + 1 < head.earliest_snapshot_id:
+    # What the earliest snapshot itself took away is no longer known, unless it is the first there ever was.
+    if 1 < head.earliest_snapshot_id > base:
         raise CommitConflict(
             f"The change of {head.name} assumes that buckets are as they were at snapshot {base}, but what happened "
             f"since is only known from snapshot {head.earliest_snapshot_id} on. Plan anew on the newest snapshot.",

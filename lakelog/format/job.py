@@ -17,6 +17,18 @@ CHANGELOG: Final = "changelog"
 COMPACT: Final = "compact"
 """The kind of job that compacts a bucket, which its scope names."""
 
+EXPIRE: Final = "expire"
+"""The kind of job that expires a table's snapshots, and deletes the files that nothing needs any more."""
+
+CLEAN: Final = "clean"
+"""The kind of job that deletes what writers that died, or gave up, have left below a table's location."""
+
+PURGE: Final = "purge"
+"""The kind of job that deletes a dropped table, once nobody may restore it any more."""
+
+PURGE_PRIORITY: Final = -100
+"""Nobody waits for it."""
+
 CHANGELOG_PRIORITY: Final = 100
 """Readers wait for it."""
 
@@ -34,6 +46,15 @@ MINOR: Final = "minor"
 
 FULL: Final = "full"
 """The strategy that compacts everything, to the highest level."""
+
+NOT_BEFORE: Final = "not_before_ms"
+"""In what a job is to do behind its end, if it is due by itself: not before this time, by the database's clock."""
+
+ADDED_AFTER: Final = "added_after"
+"""In the payload of what is due by itself in an append table: no small file was added up to this snapshot."""
+
+HAS_WAITED: Final = "has_waited"
+"""In its payload where time alone makes it due: no small file waits for others any more."""
 
 _STRENGTHS: Final[Mapping[str, int]] = {DUE: 0, MINOR: 1, FULL: 2}
 """Each strategy does at least what those before it do."""
@@ -125,6 +146,7 @@ class DueJob:
         scope: To what of the table.
         priority: Those with a higher one come first.
         payload: What the kind needs to know.
+        delay_ms: It is due after so long.
     """
 
     table_id: int
@@ -132,6 +154,7 @@ class DueJob:
     scope: str = ""
     priority: int = 0
     payload: Mapping[str, str] = field(default_factory=dict)
+    delay_ms: int = 0
 
 
 JOB_LEASES: Final = "job/"
@@ -183,6 +206,8 @@ def parse_bucket_scope(scope: str) -> tuple[bytes, int]:
 
 def merge_payloads(waiting: Mapping[str, str], requested: Mapping[str, str]) -> dict[str, str]:
     """What a job does that waits with one payload and is asked for with another: the stronger of both. Pure."""
+    if STRATEGY not in waiting and STRATEGY not in requested:
+        return {**waiting, **requested}
     stronger = max(
         waiting.get(STRATEGY, DUE), requested.get(STRATEGY, DUE), key=lambda strategy: _STRENGTHS.get(strategy, 0)
     )
@@ -202,7 +227,9 @@ def plan_request(job: Job | None, payload: Mapping[str, str]) -> dict[str, str]:
     if job is None or job.state is JobState.DONE:
         return dict(payload)
     if job.state is JobState.LEASED:
-        return merge_payloads(job.requested, payload) if job.requested else dict(payload)
+        # Who asks for it does not wait as what is due by itself does.
+        behind = {key: value for key, value in job.requested.items() if key != NOT_BEFORE}
+        return merge_payloads(behind, payload) if behind else dict(payload)
     return merge_payloads(job.payload, payload)
 
 
@@ -210,4 +237,6 @@ def take_requested(job: Job) -> Job:
     """A job whose work was not done to its end, and that has to do what was asked for since as well. Pure."""
     if not job.requested:
         return job
-    return replace(job, payload=merge_payloads(job.payload, job.requested), requested={})
+    payload = merge_payloads(job.payload, job.requested)
+    payload.pop(NOT_BEFORE, None)
+    return replace(job, payload=payload, requested={})

@@ -28,6 +28,13 @@ class AtTime:
 
 
 @dataclass(frozen=True)
+class AtTag:
+    """The state at the snapshot that has this tag."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class InRange:
     """What the snapshots behind `after` up to and with `until` added."""
 
@@ -49,16 +56,20 @@ class PlanRequest:
         last_key: Only files with keys at or below it; None: unbounded.
         changelog: With a range: list the changelog files of its snapshots instead of their data files. Each of their
             rows stands for itself, so the predicate may then be on any column, also where there is a primary key.
+        below_bytes: With a state: only files smaller than this; 0: of any size.
+        added_after: With a state: only files that a later snapshot than this one added.
     """
 
     table_uuid: str
-    at: AtSnapshot | AtTime | InRange | None = None
+    at: AtSnapshot | AtTime | AtTag | InRange | None = None
     predicate: Predicate | None = None
     buckets: tuple[int, ...] = ()
     partitions: tuple[bytes, ...] = ()
     first_key: bytes | None = None
     last_key: bytes | None = None
     changelog: bool = False
+    below_bytes: int = 0
+    added_after: int = 0
 
 
 @dataclass(frozen=True)

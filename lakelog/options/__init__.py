@@ -6,11 +6,20 @@ from lakelog.options.call_options import (
     INCREMENTAL_BETWEEN,
     INCREMENTAL_BETWEEN_SCAN_MODE,
     SCAN_SNAPSHOT_ID,
+    SCAN_TAG_NAME,
     SCAN_TIMESTAMP_MILLIS,
 )
 from lakelog.options.option import Option, Scope
 from lakelog.options.refused import REFUSED_OPTIONS, find_refusal
 from lakelog.options.registry import ALL_OPTIONS, check_options, list_options
+from lakelog.options.retention_options import (
+    CHANGELOG_NUM_RETAINED_MAX,
+    CHANGELOG_NUM_RETAINED_MIN,
+    CHANGELOG_TIME_RETAINED,
+    SNAPSHOT_NUM_RETAINED_MAX,
+    SNAPSHOT_NUM_RETAINED_MIN,
+    SNAPSHOT_TIME_RETAINED,
+)
 from lakelog.options.spark_options import (
     MAX_BYTES_PER_TRIGGER,
     MAX_FILES_PER_TRIGGER,
@@ -44,6 +53,7 @@ from lakelog.options.table_options import (
     LOOKUP_CACHE_MAX_MEMORY_SIZE,
     LOOKUP_WAIT,
     MAX_BUCKETS,
+    MAX_JOBS,
     MAX_SIZE_AMPLIFICATION,
     MERGE_ENGINE,
     MIN_FILE_NUM,
@@ -70,7 +80,10 @@ __all__ = [
     "ALL_OPTIONS",
     "BUCKET",
     "BUCKET_KEY",
+    "CHANGELOG_NUM_RETAINED_MAX",
+    "CHANGELOG_NUM_RETAINED_MIN",
     "CHANGELOG_PRODUCER",
+    "CHANGELOG_TIME_RETAINED",
     "COMMIT_USER",
     "COMPACTION_TRIGGER",
     "CONSUMER_EXPIRATION_TIME",
@@ -91,6 +104,7 @@ __all__ = [
     "MAX_BUCKETS",
     "MAX_BYTES_PER_TRIGGER",
     "MAX_FILES_PER_TRIGGER",
+    "MAX_JOBS",
     "MAX_ROWS_PER_TRIGGER",
     "MAX_SIZE_AMPLIFICATION",
     "MERGE_ENGINE",
@@ -108,11 +122,15 @@ __all__ = [
     "SCAN_MODE",
     "SCAN_REMOVE_NORMALIZE",
     "SCAN_SNAPSHOT_ID",
+    "SCAN_TAG_NAME",
     "SCAN_TIMESTAMP_MILLIS",
     "SEQUENCE_DELETE_RETENTION",
     "SEQUENCE_FIELD",
     "SEQUENCE_SORT_ORDER",
     "SIZE_RATIO",
+    "SNAPSHOT_NUM_RETAINED_MAX",
+    "SNAPSHOT_NUM_RETAINED_MIN",
+    "SNAPSHOT_TIME_RETAINED",
     "STREAMING_READ_OVERWRITE",
     "STREAM_FILE_CREATION_TIME_MILLIS",
     "STREAM_READ_OVERWRITE",

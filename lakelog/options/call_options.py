@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lakelog.options.option import Option, Scope
-from lakelog.options.value_types import Choice, Flag, SnapshotRange, Text, Whole
+from lakelog.options.value_types import Choice, Flag, SnapshotRange, TagName, Text, Whole
 
 SCAN_SNAPSHOT_ID: Final = Option[int | None](
     "scan.snapshot-id",
@@ -23,11 +23,19 @@ SCAN_TIMESTAMP_MILLIS: Final = Option[int | None](
     "1970-01-01 UTC.",
     Scope.SCAN,
 )
-INCREMENTAL_BETWEEN: Final = Option[tuple[int, int] | None](
+SCAN_TAG_NAME: Final = Option[str | None](
+    "scan.tag-name",
+    TagName(),
+    None,
+    "Read the table as it was at the snapshot that has this tag.",
+    Scope.SCAN,
+)
+INCREMENTAL_BETWEEN: Final = Option[tuple[int | str, int | str] | None](
     "incremental-between",
     SnapshotRange(),
     None,
-    "Read what was added by the snapshots behind the first id, up to and with the second one.",
+    "Read what was added by the snapshots behind the first one, up to and with the second one. With tags, of a table "
+    "with a primary key, what the two states differ in, unless `incremental-between-scan-mode` says otherwise.",
     Scope.SCAN,
 )
 INCREMENTAL_BETWEEN_SCAN_MODE: Final = Option[str](
@@ -38,7 +46,8 @@ INCREMENTAL_BETWEEN_SCAN_MODE: Final = Option[str](
     "delta",
     "What `incremental-between` returns. `delta`: the rows as they were written, deletes left out. `changelog`: what "
     "each snapshot changed, and `diff`: what the two states differ in; both need a primary key and have a last column "
-    "`_row_kind`. `auto`: as `changelog` for a table with a changelog producer, else as `delta`.",
+    "`_row_kind`. `auto`: as `diff` between tags of a table with a primary key, else as `changelog` for a table with a "
+    "changelog producer, else as `delta`.",
     Scope.SCAN,
 )
 

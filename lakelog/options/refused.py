@@ -8,17 +8,21 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Final
 
-_NO_CHANGELOG: Final = "changelog files are written as data files are, and live as long as their snapshots"
+_NO_CHANGELOG: Final = "changelog files are written as data files are"
 _NO_LATE_LOOKUP: Final = "a changelog is made before the commit or after it, as 'lookup-wait' says"
 _BY_SIZES: Final = "what is compacted goes by sizes and numbers of files; have all of it compacted by `compact --full`"
 _NO_SORTING: Final = "compactions put files together and do not sort the rows of append tables"
 _NO_WAITING: Final = "writers never compact, nor wait for compactions; compactors do them after the commit"
 _PLANNED_BY_BUCKET: Final = "compactors plan each bucket by itself, by the options that the page on options lists"
-_NO_EXPIRY: Final = "every snapshot is kept; nothing expires yet"
+_EXPIRY: Final = (
+    "what expires goes by 'snapshot.time-retained' and 'snapshot.num-retained.*', and compactors do it in small steps"
+)
 _NO_STREAM_READS: Final = "subscriptions have options of their own, which the page on options lists"
 _NO_LOG: Final = "tables have no external log yet"
 _NO_ENGINE: Final = "the only merge engine is deduplicate, which has no settings of its own"
-_NO_TAGS: Final = "there are no tags or branches yet; use snapshot ids or times"
+_NO_BRANCHES: Final = "there are no branches; use tags, snapshot ids or times"
+_BY_HAND: Final = "tags are made by hand: table.tags.create(name)"
+_BETWEEN_TAGS: Final = "give 'incremental-between' with two tags"
 _NO_MANIFESTS: Final = "the metastore keeps the list of files in its database, so there are no manifest files to tune"
 _NO_SPILL: Final = "a writer whose buffer is full writes its rows as one more sorted file, so nothing is spilled"
 _PARQUET_ONLY: Final = "data files are always Parquet, with settings chosen from the data"
@@ -56,18 +60,17 @@ REFUSED_OPTIONS: Final[dict[str, str]] = {
     "num-sorted-run.*": _NO_WAITING,
     "commit.force-compact": _NO_WAITING,
     "local-merge-buffer-size": "writers merge in 'write-buffer-size'",
-    "snapshot.*": _NO_EXPIRY,
-    "tag.*": _NO_TAGS,
-    "branch": _NO_TAGS,
-    "scan.tag-name": _NO_TAGS,
-    "scan.version": "give 'scan.snapshot-id' or 'scan.timestamp-millis'",
+    "snapshot.*": _EXPIRY,
+    "tag.*": _BY_HAND,
+    "branch": _NO_BRANCHES,
+    "scan.version": "give 'scan.snapshot-id' or 'scan.tag-name'",
     "scan.timestamp": "give 'scan.timestamp-millis', in milliseconds since 1970-01-01 UTC",
     "scan.watermark": "give 'scan.snapshot-id' or 'scan.timestamp-millis'",
-    "scan.fallback-*": _NO_TAGS,
-    "scan.primary-branch": _NO_TAGS,
+    "scan.fallback-*": _NO_BRANCHES,
+    "scan.primary-branch": _NO_BRANCHES,
     "incremental-between-timestamp": "give 'incremental-between' with two snapshot ids",
-    "incremental-between-tag-*": _NO_TAGS,
-    "incremental-to-auto-tag": _NO_TAGS,
+    "incremental-between-tag-*": _BETWEEN_TAGS,
+    "incremental-to-auto-tag": _BETWEEN_TAGS,
     "scan.creation-time-millis": _NO_STREAM_READS,
     "scan.parallelism": _SPARK_DECIDES,
     "scan.infer-parallelism*": _SPARK_DECIDES,

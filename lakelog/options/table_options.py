@@ -238,6 +238,13 @@ INCREMENTAL_SIZE_THRESHOLD: Final = Option[int | None](
     "A bucket is compacted as a whole when what lies above its highest level is larger than this.",
     default_text="none",
 )
+MAX_JOBS: Final = Option[int](
+    "compaction.max-jobs",
+    Whole(1, 1_000_000),
+    8,
+    "How many compactions of the table are done at once; more wait, so that one large table does not keep all "
+    "compactors from the others.",
+)
 MIN_FILE_NUM: Final = Option[int](
     "compaction.min.file-num",
     # One file alone would be rewritten for ever.

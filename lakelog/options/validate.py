@@ -12,6 +12,7 @@ from pyarrow import types as pt
 from lakelog.errors import InvalidArgument
 from lakelog.options.option import Option, Scope, invalid_option
 from lakelog.options.registry import check_options, find_option, quote_names
+from lakelog.options.retention_options import check_retention
 from lakelog.options.table_options import (
     BUCKET,
     BUCKET_KEY,
@@ -91,6 +92,7 @@ def validate_table_options(
         _check_append(options)
         _check_buckets_of_append(options, columns)
         _check_compaction_of_append(options)
+    check_retention(options)
 
 
 def check_alter(current: Mapping[str, str], set: Mapping[str, str], unset: Sequence[str]) -> None:  # noqa: A002

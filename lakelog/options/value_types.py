@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
+from lakelog.options.tag_name import find_tag_problem
+
 T_co = TypeVar("T_co", covariant=True)
 
 _MEMORY_UNITS: Final[dict[str, int]] = {
@@ -218,18 +220,41 @@ class Text:
 
 
 @dataclass(frozen=True)
+class TagName:
+    """The name of a tag."""
+
+    description: str = "the name of a tag"
+
+    def parse(self, text: str) -> str:
+        """Reads a value; ValueError says what to give instead."""
+        problem = find_tag_problem(text)
+        if problem is not None:
+            raise ValueError(problem.removesuffix("."))
+        return text
+
+    def format(self, value: Any) -> str:
+        """Writes a value so that `parse` reads it back."""
+        return str(value)
+
+
+@dataclass(frozen=True)
 class SnapshotRange:
-    """Two snapshot ids `a,b`: what the snapshots behind a, up to and with b, added."""
+    """Two snapshots `a,b`, by their ids or tags: what those behind a, up to and with b, added."""
 
-    description: str = "two snapshot ids, as `3,7`"
+    description: str = "two snapshot ids or tags, as `3,7`"
 
-    def parse(self, text: str) -> tuple[int, int]:
+    def parse(self, text: str) -> tuple[int | str, int | str]:
         """Reads a value; ValueError says what to give instead."""
         parts = [part.strip() for part in text.split(",")]
-        if len(parts) != 2 or not all(re.fullmatch(r"[0-9]{1,18}", part, re.ASCII) for part in parts):
-            raise ValueError("Give two snapshot ids such as '3,7': the first is excluded, the second included")
-        after, until = int(parts[0]), int(parts[1])
-        if after > until:
+        if len(parts) != 2 or not all(
+            re.fullmatch(r"[0-9]{1,18}", part) or not find_tag_problem(part) for part in parts
+        ):
+            raise ValueError(
+                "Give two snapshot ids such as '3,7', or the names of two tags: the first is excluded, the second "
+                "included"
+            )
+        after, until = [int(part) if part.isdigit() else part for part in parts]
+        if isinstance(after, int) and isinstance(until, int) and after > until:
             raise ValueError(f"Give the lower snapshot id first: '{until},{after}'")
         return after, until
 

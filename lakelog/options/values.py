@@ -11,6 +11,7 @@ from lakelog.options.call_options import (
     INCREMENTAL_BETWEEN,
     INCREMENTAL_BETWEEN_SCAN_MODE,
     SCAN_SNAPSHOT_ID,
+    SCAN_TAG_NAME,
     SCAN_TIMESTAMP_MILLIS,
 )
 from lakelog.options.option import Option, Scope
@@ -99,7 +100,8 @@ class ScanOptions(_Values):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(options)
-        starts = [o.key for o in (SCAN_SNAPSHOT_ID, SCAN_TIMESTAMP_MILLIS, INCREMENTAL_BETWEEN) if o.key in options]
+        known = (SCAN_SNAPSHOT_ID, SCAN_TIMESTAMP_MILLIS, SCAN_TAG_NAME, INCREMENTAL_BETWEEN)
+        starts = [option.key for option in known if option.key in options]
         if len(starts) > 1:
             raise InvalidArgument(
                 f"Options '{starts[0]}' and '{starts[1]}' both say which state to read. Give one of them.",

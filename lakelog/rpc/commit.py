@@ -16,6 +16,7 @@ from lakelog.format.commit import (
     RemoveFiles,
     RemovePartitions,
     RemovePartitionValues,
+    RestoreState,
     TimeWindow,
     WriterProgress,
 )
@@ -155,6 +156,9 @@ def _to_proto_removal(removal: Removal) -> snapshots_pb2.Removal:
             return snapshots_pb2.Removal(partitions=build(snapshots_pb2.Partitions, partitions=partitions))
         case RemovePartitionValues(values):
             return snapshots_pb2.Removal(partition_values=build(snapshots_pb2.PartitionValues, values=dict(values)))
+        case RestoreState(snapshot_id, tag):
+            state = {"tag": tag} if snapshot_id is None else {"snapshot_id": snapshot_id}
+            return snapshots_pb2.Removal(restore=build(snapshots_pb2.StateRef, **state))
 
 
 def _from_proto_removal(message: snapshots_pb2.Removal, position: int) -> Removal:
@@ -167,6 +171,10 @@ def _from_proto_removal(message: snapshots_pb2.Removal, position: int) -> Remova
             return RemovePartitions(tuple(message.partitions.partitions))
         case "partition_values":
             return RemovePartitionValues(dict(message.partition_values.values))
+        case "restore" if message.restore.WhichOneof("state") == "snapshot_id":
+            return RestoreState(message.restore.snapshot_id)
+        case "restore":
+            return RestoreState(tag=message.restore.tag)
         case "everything":
             raise refusal(
                 f"changes[{position}].remove.everything", "is false", "Leave `remove` out to take nothing away"
@@ -175,7 +183,7 @@ def _from_proto_removal(message: snapshots_pb2.Removal, position: int) -> Remova
             raise refusal(
                 f"changes[{position}].remove",
                 "does not say what to take away",
-                "Set one of files, everything, partitions, partition_values, or leave `remove` out",
+                "Set one of files, everything, partitions, partition_values, restore, or leave `remove` out",
             )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakelog.format.plan import AtSnapshot, AtTime, InRange, PlanRequest
+from lakelog.format.plan import AtSnapshot, AtTag, AtTime, InRange, PlanRequest
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import TableInfo
@@ -43,12 +43,16 @@ def to_proto_plan_request(request: PlanRequest) -> snapshots_pb2.PlanRequest:
         first_key=request.first_key,
         last_key=request.last_key,
         changelog=request.changelog,
+        below_bytes=request.below_bytes,
+        added_after=request.added_after,
     )
     match request.at:
         case AtSnapshot(snapshot_id):
             message.MergeFrom(build(snapshots_pb2.PlanRequest, snapshot_id=snapshot_id))
         case AtTime(timestamp_ms):
             message.MergeFrom(build(snapshots_pb2.PlanRequest, timestamp_ms=timestamp_ms))
+        case AtTag(name):
+            message.MergeFrom(build(snapshots_pb2.PlanRequest, tag=name))
         case InRange(after, until):
             message.range.CopyFrom(build(snapshots_pb2.SnapshotRange, after=after, until=until))
         case None:
@@ -62,12 +66,14 @@ def from_proto_plan_request(message: snapshots_pb2.PlanRequest) -> PlanRequest:
     Raises:
         InvalidArgument: The predicate says nothing somewhere.
     """
-    at: AtSnapshot | AtTime | InRange | None
+    at: AtSnapshot | AtTime | AtTag | InRange | None
     match message.WhichOneof("at"):
         case "snapshot_id":
             at = AtSnapshot(message.snapshot_id)
         case "timestamp_ms":
             at = AtTime(message.timestamp_ms)
+        case "tag":
+            at = AtTag(message.tag)
         case "range":
             at = InRange(message.range.after, message.range.until)
         case _:
@@ -81,6 +87,8 @@ def from_proto_plan_request(message: snapshots_pb2.PlanRequest) -> PlanRequest:
         first_key=message.first_key if message.HasField("first_key") else None,
         last_key=message.last_key if message.HasField("last_key") else None,
         changelog=message.changelog,
+        below_bytes=message.below_bytes,
+        added_after=message.added_after,
     )
 
 

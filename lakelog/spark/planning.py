@@ -21,7 +21,9 @@ from lakelog.reading import State, check_columns, plan_files, settle_state
 _UTC_NAMES: Final = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00", "UTC+00:00", "Etc/GMT", "Universal", "Zulu"})
 
 
-def settle_spark_state(snapshot_id: int | None, timestamp: int | dt.datetime | None, options: ScanOptions) -> State:
+def settle_spark_state(
+    snapshot_id: int | None, timestamp: int | dt.datetime | None, options: ScanOptions, tag: str | None = None
+) -> State:
     """As `lakelog.reading.settle_state`; InvalidArgument also for ranges of snapshots."""
     if options.get(INCREMENTAL_BETWEEN) is not None:
         raise InvalidArgument(
@@ -29,7 +31,7 @@ def settle_spark_state(snapshot_id: int | None, timestamp: int | dt.datetime | N
             "lakelog.spark.changes(spark, table, after, until), or give the option to format('lakelog').",
             metadata={"option": INCREMENTAL_BETWEEN.key},
         )
-    return settle_state(snapshot_id, timestamp, options)
+    return settle_state(snapshot_id, timestamp, options, tag)
 
 
 def plan_read(

@@ -30,6 +30,7 @@ def read_table(
     filter: str | None = None,  # noqa: A002
     snapshot_id: int | None = None,
     timestamp: int | dt.datetime | None = None,
+    tag: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
     """Returns a table's rows at one snapshot; settled here, the DataFrame shows the same rows whenever it runs.
@@ -49,16 +50,18 @@ def read_table(
         snapshot_id: Read the state at this snapshot.
         timestamp: Read the state at the newest snapshot committed at or before this time: a datetime with a time zone,
             or milliseconds since the epoch.
+        tag: Read the state at the snapshot that has this tag.
         options: Scan options by key, for instance `{"scan.snapshot-id": "3"}`.
 
     Raises:
         InvalidArgument: An argument is not possible; named, with the remedy.
-        NotFound: There is no such table or snapshot.
+        NotFound: There is no such table, snapshot or tag.
         SnapshotExpired: The snapshot is no longer kept.
         DataCorrupted: A file that had to be looked at is damaged.
     """
     installation = installation_of(spark)
-    state = settle_spark_state(snapshot_id, timestamp, ScanOptions(to_option_texts({} if options is None else options)))
+    given = ScanOptions(to_option_texts({} if options is None else options))
+    state = settle_spark_state(snapshot_id, timestamp, given, tag)
     info = installation.metastore.get_table(parse_table_name(name))
     plan, parsed = plan_read(installation.metastore, info, state, filter, time_zone=_time_zone(spark))
     chosen = check_spark_columns(columns, plan.schema, name)

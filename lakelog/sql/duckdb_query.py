@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from lakelog.errors import InvalidArgument, LakelogError
-from lakelog.options.call_options import INCREMENTAL_BETWEEN_SCAN_MODE
+from lakelog.options.call_options import INCREMENTAL_BETWEEN, INCREMENTAL_BETWEEN_SCAN_MODE
+from lakelog.options.values import ScanOptions
 from lakelog.sql.query import SelectPlan, TableUse, needed_columns, plan_select, pushed_filter
 from lakelog.sql.statements import Name
 from lakelog.sql.system_tables import read_system_table
+from lakelog.tag_range import find_tagged
 
 if TYPE_CHECKING:
     from lakelog.sql.session import SqlSession
@@ -138,7 +140,10 @@ def _relation(
             raise InvalidArgument(f"'{use.name}' has no past by time. Use VERSION AS OF, or leave it out.")
         if use.options:
             raise InvalidArgument(f"'{use.name}' takes no options. Leave the hint out.")
-        rows = read_system_table(session.catalog, table, kind, use.snapshot_id)
+        snapshot_id = use.snapshot_id
+        if use.tag is not None:
+            snapshot_id = find_tagged(session.catalog.metastore, table.info, use.tag)
+        rows = read_system_table(session.catalog, table, kind, snapshot_id)
         columns[f"{table.name}${kind}"] = rows.schema.names
         return rows
     columns[table.name] = table.schema.names
@@ -151,16 +156,19 @@ def _scan(
     schema = table.schema
     snapshot_id, timestamp_ms = use.snapshot_id, use.timestamp_ms
     # Whatever options may be given to a scan, they say what state of the table is read.
-    is_newest = snapshot_id is None and timestamp_ms is None and not use.options
+    is_newest = snapshot_id is None and timestamp_ms is None and use.tag is None and not use.options
     if is_newest:
         snapshot_id = pinned.get(table.uuid)
     # Which updates there are depends on the columns that are read, which must not depend on how a query is written.
-    shows_updates = INCREMENTAL_BETWEEN_SCAN_MODE.key in (use.options or {})
+    between = ScanOptions(use.options).get(INCREMENTAL_BETWEEN) or ()
+    by_tags = any(isinstance(each, str) for each in between)
+    shows_updates = by_tags or INCREMENTAL_BETWEEN_SCAN_MODE.key in use.options
     scan = table.scan(
         None if shows_updates else needed_columns(plan, schema),
         pushed_filter(plan, use, schema),
         snapshot_id=snapshot_id,
         timestamp=timestamp_ms,
+        tag=use.tag,
         options=use.options,
     )
     if is_newest:

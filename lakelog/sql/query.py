@@ -22,6 +22,7 @@ from sqlglot.errors import SqlglotError
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.filter_literals import parse_timestamp
+from lakelog.options.tag_name import find_tag_problem
 from lakelog.sql.dialect import ReadableQuery, marked_hint, to_readable
 from lakelog.sql.statements import Name
 
@@ -44,7 +45,8 @@ class TableUse:
     Args:
         relation: The name of the relation that stands for it in `SelectPlan.sql`.
         name: The table's name, with `$...` for a system table.
-        snapshot_id: VERSION AS OF; None: not given.
+        snapshot_id: VERSION AS OF a number; None: not given.
+        tag: VERSION AS OF a tag; None: not given.
         timestamp_ms: TIMESTAMP AS OF in milliseconds since the epoch; None: not given.
         options: Of its scan, from a hint behind its name.
         node: Its place in the tree.
@@ -53,6 +55,7 @@ class TableUse:
     relation: str
     name: Name
     snapshot_id: int | None
+    tag: str | None
     timestamp_ms: int | None
     options: Mapping[str, str]
     node: exp.Table
@@ -200,24 +203,30 @@ def _is_common(node: exp.Table) -> bool:
 def _table_use(node: exp.Table, relation: str, options: Mapping[str, str]) -> TableUse:
     if node.args.get("catalog"):
         raise _invalid(f"{node.sql('spark')[:80]} has three parts. A table's name is database.table.")
-    snapshot_id = timestamp_ms = None
+    snapshot_id = tag = timestamp_ms = None
     version = node.args.get("version")
     if version is not None:
         value = version.expression
         if version.args.get("kind") != "AS OF" or value is None:
             raise _invalid("Other versions are written VERSION AS OF 3 or TIMESTAMP AS OF '2024-05-01 12:00:00'.")
         if version.name.upper() == "VERSION":
-            snapshot_id = _snapshot_id(value)
+            snapshot_id, tag = _version(value)
         else:
             timestamp_ms = _timestamp_ms(value)
-    return TableUse(relation, Name(node.db or None, node.name), snapshot_id, timestamp_ms, options, node)
+    return TableUse(relation, Name(node.db or None, node.name), snapshot_id, tag, timestamp_ms, options, node)
 
 
-def _snapshot_id(value: exp.Expr) -> int:
+def _version(value: exp.Expr) -> tuple[int | None, str | None]:
+    """A snapshot's id, or a tag."""
     text = value.name if isinstance(value, exp.Literal) else ""
-    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 2**63:
-        raise _invalid(f"VERSION AS OF {value.sql('spark')[:80]} is no snapshot: give its id, a number from 1.")
-    return int(text)
+    if text.isascii() and text.isdigit() and 0 < int(text) < 2**63:
+        return int(text), None
+    if value.is_string and not find_tag_problem(text):
+        return None, text
+    raise _invalid(
+        f"VERSION AS OF {value.sql('spark')[:80]} is no snapshot: give its id, a number from 1, or its tag in quotes, "
+        "as in VERSION AS OF 'release-1'."
+    )
 
 
 def _timestamp_ms(value: exp.Expr) -> int:

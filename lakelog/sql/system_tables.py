@@ -135,6 +135,10 @@ def _options(catalog: Catalog, table: Table, snapshot_id: int | None) -> pa.Tabl
     )
 
 
+def _tags(catalog: Catalog, table: Table, snapshot_id: int | None) -> pa.Table:
+    return table.tags.list()
+
+
 def _schemas(catalog: Catalog, table: Table, snapshot_id: int | None) -> pa.Table:
     return pa.concat_tables([describe_columns(schema) for schema in catalog.metastore.list_schemas(table.uuid)])
 
@@ -145,5 +149,6 @@ _SYSTEM_TABLES: Final[dict[str, Callable[[Catalog, Table, int | None], pa.Table]
     "partitions": _partitions,
     "options": _options,
     "schemas": _schemas,
+    "tags": _tags,
 }
 _WITH_PAST: Final = ("files", "partitions")

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lakelog.errors import AlreadyExists, LakelogError, NotFound, PermissionDenied, ResourceExhausted, Unavailable
 from lakelog.storage.durable import synchronise
-from lakelog.storage.store import StoredObject, check_path, check_prefix
+from lakelog.storage.store import StoredObject, check_path, check_prefix, to_pages
 
 
 class LocalStore:
@@ -86,7 +86,20 @@ class LocalStore:
     def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
         """All files below the folder `prefix`, by path."""
         start = self._root / check_prefix(prefix)
-        found: list[StoredObject] = []
+        return iter(sorted(self._walk(start), key=lambda object_: object_.path))
+
+    def list_pages(self, page_size: int) -> Iterator[list[StoredObject]]:
+        """All files in pages, folder by folder."""
+        return to_pages(self._walk(self._root), page_size)
+
+    def delete_empty_folders(self) -> None:
+        """Removes the folders without files, the deepest first; one that gets a file meanwhile stays."""
+        with _translated(self._root):
+            for folder, _, _ in os.walk(self._root, topdown=False, onerror=_raise_unless_missing):
+                with contextlib.suppress(OSError):
+                    os.rmdir(folder)
+
+    def _walk(self, start: Path) -> Iterator[StoredObject]:
         with _translated(start):
             for folder, _, names in os.walk(start, onerror=_raise_unless_missing):
                 for name in names:
@@ -94,8 +107,7 @@ class LocalStore:
                     with contextlib.suppress(FileNotFoundError):
                         status = file.stat()
                         relative = file.relative_to(self._root).as_posix()
-                        found.append(StoredObject(relative, status.st_size, status.st_mtime_ns // 1_000_000))
-        return iter(sorted(found, key=lambda object_: object_.path))
+                        yield StoredObject(relative, status.st_size, status.st_mtime_ns // 1_000_000)
 
     def size(self, path: str) -> int:
         """A file's size in bytes."""

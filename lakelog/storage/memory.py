@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakelog.clock import Clock, SystemClock
 from lakelog.errors import AlreadyExists, NotFound
-from lakelog.storage.store import StoredObject, check_path, check_prefix
+from lakelog.storage.store import StoredObject, check_path, check_prefix, to_pages
 
 
 class MemoryStore:
@@ -72,6 +72,13 @@ class MemoryStore:
                 if not start or path.startswith(start + "/")
             ]
         return iter(sorted(found, key=lambda object_: object_.path))
+
+    def list_pages(self, page_size: int) -> Iterator[list[StoredObject]]:
+        """All objects in pages."""
+        return to_pages(self.list_objects(), page_size)
+
+    def delete_empty_folders(self) -> None:
+        """Does nothing: there are no folders."""
 
     def size(self, path: str) -> int:
         """An object's size in bytes."""

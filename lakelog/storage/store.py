@@ -7,8 +7,9 @@ are translated there, so that callers see only those of `lakelog.errors`.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -80,6 +81,18 @@ class ObjectStore(Protocol):
 
     def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
         """All objects in the folder `prefix` and below it, by path; none when there is no such folder."""
+        ...
+
+    def list_pages(self, page_size: int) -> Iterator[list[StoredObject]]:
+        """All objects of the location in pages, in no order, so that millions need little memory.
+
+        What is made or deleted while it goes on may be left out or shown. Objects whose names no `check_path` takes,
+        which others have put there, are left out.
+        """
+        ...
+
+    def delete_empty_folders(self) -> None:
+        """Removes the folders without objects, the location's own among them, where a store has folders at all."""
         ...
 
     def size(self, path: str) -> int:
@@ -159,12 +172,24 @@ def check_path(path: str) -> str:
         InvalidArgument: It is absolute, empty, too long, or has a part other than letters, digits and `_ . = -` that
             begins with a letter, digit or `_`; so it can hold neither `..` nor a scheme.
     """
-    if len(path) > MAX_PATH_LENGTH or not all(_SEGMENT.fullmatch(segment) for segment in path.split("/")):
+    if not is_path(path):
         raise InvalidArgument(
             f"Path {path[:200]!r} is not a path inside a table: parts of letters, digits and _ . = - that begin with a "
             f"letter, digit or _, joined by single slashes, at most {MAX_PATH_LENGTH} characters together."
         )
     return path
+
+
+def is_path(path: str) -> bool:
+    """Whether `check_path` takes a path. Pure."""
+    return len(path) <= MAX_PATH_LENGTH and all(_SEGMENT.fullmatch(segment) for segment in path.split("/"))
+
+
+def to_pages(found: Iterable[StoredObject], page_size: int) -> Iterator[list[StoredObject]]:
+    """Objects in pages of at most so many, those left out whose names no `check_path` takes."""
+    named = (each for each in found if is_path(each.path))
+    while page := list(itertools.islice(named, page_size)):
+        yield page
 
 
 def check_prefix(prefix: str) -> str:

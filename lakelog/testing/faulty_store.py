@@ -67,6 +67,14 @@ class FaultyStore:
         """All objects in a folder; never fails."""
         return self.inner.list_objects(prefix)
 
+    def list_pages(self, page_size: int) -> Iterator[list[StoredObject]]:
+        """All objects in pages; never fails."""
+        return self.inner.list_pages(page_size)
+
+    def delete_empty_folders(self) -> None:
+        """Removes the folders without objects; never fails."""
+        self.inner.delete_empty_folders()
+
     def size(self, path: str) -> int:
         """An object's size; never fails."""
         return self.inner.size(path)

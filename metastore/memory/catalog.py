@@ -81,18 +81,12 @@ class MemoryCatalog:
         """Replaces the options of a table whose head is locked."""
         self._journal.set(self._table(table_id), "options", dict(options))
 
-    async def delete_table(self, table_id: int) -> None:
-        """Takes a table whose head is locked out of the catalog."""
-        self._journal.set(self._table(table_id), "dropped", True)
-        for job_id in [key for key, each in self._state.jobs.items() if each.table_id == table_id]:
-            self._journal.pop(self._state.jobs, job_id)
-
     async def list_schemas(self, table_id: int) -> list[TableSchema]:
         """A table's schemas by id."""
         return list(self._table(table_id).schemas)
 
     def _live(self) -> list[StoredTable]:
-        return [table for table in self._state.tables if not table.dropped]
+        return [table for table in self._state.tables if table.dropped_at_ms is None]
 
     def _table(self, table_id: int) -> StoredTable:
         return self._state.tables[table_id - 1]

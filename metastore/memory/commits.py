@@ -13,8 +13,10 @@ from lakelog.format.commit_facts import (
     BucketChange,
     FileFacts,
     MovedFile,
+    Place,
     PlacedFile,
     RemovedTotals,
+    RestoredTotals,
     TableHead,
 )
 from lakelog.format.job import JOB_LEASES
@@ -114,6 +116,24 @@ class MemoryCommits(MemoryJobs):
                 size_bytes += stored.placed.file.size_bytes
         return RemovedTotals(files, rows, size_bytes)
 
+    async def restore_files(self, head: TableHead, snapshot_id: int) -> RestoredTotals:
+        """Lets the snapshot behind a locked head have the files of an earlier one."""
+        files, new = self._table(head.table_id).files, head.latest_snapshot_id + 1
+        then = {_entry(stored): stored for stored in files.values() if _is_live_at(stored, snapshot_id)}
+        now = {_entry(stored): stored for stored in files.values() if stored.removed_snapshot is None}
+        # Of a place that several files share, all get new ids.
+        places = {_shared_place(stored.placed) for entry, stored in then.items() if entry not in now} - {None}
+        beside = {entry for entry in then if entry in now and _shared_place(then[entry].placed) in places}
+        ended = [stored for entry, stored in now.items() if entry not in then or entry in beside]
+        back = [stored for entry, stored in then.items() if entry not in now or entry in beside]
+        back.sort(key=lambda stored: stored.placed.file_id)
+        for stored in ended:
+            self._journal.set(stored, "removed_snapshot", new)
+        for file_id, stored in enumerate(back, head.next_file_id):
+            file = replace(stored.placed.file, superseded_path=None)
+            self._journal.put(files, file_id, StoredFile(PlacedFile(file_id, file, new, stored.placed.place)))
+        return RestoredTotals(RemovedTotals(*_totals(ended)), *_totals(back))
+
     async def record_group(self, records: GroupRecords) -> None:
         """Writes what a group of commits decided."""
         journal = self._journal
@@ -162,6 +182,7 @@ class MemoryCommits(MemoryJobs):
         for attempt, writer in zip(attempts, writers, strict=True):
             self._journal.put(self._state.attempts, attempt.attempt_id, attempt)
             self._journal.put(self._state.attempt_writers, attempt.attempt_id, writer)
+            self._journal.put(self._state.attempt_times, attempt.attempt_id, self._clock.now_ms())
 
     async def lock_attempt(self, attempt_id: str) -> Attempt | None:
         """An attempt."""
@@ -208,6 +229,28 @@ def _is_removed(stored: StoredFile, removal: RemoveFiles | RemoveEverything | Re
             return stored.placed.file.partition in partitions
         case RemoveEverything():
             return True
+
+
+def _entry(stored: StoredFile) -> tuple[str, int]:
+    """What tells a file of one state from all others of it, and is the same where it is in another state."""
+    return stored.placed.file.path, stored.placed.file.level
+
+
+def _is_live_at(stored: StoredFile, snapshot_id: int) -> bool:
+    removed = stored.removed_snapshot
+    return stored.placed.added_snapshot <= snapshot_id and (removed is None or removed > snapshot_id)
+
+
+def _shared_place(placed: PlacedFile) -> tuple[bytes, int, Place] | None:
+    """What other files may share with one: a place that it was given by a compaction; None: nothing."""
+    if placed.added_snapshot == placed.place.snapshot_id:
+        return None
+    return placed.file.partition, placed.file.bucket, placed.place
+
+
+def _totals(files: Sequence[StoredFile]) -> tuple[int, int, int]:
+    found = [stored.placed.file for stored in files]
+    return len(found), sum(file.row_count for file in found), sum(file.size_bytes for file in found)
 
 
 def _moved(source: PlacedFile, moved: MovedFile) -> PlacedFile:

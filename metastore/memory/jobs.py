@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
 from lakelog.format.commit_facts import AttemptState
-from lakelog.format.job import DueJob, Job, JobState
+from lakelog.format.due_job import FAILED_REST_MS
+from lakelog.format.job import COMPACT, REQUEST_PRIORITY, DueJob, Job, JobState
+from lakelog.format.job_queue import JobQueue
+from lakelog.options.table_options import MAX_JOBS
 
 from .catalog import MemoryCatalog
 from .state import StoredJob
@@ -22,10 +26,23 @@ class MemoryJobs(MemoryCatalog):
     ) -> tuple[Job, bool] | None:
         """Takes the first job that is due, or over; the flag tells whether it was over."""
         now_ms = self._clock.now_ms()
-        due = [each for each in self._find_waiting(kinds, table_uuids) if each.due_at_ms <= now_ms]
+        busy = self._count_leased(now_ms)
+        due = [
+            each
+            for each in self._find_waiting(kinds, table_uuids)
+            if each.due_at_ms <= now_ms and not self._is_too_much(each, now_ms)
+        ]
         if not due:
             return None
-        first = min(due, key=lambda each: (-each.job.priority, each.due_at_ms, each.job.job_id))
+        first = min(
+            due,
+            key=lambda each: (
+                -_find_priority(each, now_ms),
+                busy.get(each.table_id, 0),
+                each.due_at_ms,
+                each.job.job_id,
+            ),
+        )
         job = replace(
             first.job,
             state=JobState.LEASED,
@@ -39,8 +56,13 @@ class MemoryJobs(MemoryCatalog):
 
     async def next_due_ms(self, kinds: Sequence[str], table_uuids: Sequence[str]) -> int | None:
         """In how many milliseconds the first of these jobs is due or over."""
-        first = min((each.due_at_ms for each in self._find_waiting(kinds, table_uuids)), default=None)
-        return None if first is None else max(first - self._clock.now_ms(), 0)
+        now_ms = self._clock.now_ms()
+        waiting = [
+            each.due_at_ms
+            for each in self._find_waiting(kinds, table_uuids)
+            if each.job.state is JobState.LEASED or not self._is_too_much(each, now_ms)
+        ]
+        return max(min(waiting) - now_ms, 0) if waiting else None
 
     async def doom_attempts(self, writer: str) -> list[str]:
         """Dooms the open attempts of a writer."""
@@ -88,6 +110,10 @@ class MemoryJobs(MemoryCatalog):
             if each.table_id == table_id and each.job.kind == kind and each.job.scope in wanted
         ]
 
+    async def list_waiting(self, table_id: int, kind: str, scopes: Sequence[str]) -> list[Job]:
+        """Those jobs of a table that are due, now or later, and that nobody does."""
+        return [job for job in await self.lock_jobs(table_id, kind, scopes) if job.state is JobState.DUE]
+
     async def request_jobs(self, due: Sequence[DueJob]) -> None:
         """Makes jobs due at once, those that somebody does behind their end."""
         now_ms = self._clock.now_ms()
@@ -112,11 +138,58 @@ class MemoryJobs(MemoryCatalog):
                 )
                 self._keep(StoredJob(job, each.table_id, now_ms))
 
+    async def count_waiting(self, table_id: int, kind: str) -> int:
+        """How many jobs of a table are due, now or later, that nobody does."""
+        waiting = [each for each in self._state.jobs.values() if each.job.state is JobState.DUE]
+        return sum((each.table_id, each.job.kind) == (table_id, kind) for each in waiting)
+
+    async def describe_queue(self) -> list[JobQueue]:
+        """How many jobs there are that are not done, by kind."""
+        now_ms = self._clock.now_ms()
+        kinds: dict[str, list[StoredJob]] = {}
+        for stored in self._state.jobs.values():
+            if stored.job.state is not JobState.DONE:
+                kinds.setdefault(stored.job.kind, []).append(stored)
+        return [_describe(kind, kinds[kind], now_ms) for kind in sorted(kinds)]
+
+    async def make_due(self, due: Sequence[DueJob]) -> None:
+        """Makes jobs due by themselves, at once or after their delays."""
+        found = {(each.table_id, each.job.kind, each.job.scope): each for each in self._state.jobs.values()}
+        for each in due:
+            stored = found.get((each.table_id, each.kind, each.scope))
+            if stored is None:
+                self._insert(each)
+            elif stored.job.state is JobState.LEASED:
+                priority = max(stored.job.priority, each.priority)
+                requested = stored.job.requested if each.delay_ms > 0 else dict(each.payload)
+                self._keep(replace(stored, job=replace(stored.job, priority=priority, requested=requested)))
+            elif stored.job.state is not JobState.FAILED or self._has_rested(stored.job):
+                self._keep(self._put_forward(stored, each))
+
     async def list_jobs(self, table_uuids: Sequence[str]) -> list[Job]:
         """All jobs, or those of some tables."""
         found = [self._show(each) for each in self._state.jobs.values()]
         wanted = [job for job in found if not table_uuids or job.table_uuid in table_uuids]
         return sorted(wanted, key=lambda job: (job.table, job.kind, job.scope))
+
+    def _put_forward(self, stored: StoredJob, due: DueJob) -> StoredJob:
+        now_ms = self._clock.now_ms()
+        job, due_at_ms = stored.job, now_ms + due.delay_ms
+        is_done = job.state is JobState.DONE
+        if not is_done and job.state is not JobState.FAILED:
+            due_at_ms = stored.due_at_ms if job.attempts else min(stored.due_at_ms, due_at_ms)
+        changed = replace(
+            job,
+            state=JobState.DUE,
+            priority=due.priority if is_done else max(job.priority, due.priority),
+            payload=dict(due.payload),
+            attempts=0 if is_done else job.attempts,
+            updated_at_ms=now_ms,
+        )
+        return StoredJob(changed, stored.table_id, due_at_ms)
+
+    def _has_rested(self, job: Job) -> bool:
+        return self._clock.now_ms() - job.updated_at_ms >= FAILED_REST_MS
 
     def _make_due(self, due: DueJob) -> None:
         now_ms = self._clock.now_ms()
@@ -160,7 +233,7 @@ class MemoryJobs(MemoryCatalog):
             created_at_ms=now_ms,
             updated_at_ms=now_ms,
         )
-        self._keep(StoredJob(job, due.table_id, now_ms))
+        self._keep(StoredJob(job, due.table_id, now_ms + due.delay_ms))
 
     def _find_waiting(self, kinds: Sequence[str], table_uuids: Sequence[str]) -> list[StoredJob]:
         return [
@@ -171,6 +244,21 @@ class MemoryJobs(MemoryCatalog):
             and (not table_uuids or each.job.table_uuid in table_uuids)
         ]
 
+    def _count_leased(self, now_ms: int, kind: str = "") -> Counter[int]:
+        """How many jobs of each table are being done."""
+        return Counter(
+            each.table_id
+            for each in self._state.jobs.values()
+            if each.job.state is JobState.LEASED and each.due_at_ms > now_ms and kind in ("", each.job.kind)
+        )
+
+    def _is_too_much(self, stored: StoredJob, now_ms: int) -> bool:
+        """Whether as many compactions of its table are being done as may be."""
+        if stored.job.kind != COMPACT:
+            return False
+        most = MAX_JOBS.read(self._table(stored.table_id).options)
+        return self._count_leased(now_ms, COMPACT)[stored.table_id] >= most
+
     def _keep(self, stored: StoredJob) -> StoredJob:
         self._journal.put(self._state.jobs, stored.job.job_id, stored)
         return stored
@@ -179,3 +267,18 @@ class MemoryJobs(MemoryCatalog):
         is_waiting = stored.job.state in _WAITING
         left_ms = max(stored.due_at_ms - self._clock.now_ms(), 0) if is_waiting else 0
         return replace(stored.job, remaining_ms=left_ms)
+
+
+def _find_priority(stored: StoredJob, now_ms: int) -> int:
+    """What waits comes nearer by one step a minute, so that nothing waits for ever behind what becomes due later."""
+    priority = stored.job.priority
+    if priority >= REQUEST_PRIORITY:
+        return priority
+    return min(priority + (now_ms - stored.due_at_ms) // 60_000, REQUEST_PRIORITY - 1)
+
+
+def _describe(kind: str, jobs: Sequence[StoredJob], now_ms: int) -> JobQueue:
+    may = [each for each in jobs if each.job.state in _WAITING and each.due_at_ms <= now_ms]
+    later = Counter(each.job.state for each in jobs if each not in may)
+    oldest_ms = max((now_ms - each.due_at_ms for each in may), default=0)
+    return JobQueue(kind, len(may), later[JobState.DUE], later[JobState.LEASED], later[JobState.FAILED], oldest_ms)

@@ -14,7 +14,7 @@ from ..entries import ENTRY_SCHEMA
 from ..records import Chunk, FileQuery, NewChunk, Packed
 from ..statistics import encode_statistics
 from .catalog import MemoryCatalog
-from .state import StoredChunk
+from .state import StoredChunk, StoredFile
 
 
 class MemorySnapshots(MemoryCatalog):
@@ -29,13 +29,17 @@ class MemorySnapshots(MemoryCatalog):
         self, table_id: int, after: int, until: int, limit: int, *, newest: bool = False
     ) -> list[Snapshot]:
         """At most `limit` snapshots behind `after` up to `until`, the oldest or newest of them, in rising order."""
-        found = self._table(table_id).snapshots[max(after, 0) : max(until, 0)]
+        table = self._table(table_id)
+        found = [
+            each for each in table.snapshots[max(after, 0) : max(until, 0)] if each.snapshot_id not in table.expired
+        ]
         return found[-limit:] if newest else found[:limit]
 
     async def find_snapshot_at(self, table_id: int, timestamp_ms: int) -> Snapshot | None:
         """The newest snapshot that was committed at or before a time."""
-        snapshots = self._table(table_id).snapshots
-        return next((found for found in reversed(snapshots) if found.committed_at_ms <= timestamp_ms), None)
+        table = self._table(table_id)
+        kept = (each for each in reversed(table.snapshots) if each.snapshot_id not in table.expired)
+        return next((found for found in kept if found.committed_at_ms <= timestamp_ms), None)
 
     async def load_files(self, query: FileQuery) -> pa.Table:
         """Files in any order."""
@@ -44,24 +48,7 @@ class MemorySnapshots(MemoryCatalog):
             for stored in self._table(query.table_id).files.values()
             if _is_wanted(stored.placed.file, stored.placed.added_snapshot, stored.removed_snapshot, query)
         ]
-        columns: list[list[object]] = [
-            [stored.placed.file_id for stored in rows],
-            [stored.placed.file.path for stored in rows],
-            [stored.placed.file.partition for stored in rows],
-            [stored.placed.file.bucket for stored in rows],
-            [stored.placed.file.level for stored in rows],
-            [stored.placed.file.row_count for stored in rows],
-            [stored.placed.file.delete_count for stored in rows],
-            [stored.placed.file.size_bytes for stored in rows],
-            [stored.placed.file.min_key for stored in rows],
-            [stored.placed.file.max_key for stored in rows],
-            [stored.placed.file.schema_id for stored in rows],
-            [stored.placed.added_snapshot for stored in rows],
-            [stored.placed.place.snapshot_id for stored in rows],
-            [stored.placed.place.ordinal for stored in rows],
-            [stored.placed.place.time_ms for stored in rows],
-            [stored.placed.file.superseded_path for stored in rows],
-        ]
+        columns = to_file_columns(rows)
         return _entries(columns, [stored.placed.file for stored in rows], query)
 
     async def load_changelog_files(self, query: FileQuery) -> pa.Table:
@@ -152,6 +139,28 @@ class MemorySnapshots(MemoryCatalog):
         return [stored for table in self._state.tables for stored in table.chunks if stored.chunk_id in wanted]
 
 
+def to_file_columns(rows: Sequence[StoredFile]) -> list[list[object]]:
+    """The columns of FILE_SCHEMA, in its order."""
+    return [
+        [stored.placed.file_id for stored in rows],
+        [stored.placed.file.path for stored in rows],
+        [stored.placed.file.partition for stored in rows],
+        [stored.placed.file.bucket for stored in rows],
+        [stored.placed.file.level for stored in rows],
+        [stored.placed.file.row_count for stored in rows],
+        [stored.placed.file.delete_count for stored in rows],
+        [stored.placed.file.size_bytes for stored in rows],
+        [stored.placed.file.min_key for stored in rows],
+        [stored.placed.file.max_key for stored in rows],
+        [stored.placed.file.schema_id for stored in rows],
+        [stored.placed.added_snapshot for stored in rows],
+        [stored.placed.place.snapshot_id for stored in rows],
+        [stored.placed.place.ordinal for stored in rows],
+        [stored.placed.place.time_ms for stored in rows],
+        [stored.placed.file.superseded_path for stored in rows],
+    ]
+
+
 def _entries(columns: list[list[object]], files: Sequence[DataFile], query: FileQuery) -> pa.Table:
     schema = FILE_SCHEMA
     if query.with_statistics:
@@ -171,6 +180,8 @@ def _is_wanted(file: DataFile, added: int, removed: int | None, query: FileQuery
             return False
         if query.removed_until is not None and removed > query.removed_until:
             return False
+    if query.below_bytes and file.size_bytes >= query.below_bytes:
+        return False
     if query.partitions is not None and file.partition not in query.partitions:
         return False
     if query.buckets is not None and file.bucket not in query.buckets:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lakelog.format.commit import BucketRef
 from lakelog.format.commit_facts import Attempt, PlacedChangelogFile, PlacedFile, RecordedResult, TableHead
 from lakelog.format.consumer import Consumer
+from lakelog.format.expiry import Pin
 from lakelog.format.job import Job
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
+from lakelog.format.tag import Tag
 from lakelog.format.work import Pipeline
 
+from ..due_store import Backlog
 from ..records import NewChunk, NewTable
+from ..retention_store import ExpiryState
 
 
 @dataclass
@@ -41,7 +46,7 @@ class StoredChunk:
 
 @dataclass
 class StoredTable:
-    """A table with all that belongs to it. Snapshot `n` stands at place `n - 1`."""
+    """A table with all that belongs to it. Snapshot `n` stands at place `n - 1`, also when it is among the expired."""
 
     table_id: int
     new: NewTable
@@ -49,7 +54,9 @@ class StoredTable:
     created_at_ms: int
     head: TableHead
     schemas: list[TableSchema]
-    dropped: bool = False
+    dropped_at_ms: int | None = None
+    kept_until_ms: int = 0
+    purged: bool = False
     snapshots: list[Snapshot] = field(default_factory=list)
     files: dict[int, StoredFile] = field(default_factory=dict)
     changelog_files: list[PlacedChangelogFile] = field(default_factory=list)
@@ -57,6 +64,10 @@ class StoredTable:
     last_identifiers: dict[str, int] = field(default_factory=dict)
     chunks: list[StoredChunk] = field(default_factory=list)
     packed_until: int = 0
+    expired: frozenset[int] = frozenset()
+    leases: dict[str, Pin] = field(default_factory=dict)
+    expiry: ExpiryState = field(default_factory=ExpiryState)
+    doomed: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -66,6 +77,15 @@ class StoredLease:
     epoch: int
     holder: str
     deadline_ms: int
+
+
+@dataclass(frozen=True)
+class StoredWorkCursor:
+    """How far a table's work was planned, and how many questions were asked and heard."""
+
+    planned_until: int = 0
+    asked: int = 0
+    answered: int = 0
 
 
 @dataclass(frozen=True)
@@ -86,9 +106,13 @@ class State:
     epochs: dict[str, int] = field(default_factory=dict)
     attempts: dict[str, Attempt] = field(default_factory=dict)
     attempt_writers: dict[str, str] = field(default_factory=dict)
+    attempt_times: dict[str, int] = field(default_factory=dict)
     leases: dict[str, StoredLease] = field(default_factory=dict)
     pipelines: dict[str, Pipeline] = field(default_factory=dict)
     consumers: dict[tuple[int, str], Consumer] = field(default_factory=dict)
+    tags: dict[tuple[int, str], Tag] = field(default_factory=dict)
     jobs: dict[int, StoredJob] = field(default_factory=dict)
+    backlogs: dict[tuple[int, BucketRef], Backlog] = field(default_factory=dict)
+    work_cursors: dict[int, StoredWorkCursor] = field(default_factory=dict)
     last_job_id: int = 0
     last_chunk_id: int = 0

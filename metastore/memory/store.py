@@ -15,13 +15,30 @@ from lakelog.clock import Clock
 from ..store import Transaction
 from .commits import MemoryCommits
 from .consumers import MemoryConsumers
+from .dropped import MemoryDropped
+from .due import MemoryDue
 from .journal import Journal
+from .retention import MemoryRetention
 from .snapshots import MemorySnapshots
 from .state import State
+from .table_files import MemoryTableFiles
+from .tags import MemoryTags
 from .work import MemoryWork
+from .work_cursors import MemoryWorkCursors
 
 
-class MemoryTransaction(MemoryCommits, MemorySnapshots, MemoryWork, MemoryConsumers):
+class MemoryTransaction(
+    MemoryCommits,
+    MemoryDropped,
+    MemorySnapshots,
+    MemoryWork,
+    MemoryWorkCursors,
+    MemoryConsumers,
+    MemoryDue,
+    MemoryTags,
+    MemoryRetention,
+    MemoryTableFiles,
+):
     """A transaction on the state, which holds the store's only lock."""
 
 

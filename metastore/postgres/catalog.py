@@ -49,7 +49,7 @@ _INSERT_PACKING: Final = (
     "INSERT INTO packing (table_id, packed_until, packed_added, packed_removed) VALUES (%s, 0, 0, 0)"
 )
 
-# A table with its head and current schema; a dropped one has no head.
+# A table with its head and current schema.
 _SELECT_TABLE: Final = """
 SELECT t.table_id, replace(t.table_uuid::text, '-', ''), t.database, t.name, t.location, t.options, t.comment,
     t.created_at_ms, h.latest_snapshot_id, h.bucket_count, v.schema_id, v.arrow_schema, v.primary_key, v.partition_by
@@ -65,13 +65,6 @@ _FIND_TABLE_BY_UUID: Final = _SELECT_TABLE + "WHERE t.table_uuid = %s AND t.drop
 _LIST_TABLES: Final = "SELECT name FROM catalog_table WHERE database = %s AND dropped_at_ms IS NULL ORDER BY name"
 
 _SET_OPTIONS: Final = "UPDATE catalog_table SET options = %s::jsonb WHERE table_id = %s"
-
-# Without a head no commit, plan or watch finds the table; its name is free.
-_DROP_TABLE: Final = f"UPDATE catalog_table SET dropped_at_ms = {NOW_MS} WHERE table_id = %s"
-
-_DELETE_HEAD: Final = "DELETE FROM table_head WHERE table_id = %s"
-
-_DELETE_JOBS: Final = "DELETE FROM job WHERE table_id = %s"
 
 _LIST_SCHEMAS: Final = """
 SELECT schema_id, arrow_schema, primary_key, partition_by FROM schema_version WHERE table_id = %s ORDER BY schema_id
@@ -154,11 +147,6 @@ class PostgresCatalog:
     async def set_options(self, table_id: int, options: Mapping[str, str]) -> None:
         """Replaces the options of a table whose head is locked."""
         await self._session.write(_SET_OPTIONS, (json.dumps(dict(options)), table_id))
-
-    async def delete_table(self, table_id: int) -> None:
-        """Takes a table whose head is locked out of the catalog, and its jobs; what is known of its files stays."""
-        statements = [Statement(sql, (table_id,)) for sql in (_DROP_TABLE, _DELETE_HEAD, _DELETE_JOBS)]
-        await self._session.write_all(statements)
 
     async def list_schemas(self, table_id: int) -> list[TableSchema]:
         """A table's schemas by id."""

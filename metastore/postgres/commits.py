@@ -37,7 +37,7 @@ from .snapshot_rows import SNAPSHOT_COLUMNS, to_snapshot
 _HEAD_COLUMNS: Final = """
     table_id, replace(table_uuid::text, '-', ''), name, schema_id, bucket_count, partitioned, latest_snapshot_id,
     replace(latest_uuid::text, '-', ''), earliest_snapshot_id, committed_at_ms, watermark_ms, total_rows, total_files,
-    total_bytes, next_file_id, coalesce(first_open_snapshot, 0)
+    total_bytes, next_file_id, coalesce(first_open_snapshot, 0), coalesce(earliest_change_id, earliest_snapshot_id)
 """
 
 _LOCK_HEADS: Final = f"""
@@ -108,8 +108,14 @@ CROSS JOIN LATERAL (
 """
 
 # The first id of files that came behind a snapshot: they rise together, so that "behind" is a range of the primary key.
+# The snapshot itself may have expired; then the one behind it tells.
 FIRST_FILE_BEHIND: Final = """
-coalesce((SELECT next_file_id FROM snapshot WHERE table_id = %s AND snapshot_id = %s), 1)
+coalesce((
+    SELECT CASE s.snapshot_id WHEN k.after THEN s.next_file_id ELSE s.next_file_id - s.added_files END
+    FROM (SELECT %s::bigint AS table_id, %s::bigint AS after) k
+    JOIN snapshot s ON s.table_id = k.table_id AND s.snapshot_id IN (k.after, k.after + 1)
+    ORDER BY s.snapshot_id LIMIT 1
+), 1)
 """
 
 _FIND_CHANGES: Final = f"""

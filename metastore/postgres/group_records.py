@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
@@ -101,17 +102,20 @@ WHERE a.attempt_id = n.attempt_id
 """
 
 
-# Of five arrays (`to_due_arrays`). The scope of a bucket names its partition, which may be longer than an entry of an
+_LONGEST_KEY: Final = 1024
+
+# Of six arrays (`to_due_arrays`). The scope of a bucket names its partition, which may be longer than an entry of an
 # index may be (2704 bytes); a digest then stands in its place.
 INSERT_DUE: Final = f"""
 INSERT INTO job AS j (table_id, kind, scope, long_scope, state, priority, payload, attempts, reason, outcome, epoch,
     holder, due_at, created_at_ms, updated_at_ms)
 SELECT n.table_id, n.kind,
-    CASE WHEN length(n.scope) > 1024 THEN 'sha256:' || encode(sha256(n.scope::bytea), 'hex') ELSE n.scope END,
-    CASE WHEN length(n.scope) > 1024 THEN n.scope END,
-    'due', n.priority, n.payload, 0, '', '', 0, '', clock_timestamp(), {NOW_MS}, {NOW_MS}
-FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::jsonb[]) AS n(table_id, kind, scope, priority,
-    payload)
+    CASE WHEN length(n.scope) > {_LONGEST_KEY} THEN 'sha256:' || encode(sha256(n.scope::bytea), 'hex') ELSE n.scope END,
+    CASE WHEN length(n.scope) > {_LONGEST_KEY} THEN n.scope END,
+    'due', n.priority, n.payload, 0, '', '', 0, '', clock_timestamp() + n.delay_ms * interval '1 millisecond',
+    {NOW_MS}, {NOW_MS}
+FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::jsonb[], %s::bigint[]) AS n(table_id, kind, scope,
+    priority, payload, delay_ms)
 """
 
 # One that is being done, or is due already, stays as it is; what failed rests as if it had been tried again.
@@ -160,14 +164,20 @@ def group_statements(records: GroupRecords) -> list[Statement]:
     return statements
 
 
+def to_key(scope: str) -> str:
+    """By what the job of a scope is found, as `INSERT_DUE` has it."""
+    return scope if len(scope) <= _LONGEST_KEY else f"sha256:{hashlib.sha256(scope.encode()).hexdigest()}"
+
+
 def to_due_arrays(due: Sequence[DueJob]) -> tuple[str, ...]:
-    """Jobs as arrays of their tables' ids, kinds, scopes, priorities and payloads."""
+    """Jobs as arrays of their tables' ids, kinds, scopes, priorities, payloads and delays."""
     return (
         arrays.integers([job.table_id for job in due]),
         arrays.words([job.kind for job in due]),
         arrays.texts([job.scope for job in due]),
         arrays.integers([job.priority for job in due]),
         arrays.texts([to_json(job.payload) for job in due]),
+        arrays.integers([job.delay_ms for job in due]),
     )
 
 

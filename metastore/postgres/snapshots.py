@@ -14,7 +14,7 @@ from lakelog.format.snapshot import Snapshot
 from ..entries import ENTRY_SCHEMA
 from ..records import Chunk, FileQuery, NewChunk, Packed
 from . import arrays
-from .commits import FIND_HEADS, heads
+from .commits import FIND_HEADS, FIRST_FILE_BEHIND, heads
 from .session import Row, Session, Statement
 from .snapshot_rows import SNAPSHOT_COLUMNS, to_snapshot
 
@@ -73,7 +73,8 @@ WHERE table_id = %s
 _LIST_UNPACKED: Final = """
 SELECT replace(h.table_uuid::text, '-', '')
 FROM table_head h JOIN packing k USING (table_id)
-WHERE (h.next_file_id - 1 - k.packed_added) + (h.next_file_id - 1 - h.total_files - k.packed_removed) >= %s
+WHERE h.table_uuid IS NOT NULL
+    AND (h.next_file_id - 1 - k.packed_added) + (h.next_file_id - 1 - h.total_files - k.packed_removed) >= %s
 ORDER BY h.next_file_id - k.packed_added DESC LIMIT %s
 """
 
@@ -98,7 +99,9 @@ _FROM_CHANGELOG: Final = (
     "WHERE f.table_id = %s AND f.snapshot_id > %s AND f.snapshot_id <= %s"
 )
 
-_BEHIND: Final = " coalesce((SELECT next_file_id FROM snapshot WHERE table_id = %s AND snapshot_id = %s), {otherwise})"
+_FIRST_FILE_OF_LATER: Final = f"""
+coalesce((SELECT next_file_id FROM snapshot WHERE table_id = %s AND snapshot_id = %s), {_NEVER})
+"""
 
 
 class PostgresSnapshots:
@@ -225,7 +228,7 @@ def files_query(query: FileQuery) -> tuple[str, list[Any]]:
         branches = [(removed, bounds)]
     elif query.live_at is None:
         branches = [("", [])]
-    elif query.added_after:
+    elif query.added_after and _goes_by_ids(query):
         branches = [(f" AND coalesce(f.removed_snapshot, {_NEVER}) > %s", [query.live_at])]
     else:
         # With the newest snapshot the second branch finds nothing, by its index.
@@ -239,21 +242,28 @@ def _narrowed(query: FileQuery) -> tuple[str, list[Any]]:
     sql = ""
     parameters: list[Any] = []
     until = min((bound for bound in (query.live_at, query.added_until) if bound is not None), default=None)
-    by_file_id = query.removed_after is None and (query.added_after > 0 or query.live_at is None)
+    by_file_id = _goes_by_ids(query)
     if query.added_after:
         sql += " AND f.added_snapshot > %s"
         parameters.append(query.added_after)
         if by_file_id:
-            sql += " AND f.file_id >=" + _BEHIND.format(otherwise=1)
+            sql += " AND f.file_id >=" + FIRST_FILE_BEHIND
             parameters += [query.table_id, query.added_after]
     if until is not None:
         sql += " AND f.added_snapshot <= %s"
         parameters.append(until)
         if by_file_id:
-            sql += " AND f.file_id <" + _BEHIND.format(otherwise=_NEVER)
+            sql += " AND f.file_id <" + _FIRST_FILE_OF_LATER
             parameters += [query.table_id, until]
     narrowed, values = _narrowed_to_part(query)
     return sql + narrowed, parameters + values
+
+
+def _goes_by_ids(query: FileQuery) -> bool:
+    if query.below_bytes and query.partitions and query.live_at is not None:
+        # Small files of a partition may have been added long ago, but the partition has few.
+        return False
+    return query.removed_after is None and (query.added_after > 0 or query.live_at is None)
 
 
 def _changelog_query(query: FileQuery) -> tuple[str, list[Any]]:
@@ -277,6 +287,9 @@ def _narrowed_to_part(query: FileQuery) -> tuple[str, list[Any]]:
     if query.buckets is not None:
         sql += " AND f.bucket = ANY(%s::int[])"
         parameters.append(arrays.integers(sorted(query.buckets)))
+    if query.below_bytes:
+        sql += " AND f.size_bytes < %s"
+        parameters.append(str(query.below_bytes))
     if query.first_key is not None:
         sql += " AND (f.max_key IS NULL OR f.max_key >= %s)"
         parameters.append(query.first_key)

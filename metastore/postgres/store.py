@@ -24,11 +24,18 @@ from .catalog import PostgresCatalog
 from .commits import PostgresCommits
 from .connections import ConnectionPool, connect
 from .consumers import PostgresConsumers
+from .dropped import PostgresDropped
+from .due import PostgresDue
 from .failures import is_lost, translate
 from .jobs import PostgresJobs
+from .restoring import PostgresRestoring
+from .retention import PostgresRetention
 from .session import Session
 from .snapshots import PostgresSnapshots
+from .table_files import PostgresTableFiles
+from .tags import PostgresTags
 from .work import PostgresWork
+from .work_cursors import PostgresWorkCursors
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +49,19 @@ _LISTEN_TIMEOUT_S: Final = 30.0
 
 
 class PostgresTransaction(
-    PostgresCommits, PostgresSnapshots, PostgresWork, PostgresJobs, PostgresConsumers, PostgresCatalog
+    PostgresCommits,
+    PostgresSnapshots,
+    PostgresWork,
+    PostgresJobs,
+    PostgresWorkCursors,
+    PostgresConsumers,
+    PostgresDue,
+    PostgresTags,
+    PostgresRestoring,
+    PostgresDropped,
+    PostgresRetention,
+    PostgresTableFiles,
+    PostgresCatalog,
 ):
     """A transaction on one connection."""
 

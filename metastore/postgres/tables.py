@@ -51,10 +51,20 @@ catalog_table = Table(
     Column("options", JSONB, nullable=False),
     Column("comment", Text, nullable=False),
     Column("created_at_ms", BigInteger, nullable=False),
-    # A dropped table stays, without its head, until its files are collected.
+    # A dropped table stays, its head without a uuid, until it is purged.
     Column("dropped_at_ms", BigInteger),
+    Column("kept_until_ms", BigInteger),
+    # Set: its files are being deleted, it cannot be restored any more.
+    Column("purged_at_ms", BigInteger),
     Index("catalog_table_uuid", "table_uuid", unique=True),
     Index("catalog_table_name", "database", "name", unique=True, postgresql_where=text("dropped_at_ms IS NULL")),
+    Index(
+        "catalog_table_dropped",
+        "database",
+        "name",
+        "dropped_at_ms",
+        postgresql_where=text("dropped_at_ms IS NOT NULL"),
+    ),
 )
 
 schema_version = Table(
@@ -73,7 +83,8 @@ table_head = Table(
     "table_head",
     metadata,
     Column("table_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("table_uuid", HEX_UUID, nullable=False),
+    # NULL: the table was dropped. So nobody who asks for it by its uuid finds or locks it.
+    Column("table_uuid", HEX_UUID),
     Column("name", NAME, nullable=False),
     Column("schema_id", Integer, nullable=False),
     Column("bucket_count", Integer, nullable=False),
@@ -89,6 +100,8 @@ table_head = Table(
     Column("next_file_id", BigInteger, nullable=False),
     # NULL: no changelog is open.
     Column("first_open_snapshot", BigInteger),
+    # From where on changes are kept; NULL: from the earliest snapshot.
+    Column("earliest_change_id", BigInteger),
     Index("table_head_uuid", "table_uuid", unique=True),
     postgresql_with={"fillfactor": 10},
 )
@@ -158,6 +171,14 @@ data_file = Table(
     Column("superseded_path", NAME),
     Index("data_file_live", "table_id", "partition_id", "bucket", postgresql_where=text("removed_snapshot IS NULL")),
     Index("data_file_removed", "table_id", "removed_snapshot", postgresql_where=text("removed_snapshot IS NOT NULL")),
+    # What else refers to a file whose entry expires. Hashes, since paths are long and never compared by order.
+    Index("data_file_path", "path", postgresql_using="hash"),
+    Index(
+        "data_file_superseded",
+        "superseded_path",
+        postgresql_using="hash",
+        postgresql_where=text("superseded_path <> ''"),
+    ),
     postgresql_with={"fillfactor": 90},
 )
 
@@ -180,6 +201,8 @@ changelog_file = Table(
     Column("min_key", LargeBinary),
     Column("max_key", LargeBinary),
     Column("statistics", LargeBinary),
+    # What refers to a file that lies in the store.
+    Index("changelog_file_path", "path", postgresql_using="hash"),
 )
 
 # Never deleted: a repeat is answered with the first result, however late.
@@ -271,7 +294,39 @@ job = Table(
     # A scope that is longer than an entry of an index may be; `scope` is a digest of it then.
     Column("long_scope", NAME),
     Index("job_of_table", "table_id", "kind", "scope", unique=True),
+    # How many of a table are being done: there are never more of them than compactors.
+    Index("job_leased", "table_id", postgresql_where=text("state = 'leased'")),
     Index("job_waiting", "kind", "due_at", postgresql_where=text("state IN ('due', 'leased')")),
+)
+
+# What is remembered of the small files of append tables, so that nobody lists them to find out that nothing is due.
+small_files = Table(
+    "small_files",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
+    # 0 for a table without partition columns.
+    Column("partition_id", BigInteger, primary_key=True, autoincrement=False),
+    # 0 for a table without buckets.
+    Column("bucket", Integer, primary_key=True, autoincrement=False),
+    # By which options they were counted.
+    Column("rule", NAME, nullable=False),
+    Column("file_count", Integer, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("first_snapshot", BigInteger, nullable=False),
+    # With buckets: the place of the last file that needs no look any more.
+    Column("after_snapshot", BigInteger, nullable=False),
+    Column("after_ordinal", Integer, nullable=False),
+)
+
+# How far what commits make due has been planned; no row: not at all. Written behind the head's lock.
+work_cursor = Table(
+    "work_cursor",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("planned_until", BigInteger, nullable=False),
+    # How often somebody wanted it planned although no snapshot came, and how many of these were heard.
+    Column("asked", BigInteger, nullable=False),
+    Column("answered", BigInteger, nullable=False),
 )
 
 consumer = Table(
@@ -284,6 +339,45 @@ consumer = Table(
     Column("snapshot_uuid", HEX_UUID),
     Column("holder", Text, nullable=False),
     Column("used_at_ms", BigInteger, nullable=False),
+)
+
+# A snapshot that has a tag, and the files that are live at it, outlive expiry.
+tag = Table(
+    "tag",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("name", NAME, primary_key=True),
+    Column("snapshot_id", BigInteger, nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False),
+)
+
+# Snapshots that readers need for a while.
+snapshot_pin = Table(
+    "snapshot_pin",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("holder", NAME, primary_key=True),
+    Column("snapshot_id", BigInteger, nullable=False),
+    Column("deadline_ms", BigInteger, nullable=False),
+)
+
+expiry = Table(
+    "expiry",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
+    # Of the files that were removed up to this snapshot only those are left that a name keeps.
+    Column("cleared_until", BigInteger, nullable=False),
+    # The expired snapshots that names kept then.
+    Column("kept", ARRAY(BigInteger), nullable=False),
+)
+
+# Files that nothing refers to any more, until they are deleted.
+doomed_file = Table(
+    "doomed_file",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("path", NAME, primary_key=True),
+    Column("doomed_at_ms", BigInteger, nullable=False),
 )
 
 packing = Table(

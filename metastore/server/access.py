@@ -14,7 +14,12 @@ from lakelog.serving.access import Caller, Role
 _CATALOG: Final = "/lakelog.rpc.v1.CatalogService/"
 _SNAPSHOTS: Final = "/lakelog.rpc.v1.SnapshotService/"
 _JOBS: Final = "/lakelog.rpc.v1.JobService/"
+_DUE_WORK: Final = "/lakelog.rpc.v1.DueWorkService/"
 _CONSUMERS: Final = "/lakelog.rpc.v1.ConsumerService/"
+_FILES: Final = "/lakelog.rpc.v1.TableFileService/"
+_DROPPED: Final = "/lakelog.rpc.v1.DroppedTableService/"
+_RETENTION: Final = "/lakelog.rpc.v1.RetentionService/"
+_TAGS: Final = "/lakelog.rpc.v1.TagService/"
 
 NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_CATALOG}CreateDatabase": Role.ADMIN,
@@ -50,11 +55,32 @@ NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_JOBS}ListJobs": Role.READER,
     f"{_JOBS}RetryJob": Role.WRITER,
     f"{_JOBS}RequestJobs": Role.WRITER,
+    f"{_DUE_WORK}PlanCompactions": Role.WRITER,
+    f"{_DUE_WORK}DescribeQueue": Role.READER,
     f"{_CONSUMERS}OpenConsumer": Role.READER,
     f"{_CONSUMERS}AdvanceConsumer": Role.READER,
     f"{_CONSUMERS}ListConsumers": Role.READER,
     f"{_CONSUMERS}ResetConsumer": Role.WRITER,
     f"{_CONSUMERS}DeleteConsumer": Role.WRITER,
+    f"{_DROPPED}ListDroppedTables": Role.READER,
+    f"{_DROPPED}RestoreTable": Role.ADMIN,
+    f"{_DROPPED}BeginPurge": Role.WRITER,
+    f"{_DROPPED}PurgeRows": Role.WRITER,
+    f"{_FILES}FindUsedFiles": Role.READER,
+    f"{_FILES}ListUsedFiles": Role.READER,
+    f"{_FILES}ListUnfinishedAttempts": Role.READER,
+    f"{_FILES}DoomAttempts": Role.WRITER,
+    f"{_FILES}ForgetAttempts": Role.WRITER,
+    f"{_RETENTION}ExpireSnapshots": Role.WRITER,
+    # Whoever may read may see to it that what is read stays.
+    f"{_RETENTION}HoldSnapshot": Role.READER,
+    f"{_RETENTION}ReleaseSnapshot": Role.READER,
+    f"{_RETENTION}ListPins": Role.READER,
+    f"{_RETENTION}ListDoomedFiles": Role.WRITER,
+    f"{_RETENTION}ForgetDoomedFiles": Role.WRITER,
+    f"{_TAGS}CreateTag": Role.WRITER,
+    f"{_TAGS}ListTags": Role.READER,
+    f"{_TAGS}DeleteTag": Role.WRITER,
     # Probes of load balancers carry no token; the answer is one word.
     "/grpc.health.v1.Health/Check": None,
     "/grpc.health.v1.Health/List": None,

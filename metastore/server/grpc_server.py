@@ -19,10 +19,20 @@ from lakelog.rpc.v1 import (
     catalog_pb2_grpc,
     consumers_pb2,
     consumers_pb2_grpc,
+    dropped_pb2,
+    dropped_pb2_grpc,
+    due_work_pb2,
+    due_work_pb2_grpc,
     jobs_pb2,
     jobs_pb2_grpc,
+    retention_pb2,
+    retention_pb2_grpc,
     snapshots_pb2,
     snapshots_pb2_grpc,
+    table_files_pb2,
+    table_files_pb2_grpc,
+    tags_pb2,
+    tags_pb2_grpc,
 )
 from lakelog.serving.access import Access
 from lakelog.serving.listening import ServerTls, listen
@@ -31,17 +41,27 @@ from ..service import MetastoreService
 from .audit import log
 from .catalog_servicer import CatalogServicer
 from .consumer_servicer import ConsumerServicer
+from .dropped_servicer import DroppedTableServicer
+from .due_work_servicer import DueWorkServicer
 from .health import HealthMonitor, Probe
 from .interceptor import CallInterceptor, CallLimits
 from .job_servicer import JobServicer
+from .retention_servicer import RetentionServicer
 from .rpc_metrics import RpcMetrics
 from .snapshot_servicer import SnapshotServicer
+from .table_file_servicer import TableFileServicer
+from .tag_servicer import TagServicer
 
 SERVICES: Final = (
     catalog_pb2.DESCRIPTOR.services_by_name["CatalogService"].full_name,
     snapshots_pb2.DESCRIPTOR.services_by_name["SnapshotService"].full_name,
     jobs_pb2.DESCRIPTOR.services_by_name["JobService"].full_name,
+    due_work_pb2.DESCRIPTOR.services_by_name["DueWorkService"].full_name,
     consumers_pb2.DESCRIPTOR.services_by_name["ConsumerService"].full_name,
+    dropped_pb2.DESCRIPTOR.services_by_name["DroppedTableService"].full_name,
+    table_files_pb2.DESCRIPTOR.services_by_name["TableFileService"].full_name,
+    retention_pb2.DESCRIPTOR.services_by_name["RetentionService"].full_name,
+    tags_pb2.DESCRIPTOR.services_by_name["TagService"].full_name,
 )
 
 _OPTIONS: Final = (
@@ -138,7 +158,12 @@ class MetastoreServer:
         )
         catalog_pb2_grpc.add_CatalogServiceServicer_to_server(CatalogServicer(service), handlers)
         jobs_pb2_grpc.add_JobServiceServicer_to_server(JobServicer(service), handlers)
+        due_work_pb2_grpc.add_DueWorkServiceServicer_to_server(DueWorkServicer(service), handlers)
         consumers_pb2_grpc.add_ConsumerServiceServicer_to_server(ConsumerServicer(service), handlers)
+        dropped_pb2_grpc.add_DroppedTableServiceServicer_to_server(DroppedTableServicer(service), handlers)
+        table_files_pb2_grpc.add_TableFileServiceServicer_to_server(TableFileServicer(service), handlers)
+        retention_pb2_grpc.add_RetentionServiceServicer_to_server(RetentionServicer(service), handlers)
+        tags_pb2_grpc.add_TagServiceServicer_to_server(TagServicer(service), handlers)
         health_pb2_grpc.add_HealthServicer_to_server(health, handlers)
         reflection.enable_server_reflection((*SERVICES, "grpc.health.v1.Health", reflection.SERVICE_NAME), self._server)
         self.port = 0

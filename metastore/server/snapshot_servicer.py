@@ -116,6 +116,7 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
             snapshots=[to_proto_snapshot(snapshot) for snapshot in page.snapshots],
             latest_snapshot_id=page.latest_snapshot_id,
             earliest_snapshot_id=page.earliest_snapshot_id,
+            earliest_change_id=page.earliest_change_id,
             first_open_snapshot_id=page.first_open_snapshot_id,
         )
 
@@ -131,6 +132,7 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
                     snapshot_id=each.snapshot_id,
                     snapshot_uuid=each.snapshot_uuid,
                     earliest_snapshot_id=each.earliest_snapshot_id,
+                    earliest_change_id=each.earliest_change_id,
                 )
                 for each in found
             ]

@@ -229,6 +229,13 @@ class SimulatedStore:
         self._scheduler.pause(f"lists {prefix}")
         return self._inner.list_objects(prefix)
 
+    def list_pages(self, page_size: int) -> Iterator[list[StoredObject]]:
+        self._scheduler.pause("lists all files")
+        return self._inner.list_pages(page_size)
+
+    def delete_empty_folders(self) -> None:
+        self._inner.delete_empty_folders()
+
     def size(self, path: str) -> int:
         return self._inner.size(path)
 

@@ -55,15 +55,17 @@ def plan_asked(files: pa.Table, info: TableInfo, *, full: bool, as_of_ms: int) -
 
 
 def plan_bucket(
-    files: pa.Table, info: TableInfo, strategy: str, *, as_of_ms: int
+    files: pa.Table, info: TableInfo, strategy: str, *, as_of_ms: int, has_waited: bool = False
 ) -> BucketPlan | tuple[AppendPlan, ...] | NoPlan:
     """Plan the compaction of a bucket by a strategy of `lakelog.format.job`. Pure.
 
     Args:
-        files: Columns of `lakelog.format.files.FILE_SCHEMA`: all live files of the bucket, at least one.
+        files: Columns of `lakelog.format.files.FILE_SCHEMA`: all live files of the bucket, at least one; of a table
+            without key and buckets the small ones are enough.
         info: The table.
         strategy: `due`, `minor` or `full`.
         as_of_ms: As of `plan_asked`.
+        has_waited: In a table without key and buckets: `due` are all small files, since others did not come.
 
     Returns:
         One plan of a bucket with a primary key; of an append table one or several, each for itself.
@@ -78,7 +80,7 @@ def plan_bucket(
     if options.bucket_count(False) > 0:
         window = plan_whole_bucket(files, settings) if strategy == FULL else plan_window(files, settings)
         return (window,) if isinstance(window, AppendPlan) else NoPlan(window.reason)
-    if strategy != DUE:
+    if strategy != DUE or has_waited:
         return plan_all_small_files(files, settings) or NoPlan("Fewer than two small files are there.")
     scan = plan_small_files(add_files(SmallFileState(), files, settings), settings)
     return scan.plans or NoPlan(scan.reason)

@@ -299,6 +299,7 @@ class Removal(_message.Message):
     EVERYTHING_FIELD_NUMBER: _builtins.int
     PARTITIONS_FIELD_NUMBER: _builtins.int
     PARTITION_VALUES_FIELD_NUMBER: _builtins.int
+    RESTORE_FIELD_NUMBER: _builtins.int
     everything: _builtins.bool
     """All that is live when the commit takes effect."""
     @_builtins.property
@@ -313,6 +314,12 @@ class Removal(_message.Message):
     def partition_values(self) -> Global___PartitionValues:
         """All that is then live in the partitions that have these values in some of the partition columns."""
 
+    @_builtins.property
+    def restore(self) -> Global___StateRef:
+        """All that is live then and was not at an earlier snapshot; and what was live at that one and is not any more is live again, each
+        file in its old place of the order. Only in an OVERWRITE that adds no file.
+        """
+
     def __init__(
         self,
         *,
@@ -320,16 +327,45 @@ class Removal(_message.Message):
         everything: _builtins.bool = ...,
         partitions: Global___Partitions | None = ...,
         partition_values: Global___PartitionValues | None = ...,
+        restore: Global___StateRef | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["everything", b"everything", "files", b"files", "partition_values", b"partition_values", "partitions", b"partitions", "what", b"what"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["everything", b"everything", "files", b"files", "partition_values", b"partition_values", "partitions", b"partitions", "restore", b"restore", "what", b"what"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["everything", b"everything", "files", b"files", "partition_values", b"partition_values", "partitions", b"partitions", "what", b"what"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["everything", b"everything", "files", b"files", "partition_values", b"partition_values", "partitions", b"partitions", "restore", b"restore", "what", b"what"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_what: _TypeAlias = _typing.Literal["files", "everything", "partitions", "partition_values"]  # noqa: Y015
+    _WhichOneofReturnType_what: _TypeAlias = _typing.Literal["files", "everything", "partitions", "partition_values", "restore"]  # noqa: Y015
     _WhichOneofArgType_what: _TypeAlias = _typing.Literal["what", b"what"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_what) -> _WhichOneofReturnType_what | None: ...
 
 Global___Removal: _TypeAlias = Removal  # noqa: Y015
+
+@_typing.final
+class StateRef(_message.Message):
+    """A state of a table."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
+    TAG_FIELD_NUMBER: _builtins.int
+    snapshot_id: _builtins.int
+    """At this snapshot."""
+    tag: _builtins.str
+    """At the snapshot that has this tag."""
+    def __init__(
+        self,
+        *,
+        snapshot_id: _builtins.int = ...,
+        tag: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["snapshot_id", b"snapshot_id", "state", b"state", "tag", b"tag"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["snapshot_id", b"snapshot_id", "state", b"state", "tag", b"tag"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_state: _TypeAlias = _typing.Literal["snapshot_id", "tag"]  # noqa: Y015
+    _WhichOneofArgType_state: _TypeAlias = _typing.Literal["state", b"state"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_state) -> _WhichOneofReturnType_state | None: ...
+
+Global___StateRef: _TypeAlias = StateRef  # noqa: Y015
 
 @_typing.final
 class FileIds(_message.Message):
@@ -920,12 +956,15 @@ class ListSnapshotsResponse(_message.Message):
     LATEST_SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
     EARLIEST_SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
     FIRST_OPEN_SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
+    EARLIEST_CHANGE_ID_FIELD_NUMBER: _builtins.int
     latest_snapshot_id: _builtins.int
     """The table's newest snapshot; 0 when there is none."""
     earliest_snapshot_id: _builtins.int
     """The oldest snapshot that is kept; 0 when there is none."""
     first_open_snapshot_id: _builtins.int
     """The lowest snapshot whose changelog is open; 0 when there is none."""
+    earliest_change_id: _builtins.int
+    """The oldest snapshot whose changes are kept, not behind the oldest that is kept; 0 when there is none."""
     @_builtins.property
     def snapshots(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Snapshot]:
         """In rising order."""
@@ -937,10 +976,11 @@ class ListSnapshotsResponse(_message.Message):
         latest_snapshot_id: _builtins.int = ...,
         earliest_snapshot_id: _builtins.int = ...,
         first_open_snapshot_id: _builtins.int = ...,
+        earliest_change_id: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["earliest_snapshot_id", b"earliest_snapshot_id", "first_open_snapshot_id", b"first_open_snapshot_id", "latest_snapshot_id", b"latest_snapshot_id", "snapshots", b"snapshots"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["earliest_change_id", b"earliest_change_id", "earliest_snapshot_id", b"earliest_snapshot_id", "first_open_snapshot_id", b"first_open_snapshot_id", "latest_snapshot_id", b"latest_snapshot_id", "snapshots", b"snapshots"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1106,6 +1146,7 @@ class LatestSnapshot(_message.Message):
     SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
     SNAPSHOT_UUID_FIELD_NUMBER: _builtins.int
     EARLIEST_SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
+    EARLIEST_CHANGE_ID_FIELD_NUMBER: _builtins.int
     table_uuid: _builtins.str
     """The table."""
     snapshot_id: _builtins.int
@@ -1114,6 +1155,8 @@ class LatestSnapshot(_message.Message):
     """Its uuid; empty when there is none."""
     earliest_snapshot_id: _builtins.int
     """The oldest snapshot that is kept; 0 when there is none."""
+    earliest_change_id: _builtins.int
+    """The oldest one whose changes are kept, not behind that; 0 when there is none."""
     def __init__(
         self,
         *,
@@ -1121,10 +1164,11 @@ class LatestSnapshot(_message.Message):
         snapshot_id: _builtins.int = ...,
         snapshot_uuid: _builtins.str = ...,
         earliest_snapshot_id: _builtins.int = ...,
+        earliest_change_id: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["earliest_snapshot_id", b"earliest_snapshot_id", "snapshot_id", b"snapshot_id", "snapshot_uuid", b"snapshot_uuid", "table_uuid", b"table_uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["earliest_change_id", b"earliest_change_id", "earliest_snapshot_id", b"earliest_snapshot_id", "snapshot_id", b"snapshot_id", "snapshot_uuid", b"snapshot_uuid", "table_uuid", b"table_uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1140,24 +1184,33 @@ class PlanRequest(_message.Message):
     SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
     TIMESTAMP_MS_FIELD_NUMBER: _builtins.int
     RANGE_FIELD_NUMBER: _builtins.int
+    TAG_FIELD_NUMBER: _builtins.int
     PREDICATE_FIELD_NUMBER: _builtins.int
     BUCKETS_FIELD_NUMBER: _builtins.int
     PARTITIONS_FIELD_NUMBER: _builtins.int
     FIRST_KEY_FIELD_NUMBER: _builtins.int
     LAST_KEY_FIELD_NUMBER: _builtins.int
     CHANGELOG_FIELD_NUMBER: _builtins.int
+    BELOW_BYTES_FIELD_NUMBER: _builtins.int
+    ADDED_AFTER_FIELD_NUMBER: _builtins.int
     table_uuid: _builtins.str
     """The table."""
     snapshot_id: _builtins.int
     """The state at this snapshot."""
     timestamp_ms: _builtins.int
     """The state at the newest snapshot that was committed at or before this time, in milliseconds since the epoch."""
+    tag: _builtins.str
+    """The state at the snapshot that has this tag."""
     first_key: _builtins.bytes
     """Only files with keys at or above this encoded bound; absent: unbounded."""
     last_key: _builtins.bytes
     """Only files with keys at or below this encoded bound; absent: unbounded."""
     changelog: _builtins.bool
     """With `range`: list the changelog files of its snapshots instead of their data files. Their entries have `file_id` 0."""
+    below_bytes: _builtins.int
+    """Without `range`: only files smaller than this; 0: of any size."""
+    added_after: _builtins.int
+    """Without `range`: only files that a later snapshot than this one added; 0: all."""
     @_builtins.property
     def range(self) -> Global___SnapshotRange:
         """What a range of snapshots added."""
@@ -1181,22 +1234,25 @@ class PlanRequest(_message.Message):
         snapshot_id: _builtins.int = ...,
         timestamp_ms: _builtins.int = ...,
         range: Global___SnapshotRange | None = ...,
+        tag: _builtins.str = ...,
         predicate: _types_pb2.Predicate | None = ...,
         buckets: _abc.Iterable[_builtins.int] | None = ...,
         partitions: _abc.Iterable[_builtins.bytes] | None = ...,
         first_key: _builtins.bytes | None = ...,
         last_key: _builtins.bytes | None = ...,
         changelog: _builtins.bool = ...,
+        below_bytes: _builtins.int = ...,
+        added_after: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_first_key", b"_first_key", "_last_key", b"_last_key", "at", b"at", "first_key", b"first_key", "last_key", b"last_key", "predicate", b"predicate", "range", b"range", "snapshot_id", b"snapshot_id", "timestamp_ms", b"timestamp_ms"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_first_key", b"_first_key", "_last_key", b"_last_key", "at", b"at", "first_key", b"first_key", "last_key", b"last_key", "predicate", b"predicate", "range", b"range", "snapshot_id", b"snapshot_id", "tag", b"tag", "timestamp_ms", b"timestamp_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_first_key", b"_first_key", "_last_key", b"_last_key", "at", b"at", "buckets", b"buckets", "changelog", b"changelog", "first_key", b"first_key", "last_key", b"last_key", "partitions", b"partitions", "predicate", b"predicate", "range", b"range", "snapshot_id", b"snapshot_id", "table_uuid", b"table_uuid", "timestamp_ms", b"timestamp_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_first_key", b"_first_key", "_last_key", b"_last_key", "added_after", b"added_after", "at", b"at", "below_bytes", b"below_bytes", "buckets", b"buckets", "changelog", b"changelog", "first_key", b"first_key", "last_key", b"last_key", "partitions", b"partitions", "predicate", b"predicate", "range", b"range", "snapshot_id", b"snapshot_id", "table_uuid", b"table_uuid", "tag", b"tag", "timestamp_ms", b"timestamp_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__first_key: _TypeAlias = _typing.Literal["first_key"]  # noqa: Y015
     _WhichOneofArgType__first_key: _TypeAlias = _typing.Literal["_first_key", b"_first_key"]  # noqa: Y015
     _WhichOneofReturnType__last_key: _TypeAlias = _typing.Literal["last_key"]  # noqa: Y015
     _WhichOneofArgType__last_key: _TypeAlias = _typing.Literal["_last_key", b"_last_key"]  # noqa: Y015
-    _WhichOneofReturnType_at: _TypeAlias = _typing.Literal["snapshot_id", "timestamp_ms", "range"]  # noqa: Y015
+    _WhichOneofReturnType_at: _TypeAlias = _typing.Literal["snapshot_id", "timestamp_ms", "range", "tag"]  # noqa: Y015
     _WhichOneofArgType_at: _TypeAlias = _typing.Literal["at", b"at"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__first_key) -> _WhichOneofReturnType__first_key | None: ...

@@ -28,6 +28,7 @@ from lakelog.spark.source_reader import pick_given_columns
 from lakelog.spark.stream.splits import plan_change_splits, plan_difference_splits
 from lakelog.spark.stream.tasks import ChangeSplit, read_split
 from lakelog.spark.stream.terms import name_columns, take_metadata, to_change_schema
+from lakelog.tag_range import settle_range
 
 RAW_MARK: Final = "lakelog-raw"
 """The option by which `lakelog.spark.changes` asks for rows as they were written, deletes among them."""
@@ -69,14 +70,15 @@ class RangeTerms:
         between = options.get(INCREMENTAL_BETWEEN)
         assert between is not None, "it was looked for"
         table = metastore.get_table(parse_table_name(source.table))
-        mode = "raw" if is_raw else settle_range_mode(options, table)
+        settled = settle_range(metastore, table, between)
+        mode = "raw" if is_raw else settle_range_mode(options, table, by_tags=settled.by_tags)
         if mode == "delta":
             names = (*check_spark_columns(source.columns, table.schema, source.table), *metadata)
         else:
             names = name_columns(table, source.columns, metadata)
         if source.filter is not None:
             parse_filter(source.filter, table.schema.arrow)
-        return RangeTerms(table, source.filter, names, between[0], between[1], mode)
+        return RangeTerms(table, source.filter, names, settled.after, settled.until, mode)
 
     @property
     def schema(self) -> StructType:

@@ -117,8 +117,11 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         table = self._find_table(offset)
         page = self._load_page(table, offset.snapshot_id)
         check_history(offset, page, str(table.name))
-        first_needed = offset.snapshot_id if offset.has_rows_before else offset.snapshot_id + 1
-        if first_needed < page.earliest_snapshot_id:
+        if offset.has_rows_before:
+            is_gone = offset.snapshot_id < page.earliest_snapshot_id
+        else:
+            is_gone = offset.snapshot_id + 1 < page.earliest_change_id
+        if is_gone:
             return self._start_over(table, offset, page).to_json()
         if offset.has_rows_before:
             return self._end(table, offset, has_rows_before=False, rows_since_ms=None).to_json()
@@ -268,7 +271,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where a stream goes on whose next change is no longer kept."""
         policy = self._terms.options.get(EXPIRED_POSITION)
         if policy == "fail":
-            raise _expired(table, offset, page.earliest_snapshot_id, page.latest_snapshot_id)
+            raise _expired(table, offset, page.earliest_change_id, page.latest_snapshot_id)
         (start,) = start_over(self._metastore, [table], policy)
         return StreamOffset(
             table.table_uuid,
@@ -306,7 +309,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         except SnapshotExpired as error:
             page = self._metastore.list_snapshots(table.table_uuid, limit=1)
-            raise _expired(table, first, page.earliest_snapshot_id, page.latest_snapshot_id) from error
+            raise _expired(table, first, page.earliest_change_id, page.latest_snapshot_id) from error
         except NotFound as error:
             if error.reason != "SNAPSHOT_NOT_FOUND":
                 raise
@@ -323,7 +326,7 @@ def _check_plan(plan: Plan, last: StreamOffset) -> None:
     """Raises HistoryDiverged where what was planned is not what the checkpoint knows. Pure."""
     found = plan.snapshot
     assert found is not None, "it was asked for by its number"
-    page = SnapshotPage((found,), found.snapshot_id, found.snapshot_id)
+    page = SnapshotPage((found,), found.snapshot_id, found.snapshot_id, found.snapshot_id)
     check_history(last, page, str(plan.table.name))
 
 

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from lakelog.change_plan import pick_shown_files
+from lakelog.change_plan import order_of_change, pick_shown_files
 from lakelog.change_range import plan_range
 from lakelog.client.metastore import Metastore
 from lakelog.format.plan import AtSnapshot, Plan, PlanRequest
@@ -97,7 +97,7 @@ def plan_difference_splits(
 
 def _to_split(table: TableInfo, files: Sequence[LiveFile], times: Mapping[int, int]) -> ChangeSplit:
     # By commit, however the buckets were put together.
-    ordered = sorted(files, key=lambda file: (file.added_snapshot, file.partition, file.bucket, file.order_ordinal))
+    ordered = sorted(files, key=order_of_change)
     return ChangeSplit(table, tuple(ordered), pick_times(files, times))
 
 

@@ -35,7 +35,11 @@ def make_service(store: Store) -> MetastoreService:
 
 
 def open_in_process(
-    url: str, *, store_type: type[PostgresStore] = PostgresStore, pool_size: int = 16
+    url: str,
+    *,
+    store_type: type[PostgresStore] = PostgresStore,
+    pool_size: int = 16,
+    make_service: Callable[[Store], MetastoreService] = make_service,
 ) -> InProcessMetastore:
     """A metastore in this process over a database that is migrated."""
 

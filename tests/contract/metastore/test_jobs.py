@@ -11,7 +11,7 @@ import pytest
 from lakelog.client.metastore import Metastore
 from lakelog.errors import Fenced, HistoryDiverged, InvalidArgument, NotFound
 from lakelog.format.commit import CommitResult, Fence
-from lakelog.format.job import MAX_ATTEMPTS, Job, JobState, plan_pause_ms
+from lakelog.format.job import MAX_ATTEMPTS, PURGE, Job, JobState, plan_pause_ms
 from lakelog.format.snapshot import ChangelogState
 from lakelog.format.table import TableInfo
 from tests.contract.metastore.making import append, empty, make_table
@@ -251,7 +251,7 @@ def test_jobs_go_with_their_table(metastore: Metastore) -> None:
     commit_open(metastore, table)
     job = lease(metastore, table)
     metastore.drop_table(table.name)
-    assert metastore.list_jobs([table.table_uuid]) == []
+    assert [each.kind for each in metastore.list_jobs([table.table_uuid])] == [PURGE]
     with pytest.raises(NotFound, match=r"There is no job"):
         metastore.heartbeat_job(job.job_id, job.epoch, 1000)
     with pytest.raises(NotFound, match=r"There is no job"):

@@ -74,7 +74,7 @@ def test_watches_at_another_metastore_are_told_of_what_is_attached(
 class WithoutJobLock(PostgresTransaction):
     """Control: finds a job without locking it."""
 
-    lease_sql = PostgresTransaction.lease_sql.replace("FOR UPDATE SKIP LOCKED", "")
+    lease_sql = PostgresTransaction.lease_sql.replace("FOR UPDATE OF j SKIP LOCKED", "")
 
 
 class StoreWithoutJobLock(PostgresStore):

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from metastore.postgres import commits, connections
+from metastore.postgres import commits, connections, retention
 
 ROWS = 2000
 
@@ -35,6 +35,8 @@ LOOKUPS: dict[str, tuple[str, tuple[Any, ...]]] = {
     ),
     "files to remove": (commits._MARK_FILES, (ROWS + 1, 1, [5, 6])),
     "what is live in a bucket": (commits._FIND_LIVE_FILES, ([b""], [7], 1, 1)),
+    "what has expired": (retention._CLEAR_FILES, (1, 0, ROWS, [3], [3], 1000)),
+    "who else names a file": (retention._DOOM, (1, ["data/7", "data/gone"], 1, 1)),
 }
 
 WITHOUT_CARE = {
@@ -46,6 +48,14 @@ WITHOUT_CARE = {
     ),
     "files to remove": ("coalesce(removed_snapshot, 0) = 0", "removed_snapshot IS NULL"),
     "what is live in a bucket": (" OFFSET 0", ""),
+    "what has expired": (
+        "f.removed_snapshot > %s AND f.removed_snapshot <= %s",
+        "coalesce(f.removed_snapshot, 0) > %s AND coalesce(f.removed_snapshot, 0) <= %s",
+    ),
+    "who else names a file": (
+        'd.path = g.path COLLATE "C" AND d.table_id + 0 = %s',
+        "d.path || '' = g.path AND d.table_id = %s",
+    ),
 }
 
 

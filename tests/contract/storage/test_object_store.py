@@ -135,3 +135,33 @@ def test_stores_pickle(store: ObjectStore) -> None:
 
 def test_location_ends_with_a_slash(store: ObjectStore) -> None:
     assert store.location.endswith("/")
+
+
+def test_pages_hold_every_object_once(store: ObjectStore) -> None:
+    made = {f"data/{number % 3}/f{number}.parquet" for number in range(10)} | {"top.parquet"}
+    for path in made:
+        put(store, path, path.encode())
+    pages = list(store.list_pages(4))
+    assert max(len(page) for page in pages) == 4
+    found = [each for page in pages for each in page]
+    assert sorted(each.path for each in found) == sorted(made)
+    assert all(each.size_bytes == len(each.path) and each.modified_ms > 1_700_000_000_000 for each in found)
+    # What is listed may be deleted while it goes on.
+    for page in store.list_pages(2):
+        store.delete_many([each.path for each in page])
+    assert list(store.list_pages(4)) == []
+
+
+def test_only_folders_without_objects_go(store: ObjectStore) -> None:
+    put(store, "data/kept/a.parquet", b"a")
+    put(store, "data/gone/b.parquet", b"b")
+    store.delete("data/gone/b.parquet")
+    store.delete_empty_folders()
+    assert paths(store) == ["data/kept/a.parquet"]
+    put(store, "data/gone/b.parquet", b"c")
+    assert get(store, "data/gone/b.parquet") == b"c"
+    store.delete_many(paths(store))
+    store.delete_empty_folders()
+    store.delete_empty_folders()
+    put(store, "data/gone/b.parquet", b"d")
+    assert get(store, "data/gone/b.parquet") == b"d"

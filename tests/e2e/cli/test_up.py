@@ -12,7 +12,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+
+import lakelog
 
 from .conftest import COMMAND, Up, environment, is_alive, processes_in, run_command, wait_until
 
@@ -31,6 +34,24 @@ def up(start_up: StartUp) -> Up:
 def metastore_pid(up: Up) -> int:
     (pid,) = [pid for pid, words in processes_in(up.data).items() if "metastore serve" in words]
     return pid
+
+
+def test_what_is_committed_in_small_pieces_is_compacted_without_anybody_asking(up: Up) -> None:
+    assert up.run("database", "create", "pieces").returncode == 0
+    with lakelog.connect(up.target) as catalog:
+        schema = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])
+        keyed = catalog.create_table("pieces.keyed", schema, primary_key=["k"], options={"bucket": "1"})
+        log = catalog.create_table("pieces.log", schema)
+        for number in range(200):
+            rows = pa.table({"k": [number % 10], "v": [number]}, schema=schema)
+            keyed.upsert(rows)
+            log.append(rows)
+        wait_until(lambda: keyed.files().num_rows <= 5 and log.files().num_rows <= 5, 60, "few files are left")
+        assert sorted(keyed.scan().to_arrow()["v"].to_pylist()) == list(range(190, 200))
+        assert sorted(log.scan().to_arrow()["v"].to_pylist()) == list(range(200))
+    listed = up.json("jobs")
+    assert {job["table"] for job in listed if job["kind"] == "compact"} >= {"pieces.keyed", "pieces.log"}
+    assert not [job for job in listed if job["reason"]]
 
 
 def test_a_table_from_its_making_to_its_end(up: Up, tmp_path: Path) -> None:

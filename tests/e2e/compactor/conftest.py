@@ -61,11 +61,14 @@ class World:
     table: Table
     compactors: list[Compactor] = field(default_factory=list)
 
-    def start(self, *arguments: str, fault: str = "", lease_s: float = LEASE_S) -> Compactor:
-        """Starts a compactor for the world's table."""
+    def start(
+        self, *arguments: str, fault: str = "", lease_s: float = LEASE_S, for_all_tables: bool = False
+    ) -> Compactor:
+        """Starts a compactor, for the world's table if not for all."""
         log = self.folder / f"compactor-{len(self.compactors)}.log"
         module = "tests.e2e.compactor.faulty" if fault else "compactor"
-        command = [sys.executable, "-m", module, "run", "--tables", self.table.name, *arguments]
+        tables = [] if for_all_tables else ["--tables", self.table.name]
+        command = [sys.executable, "-m", module, "run", *tables, *arguments]
         command += ["--lease-seconds", str(lease_s), "--log-level", "debug"]
         environment = {
             **os.environ,

@@ -7,12 +7,16 @@ from typing import Any
 
 import structlog
 
+from compactor.attendance import Attendance
 from compactor.changelogs import ChangelogDuty
+from compactor.cleaning import CleaningDuty
 from compactor.compactions import CompactionDuty
 from compactor.metrics import Metrics
+from compactor.purges import PurgeDuty
+from compactor.queue_watch import QueueWatch
 from compactor.service import Service
 from lakelog.clock import SystemClock
-from lakelog.format.job import CHANGELOG, COMPACT
+from lakelog.format.job import CHANGELOG, CLEAN, COMPACT, PURGE
 from lakelog.storage.caches import Caches
 from lakelog.storage.stores import LocationStores, Stores
 
@@ -36,6 +40,8 @@ def make_service(
         duties={
             CHANGELOG: ChangelogDuty(metastore, stores, Caches(), clock, metrics, log),
             COMPACT: CompactionDuty(metastore, stores, clock, metrics, log),
+            CLEAN: CleaningDuty(metastore, stores, metrics, log),
+            PURGE: PurgeDuty(metastore, stores, metrics, log),
         },
         stores=stores,
         holder=holder,
@@ -45,6 +51,8 @@ def make_service(
         clock=clock,
         metrics=metrics,
         log=log,
+        attendance=Attendance(metastore, log),
+        queue=QueueWatch(metastore, clock, metrics, log),
     )
 
 

@@ -13,7 +13,7 @@ from lakelog.catalog import Catalog
 from lakelog.errors import CommitConflict, Fenced, InvalidArgument, OutcomeUnknown, Unavailable
 from lakelog.format.attachment import AttachRequest, AttachResult
 from lakelog.format.job import JobState
-from lakelog.format.snapshot import ChangelogState
+from lakelog.format.snapshot import ChangelogState, SnapshotKind
 from lakelog.table import Table
 from metastore.inprocess import InProcessMetastore
 from tests.integration.compactor.attaching import attach_all, make_service
@@ -102,7 +102,9 @@ def test_the_settings_for_equal_rows_count_as_they_were_at_the_commit(
     assert told(late, 0) == told(at_once, 0)
     # The setting that came last would have told otherwise.
     assert told(late, 4, 6) == [] != told(late, 8)
-    assert [each.properties.get(deduplicate) for each in metastore.list_snapshots(late.uuid).snapshots] == [
+    # Compactions become due meanwhile.
+    appended = [each for each in metastore.list_snapshots(late.uuid).snapshots if each.kind is SnapshotKind.APPEND]
+    assert [each.properties.get(deduplicate) for each in appended] == [
         *(None, None, "true", "true", "true", "true", "true", "true", None, None)
     ]
 

@@ -272,7 +272,7 @@ def take(stream: Subscription, count: int) -> Iterator[Any]:
             {"scan_mode": "latest", "options": {"scan.mode": "latest"}},
             r"scan_mode= and option 'scan\.mode' say the same",
         ),
-        ({"options": {"scan.tag-name": "x"}}, "is not in this version"),
+        ({"options": {"scan.tag-name": "x"}}, "It is an option of reads"),
         ({"options": {"scan.snapshot-idd": "1"}}, r"Did you mean 'scan\.snapshot-id'"),
         ({"options": {"incremental-between": "1,2"}}, "It is an option of reads"),
         ({"options": {"scan.snapshot-id": "0"}}, r"'scan\.snapshot-id' = '0' is not possible"),

@@ -171,7 +171,7 @@ class ScriptedUseCases:
     ) -> SnapshotPage:
         await self._enter("list_snapshots")
         found = tuple(snapshot(number) for number in range(after + 1, (until or 10) + 1))
-        return SnapshotPage(found[: limit or 1000], 10, 1)
+        return SnapshotPage(found[: limit or 1000], 10, 1, 1)
 
     async def plan(self, request: PlanRequest) -> ScriptedPlan:
         await self._enter("plan")

@@ -17,7 +17,17 @@ from lakelog.client.target import TlsFiles
 from lakelog.errors import InvalidArgument, PermissionDenied, Unavailable
 from lakelog.format.commit import Change, CommitRequest
 from lakelog.format.snapshot import SnapshotKind
-from lakelog.rpc.v1 import catalog_pb2, consumers_pb2, jobs_pb2, snapshots_pb2
+from lakelog.rpc.v1 import (
+    catalog_pb2,
+    consumers_pb2,
+    dropped_pb2,
+    due_work_pb2,
+    jobs_pb2,
+    retention_pb2,
+    snapshots_pb2,
+    table_files_pb2,
+    tags_pb2,
+)
 from lakelog.serving.access import Access, Role, parse_token_file
 from lakelog.serving.listening import ServerTls
 from metastore.server.access import NEEDED_ROLES
@@ -39,7 +49,17 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> TestAuthority:
 def test_every_rpc_has_an_entry_and_every_entry_an_rpc() -> None:
     known = {
         f"/{service.full_name}/{method.name}"
-        for file in (catalog_pb2, snapshots_pb2, jobs_pb2, consumers_pb2)
+        for file in (
+            catalog_pb2,
+            snapshots_pb2,
+            jobs_pb2,
+            consumers_pb2,
+            dropped_pb2,
+            due_work_pb2,
+            retention_pb2,
+            table_files_pb2,
+            tags_pb2,
+        )
         for service in file.DESCRIPTOR.services_by_name.values()
         for method in service.methods
     }

@@ -127,6 +127,8 @@ def test_a_schema_that_is_given_picks_columns_by_name(spark: SparkSession, stack
 
 def test_what_two_states_differ_in(stack: EmbeddedStack, keyed: Table) -> None:
     keyed.overwrite(data((1, "a"), (9, "new")))
+    keyed.tags.create("old", 2)
+    keyed.tags.create("new", 4)
     for between, wanted in {
         "1,5": [("+I", 9, "new"), ("-D", 2, "b")],
         "0,4": [("+I", 1, "a"), ("+I", 2, "b")],
@@ -137,6 +139,32 @@ def test_what_two_states_differ_in(stack: EmbeddedStack, keyed: Table) -> None:
         found = keyed.scan(options=options).to_arrow().to_pylist()
         assert sorted((row["_row_kind"], row["k"], row["a b"]) for row in found) == wanted
         assert sorted_rows(read_driven(stack.target, keyed.name, options)) == sorted_rows(found)
+    by_tags = keyed.scan(options={"incremental-between": "old,new"}).to_arrow().to_pylist()
+    assert len(by_tags) == 3
+    assert sorted_rows(read_driven(stack.target, keyed.name, {"incremental-between": "old,new"})) == sorted_rows(
+        by_tags
+    )
+
+
+def test_what_a_rollback_changed(stack: EmbeddedStack, keyed: Table) -> None:
+    keyed.alter(set={"streaming-read-overwrite": "true"})
+    keyed.rollback_to(2)
+    keyed.upsert(data((3, "C")))
+    keyed.rollback_to(4)
+    wanted = keyed.changes(4).to_arrow().to_pylist()
+    assert sorted((row["_snapshot_id"], row["_row_kind"], row["k"], row["a b"]) for row in wanted) == [
+        (5, "+I", 3, "c"),
+        (5, "+U", 2, "B"),
+        (5, "-U", 2, "b"),
+        (6, "+U", 3, "C"),
+        (6, "-U", 3, "c"),
+        (7, "+U", 2, "b"),
+        (7, "-D", 3, "C"),
+        (7, "-U", 2, "B"),
+    ]
+    options = {"incremental-between": "4,7", "incremental-between-scan-mode": "changelog"}
+    found = read_driven(stack.target, keyed.name, options)
+    assert sorted_rows(found) == sorted_rows([{k: v for k, v in row.items() if k != "_snapshot_id"} for row in wanted])
 
 
 def test_modes_that_need_a_key(spark: SparkSession, stack: EmbeddedStack, make_table: MakeTable) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -197,13 +198,19 @@ def test_states(spark: SparkSession, make_table: MakeTable) -> None:
     assert sorted(map(tuple, first.collect())) == [(1, "a"), (2, "b")]
     newest = [(1, "a"), (2, "c"), (3, "d")]
     assert sorted(map(tuple, lakelog.spark.read_table(spark, table.name).collect())) == newest
-    for arguments in ({"snapshot_id": 1}, {"timestamp": between}, {"options": {"scan.snapshot-id": 1}}):
+    table.tags.create("first", 1)
+    by_options: list[dict[str, Any]] = [{"options": {"scan.snapshot-id": 1}}, {"options": {"scan.tag-name": "first"}}]
+    for arguments in ({"snapshot_id": 1}, {"timestamp": between}, {"tag": "first"}, *by_options):
         rows = lakelog.spark.read_table(spark, table.name, **arguments)
         assert sorted(map(tuple, rows.collect())) == [(1, "a"), (2, "b")]
     with pytest.raises(NotFound, match="7"):
         lakelog.spark.read_table(spark, table.name, snapshot_id=7)
     with pytest.raises(InvalidArgument, match="both"):
         lakelog.spark.read_table(spark, table.name, snapshot_id=1, timestamp=5)
+    loaded = spark.read.format("lakelog").option("table", table.name).option("scan.tag-name", "first").load()
+    assert sorted(map(tuple, loaded.collect())) == [(1, "a"), (2, "b")]
+    table.rollback_to("first")
+    assert sorted(map(tuple, lakelog.spark.read_table(spark, table.name).collect())) == [(1, "a"), (2, "b")]
 
 
 def test_odd_names(spark: SparkSession, make_table: MakeTable) -> None:

@@ -131,8 +131,16 @@ def test_time_travel(session: SqlSession) -> None:
     assert rows(session, changed) == [(1, Decimal("8.49"))]
     with pytest.raises(NotFound):
         session.execute("SELECT * FROM orders VERSION AS OF 99")
-    with pytest.raises(InvalidArgument, match="no snapshot: give its id"):
+    with pytest.raises(NotFound, match=r"shop\.orders has no tag 'yesterday'; it has none"):
         session.execute("SELECT * FROM orders VERSION AS OF 'yesterday'")
+    session.catalog.table("shop.orders").tags.create("first", 1)
+    assert rows(session, "SELECT count(*) FROM orders VERSION AS OF 'first'") == [(2,)]
+    assert rows(session, "SELECT sum(rows) FROM `orders$files` VERSION AS OF 'first'") == [(2,)]
+    assert rows(session, "SELECT name, snapshot_id, rows FROM orders$tags") == [("first", 1, 2)]
+    by_hint = "SELECT count(*) FROM orders /*+ OPTIONS('scan.tag-name' = 'first') */"
+    assert rows(session, by_hint) == [(2,)]
+    with pytest.raises(InvalidArgument, match=r"VERSION AS OF 'a b' is no snapshot: give its id, .* or its tag in"):
+        session.execute("SELECT * FROM orders VERSION AS OF 'a b'")
     with pytest.raises(InvalidArgument, match="'soon' is no timestamp"):
         session.execute("SELECT * FROM orders TIMESTAMP AS OF 'soon'")
 

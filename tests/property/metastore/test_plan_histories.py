@@ -18,6 +18,7 @@ from lakelog.format.commit import (
     CompactionGroup,
     RemoveEverything,
     RemovePartitions,
+    RestoreState,
 )
 from lakelog.format.files import ColumnStatistics
 from lakelog.format.plan import AtSnapshot, InRange, PlanRequest
@@ -49,6 +50,11 @@ class ModelFile:
     order: tuple[int, int]
     level: int = 0
     removed: int | None = None
+
+    @property
+    def entry(self) -> tuple[object, ...]:
+        """What tells it from all others of a state, whichever snapshot added it."""
+        return self.day, self.bucket, self.order, self.level
 
 
 @dataclass
@@ -86,6 +92,7 @@ actions = st.one_of(
     st.builds(Action, st.just("compact"), numbers=st.tuples(st.integers(0, 99), st.integers(0, 3))),
     st.builds(Action, st.just("overwrite"), numbers=st.lists(st.integers(0, 3), max_size=2).map(tuple)),
     st.builds(Action, st.just("truncate")),
+    st.builds(Action, st.just("restore"), numbers=st.tuples(st.integers(0, 99))),
     st.builds(Action, st.just("pack")),
 )
 comparisons = st.one_of(
@@ -173,6 +180,9 @@ class History:
         if action.kind == "pack":
             await self.packer.pack(self.table_uuid)
             return
+        if action.kind == "restore":
+            await self.restore(action.numbers[0])
+            return
         change = Change(self.table_uuid, SnapshotKind.OVERWRITE, 0, BUCKETS)
         gone: list[ModelFile] = []
         level = 0
@@ -233,6 +243,27 @@ class History:
             order = place or (model.latest, n)
             file_id = len(model.files) + 1
             model.files.append(ModelFile(file_id, file_day, bucket, values, model.latest, order, level))
+
+    async def restore(self, number: int) -> None:
+        """Makes an earlier state the state again."""
+        model = self.model
+        if not model.latest:
+            return
+        target = 1 + number % model.latest
+        live, wanted = model.live(model.latest), model.live(target)
+        now, then = {f.entry for f in live}, {f.entry for f in wanted}
+        gone = [f for f in live if f.entry not in then]
+        back = sorted((f for f in wanted if f.entry not in now), key=lambda f: f.file_id)
+        change = Change(self.table_uuid, SnapshotKind.OVERWRITE, 0, BUCKETS, remove=RestoreState(target))
+        result = (await self.service.commit(CommitRequest("w", next(self.identifiers), (change,)))).results[0]
+        assert result.snapshot_id == (model.latest + 1 if gone or back else None)
+        if result.snapshot_id is None:
+            return
+        model.latest = result.snapshot_id
+        for f in gone:
+            f.removed = model.latest
+        for f in back:
+            model.files.append(replace(f, file_id=len(model.files) + 1, added=model.latest, removed=None))
 
     async def ask(self, question: Question) -> None:
         model, latest = self.model, self.model.latest
@@ -315,6 +346,9 @@ async def play_history(store: Store, name: str, history: list[Action], asked: li
         await played.ask(Question(at, None, (), (), (None, None), None))
     for question in asked:
         await played.ask(question)
+    for kept in (await service.list_snapshots(table.table_uuid)).snapshots:
+        live = played.model.live(kept.snapshot_id)
+        assert (kept.total_files, kept.total_rows) == (len(live), sum(len(f.values) for f in live))
     await service.close()
 
 

@@ -11,6 +11,7 @@ from lakelog.catalog import Catalog
 from lakelog.format.commit import BucketRef, Change, CommitRequest, CompactionGroup
 from lakelog.format.compaction.plan import NoPlan
 from lakelog.format.files import DataFile
+from lakelog.format.job import STRATEGY
 from lakelog.format.plan import PlanRequest
 from lakelog.format.snapshot import SnapshotKind
 from lakelog.options.values import TableOptions
@@ -70,7 +71,9 @@ def compact_some(table: Table, random: Random) -> CommitRequest | None:
         return None
     partition, number = random.choice(list(group_by_bucket(to_live_files(everything.files))))
     bucket = BucketRef(partition, number)
-    work = plan_work(list_bucket(metastore, table.uuid, bucket), bucket, random.choice(tuple(Strategy)))
+    strategy, has_waited = random.choice(tuple(Strategy)), random.random() < 0.5
+    plan = list_bucket(metastore, everything.table, bucket, {STRATEGY: strategy.value})
+    work = plan_work(plan, bucket, strategy, has_waited=has_waited)
     if isinstance(work, NoPlan):
         return None
     attempt_id = metastore.stage_attempt([table.uuid], "compactor").attempt_id

@@ -116,7 +116,7 @@ class FakeMetastore:
         found = [s for s in self.snapshots if s.snapshot_id > after and (not until or s.snapshot_id <= until)]
         found = found[-limit:] if newest else found[:limit]
         ids = [s.snapshot_id for s in self.snapshots] or [0]
-        return SnapshotPage(tuple(found), ids[-1], ids[0])
+        return SnapshotPage(tuple(found), ids[-1], ids[0], ids[0])
 
     def list_pipelines(self) -> list[Pipeline]:
         return self.pipelines

@@ -10,13 +10,16 @@ from typing import Any
 import pytest
 import structlog
 
+from compactor.attendance import Attendance
 from compactor.duty import Control
 from compactor.ending import Ending
 from compactor.metrics import Metrics
+from compactor.queue_watch import QueueWatch
 from compactor.service import Service, to_reason
 from lakelog.clock import SystemClock
 from lakelog.errors import DataCorrupted, Fenced, LakelogError, NotFound, PermissionDenied, Unavailable
 from lakelog.format.job import Job, JobState
+from lakelog.format.job_queue import JobQueue, PlannedTable
 from lakelog.storage.stores import LocationStores
 
 JOB = Job(7, "0" * 32, "shop.t", "changelog", "", JobState.LEASED, 0, {}, 1, "", "", 3, "me", 1000, 0, 0)
@@ -60,6 +63,15 @@ class FakeMetastore:
         self.calls.append(("fail", job_id, epoch, reason, final))
         return JobState.DUE
 
+    def plan_compactions(self, table_uuid: str, after: int) -> PlannedTable:
+        self.calls.append(("plan", table_uuid, after))
+        if table_uuid == "gone":
+            raise NotFound("no such table", reason="TABLE_NOT_FOUND")
+        return PlannedTable(after + 3, 1)
+
+    def describe_queue(self) -> list[JobQueue]:
+        return [JobQueue("compact", 2, 1, 1, 3, 4_000)]
+
     def close(self) -> None:
         self.closed.set()
 
@@ -85,6 +97,8 @@ def make(metastore: FakeMetastore, do: Callable[[Control], str] = lambda _: "did
         "clock": SystemClock(),
         "metrics": Metrics(),
         "log": structlog.get_logger(),
+        "attendance": Attendance(metastore, structlog.get_logger()),  # type: ignore[arg-type]
+        "queue": QueueWatch(metastore, SystemClock(), Metrics(), structlog.get_logger()),  # type: ignore[arg-type]
     }
     return Service(metastore, **{**fields, **more})  # type: ignore[arg-type]
 
@@ -201,3 +215,62 @@ def test_reasons_are_one_line_that_the_metastore_takes() -> None:
     assert to_reason(DataCorrupted("a\nb \0 c")) == "a b \\x00 c"
     assert to_reason(ValueError("x")) == "ValueError: x"
     assert len(to_reason(ValueError("x" * 10_000))) == 2000
+
+
+def test_named_tables_are_planned_before_jobs_are_asked_for_behind_what_was_planned() -> None:
+    metastore = FakeMetastore(JOB, JOB)
+    service = make(metastore, find_tables=lambda: ["a", "gone"], once=True)
+    assert service.run() is Ending.FINE
+    planned = [call[1:] for call in metastore.calls if call[0] == "plan"]
+    assert planned == [("a", 0), ("gone", 0), ("a", 3), ("gone", 0), ("a", 6), ("gone", 0)]
+    # Of all tables nobody plans anything: it is done where commits are.
+    other = FakeMetastore(JOB)
+    make(other).run()
+    assert not [call for call in other.calls if call[0] == "plan"]
+
+
+def test_what_waits_is_measured_now_and_then_and_what_fails_of_it_stops_nobody() -> None:
+    metastore, metrics = FakeMetastore(), Metrics()
+    queues = [[JobQueue("compact", 2, 1, 1, 3, 4_000)], []]
+    metastore.describe_queue = lambda: queues.pop(0)  # type: ignore[method-assign]
+    clock = StandingClock()
+    watch = QueueWatch(metastore, clock, metrics, structlog.get_logger())  # type: ignore[arg-type]
+    watch.look()
+    watch.look()
+
+    def shown(name: str, **labels: str) -> float | None:
+        return metrics.registry.get_sample_value(f"lakelog_compactor_{name}", {"kind": "compact", **labels})
+
+    states = ("due", "resting", "leased", "failed")
+    assert [shown("queued_jobs", state=state) for state in states] == [2, 1, 1, 3]
+    assert shown("oldest_due_seconds") == 4
+    clock.now_s += 10
+    watch.look()
+    assert [shown("queued_jobs", state=state) for state in states] == [0, 0, 0, 0]
+    assert shown("oldest_due_seconds") == 0
+
+    def fail() -> list[JobQueue]:
+        raise Unavailable("away")
+
+    metastore.describe_queue = fail  # type: ignore[method-assign]
+    clock.now_s += 10
+    watch.look()
+
+
+def test_write_amplification_counts_what_compactions_write_of_what_writers_brought() -> None:
+    metrics = Metrics()
+    metrics.count_compaction(0, 0, 0)
+    metrics.count_compaction(100, 100, 80)
+    # What was written is taken again, with as much that is new.
+    metrics.count_compaction(180, 100, 170)
+    value = metrics.registry.get_sample_value
+    assert value("lakelog_compactor_write_amplification") == 1 + 250 / 200
+    assert value("lakelog_compactor_new_bytes_total") == 200
+    assert value("lakelog_compactor_compacted_bytes_total", {"direction": "read"}) == 280
+
+
+class StandingClock(SystemClock):
+    now_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return self.now_s

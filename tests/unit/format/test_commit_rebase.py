@@ -19,7 +19,7 @@ from lakelog.format.commit import (
     CompactionGroup,
 )
 from lakelog.format.commit_effects import apply_change, place_files
-from lakelog.format.commit_facts import CompactionFacts, FileFacts, Place, RemovedTotals, TableHead
+from lakelog.format.commit_facts import CompactionFacts, FileFacts, Place, RemovedTotals, RestoredTotals, TableHead
 from lakelog.format.commit_rebase import Rebased, rebase_compaction
 from lakelog.format.commit_rules import check_fit
 from lakelog.format.files import DataFile
@@ -158,7 +158,7 @@ def test_outputs_have_the_latest_place_of_their_inputs_and_ids_of_their_own() ->
     done = judge(live, "ba", 2, "a-b c-d")
     assert done.places == (Place(5, 4, 5), Place(5, 4, 5))
     request = CommitRequest("c", 1, (done.change,), ATTEMPT)
-    after, snapshot = apply_change(request, done, HEAD, RemovedTotals(2, 20, 2), 0, "u")
+    after, snapshot = apply_change(request, done, HEAD, RestoredTotals(RemovedTotals(2, 20, 2)), 0, "u")
     assert snapshot is not None
     assert [(file.file_id, file.added_snapshot) for file in place_files(done, HEAD, snapshot)] == [(100, 10), (101, 10)]
     assert after.next_file_id == 102
@@ -175,7 +175,9 @@ def test_a_compaction_that_took_long_may_have_an_earlier_schema() -> None:
     check_fit(change, head, ATTEMPT)
     # Whoever reads that snapshot reads it as the one before.
     request = CommitRequest("c", 1, (change,), ATTEMPT)
-    _, snapshot = apply_change(request, replace(done, change=change), head, RemovedTotals(1, 10, 1), 0, "u")
+    _, snapshot = apply_change(
+        request, replace(done, change=change), head, RestoredTotals(RemovedTotals(1, 10, 1)), 0, "u"
+    )
     assert snapshot is not None
     assert snapshot.schema_id == 3
     with pytest.raises(InvalidArgument, match="was written with schema 2, but its commit says 1"):

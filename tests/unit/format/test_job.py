@@ -65,7 +65,7 @@ def test_what_names_no_bucket_is_refused(scope: str) -> None:
 @pytest.mark.parametrize(
     ("waiting", "asked", "strategy"),
     [
-        ({}, {}, DUE),
+        ({STRATEGY: DUE}, {}, DUE),
         ({}, {STRATEGY: MINOR}, MINOR),
         ({STRATEGY: DUE}, {STRATEGY: MINOR}, MINOR),
         ({STRATEGY: MINOR}, {}, MINOR),
@@ -75,6 +75,10 @@ def test_what_names_no_bucket_is_refused(scope: str) -> None:
 )
 def test_the_stronger_strategy_stays(waiting: dict[str, str], asked: dict[str, str], strategy: str) -> None:
     assert merge_payloads(waiting, asked) == {STRATEGY: strategy}
+
+
+def test_other_kinds_of_jobs_have_no_strategy() -> None:
+    assert merge_payloads({"a": "1"}, {"b": "2"}) == {"a": "1", "b": "2"}
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from lakelog.options.value_types import (
     Flag,
     MemorySize,
     SnapshotRange,
+    TagName,
     Text,
     ValueType,
     Whole,
@@ -43,6 +44,9 @@ from lakelog.options.value_types import (
         (Text(), "a b", "a b"),
         (SnapshotRange(), " 3, 7 ", (3, 7)),
         (SnapshotRange(), "0,0", (0, 0)),
+        (SnapshotRange(), "v1 , 3", ("v1", 3)),
+        (SnapshotRange(), "9,release-1", (9, "release-1")),
+        (TagName(), "release-1.0", "release-1.0"),
     ],
 )
 def test_values_are_read(value_type: ValueType[Any], text: str, value: object) -> None:
@@ -74,7 +78,7 @@ def test_values_are_read(value_type: ValueType[Any], text: str, value: object) -
         (Text(), "  ", "1 to 1024"),
         (Text(last_length=3), "abcd", "1 to 3"),
         (SnapshotRange(), "7,3", "'3,7'"),
-        (SnapshotRange(), "tag,3", "two snapshot ids"),
+        (SnapshotRange(), "a tag,3", "or the names of two tags"),
         (SnapshotRange(), "3", "two snapshot ids"),
     ],
 )

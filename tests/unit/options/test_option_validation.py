@@ -145,7 +145,7 @@ def test_append_tables_may_have(options: dict[str, str]) -> None:
         ({"target-file-size": "1"}, ["from 1 kb"]),
         ({"scan.snapshot-id": "1"}, ["cannot be given here", "option of reads"]),
         ({"commit-user": "me"}, ["cannot be given here", "option of writes"]),
-        ({"snapshot.time-retained": "1 h"}, ["not in this version", "every snapshot is kept"]),
+        ({"snapshot.expire.limit": "10"}, ["not in this version", "in small steps"]),
         ({"file.format": "orc"}, ["not in this version", "always Parquet"]),
         ({"manifest.target-file-size": "1 mb"}, ["not in this version", "no manifest files"]),
         ({"fields.a.aggregate-function": "sum"}, ["not in this version"]),
@@ -264,7 +264,7 @@ def test_what_may_change() -> None:
         ({"target-file-size": "big"}, [], ["'target-file-size' = 'big'"]),
         ({}, ["write-bufer-size"], ["'write-bufer-size' is unknown", "'write-buffer-size'"]),
         ({"file.compression": "lz4"}, ["file.compression"], ["set and unset at once"]),
-        ({"snapshot.num-retained.min": "1"}, [], ["not in this version"]),
+        ({"snapshot.expire.limit": "1"}, [], ["not in this version"]),
     ],
 )
 def test_what_may_not_change(set_options: dict[str, str], unset: list[str], parts: list[str]) -> None:

@@ -24,15 +24,17 @@ from lakelog.format.commit import (
     RemoveFiles,
     RemovePartitions,
     RemovePartitionValues,
+    RestoreState,
     TimeWindow,
     WriterProgress,
 )
 from lakelog.format.files import ColumnStatistics, DataFile
-from lakelog.format.plan import AtSnapshot, AtTime, InRange, PlanRequest
+from lakelog.format.plan import AtSnapshot, AtTag, AtTime, InRange, PlanRequest
 from lakelog.format.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
 from lakelog.format.schema import TableSchema, assign_field_ids
 from lakelog.format.snapshot import ChangelogState, Snapshot, SnapshotKind
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
+from lakelog.format.tag import Tag
 from lakelog.format.work import LeaseGrant, Pipeline
 from lakelog.rpc.commit import (
     from_proto_commit_request,
@@ -58,6 +60,7 @@ from lakelog.rpc.table import (
     to_proto_table,
     to_proto_table_name,
 )
+from lakelog.rpc.tag import from_proto_tag, to_proto_tag
 from lakelog.rpc.work import (
     from_proto_lease_grant,
     from_proto_pipeline,
@@ -102,6 +105,8 @@ removals = st.one_of(
     st.just(RemoveEverything()),
     st.builds(RemovePartitions, tuples(octets)),
     st.builds(RemovePartitionValues, st.dictionaries(text, octets, max_size=3)),
+    st.builds(RestoreState, int64),
+    st.builds(RestoreState, st.none(), text),
 )
 changes = st.builds(
     Change,
@@ -196,7 +201,13 @@ predicates: st.SearchStrategy[Predicate] = st.recursive(
 plan_requests = st.builds(
     PlanRequest,
     table_uuid=text,
-    at=st.one_of(st.none(), st.builds(AtSnapshot, int64), st.builds(AtTime, int64), st.builds(InRange, int64, int64)),
+    at=st.one_of(
+        st.none(),
+        st.builds(AtSnapshot, int64),
+        st.builds(AtTime, int64),
+        st.builds(AtTag, text),
+        st.builds(InRange, int64, int64),
+    ),
     predicate=optional(predicates),
     buckets=tuples(int32),
     partitions=tuples(octets),
@@ -243,6 +254,7 @@ TRANSLATIONS: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], Message], 
         to_proto_lease_grant,
         from_proto_lease_grant,
     ),
+    "tag": (st.builds(Tag, text, int64, int64, int64, int64), to_proto_tag, from_proto_tag),
     "pipeline": (pipelines, to_proto_pipeline, from_proto_pipeline),
 }
 

@@ -1,0 +1,48 @@
+"""Looking after the tables that a compactor was started for: there something is due also where they are write-only.
+
+Nothing becomes due by itself in a write-only table (SEMANTICS.md 6.5). So whoever was started for named tables asks the
+metastore, now and then, to plan what their commits have made necessary since it asked last; the first time all of it.
+Several who do so make the same jobs due, which is harmless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from lakelog.client.metastore import Metastore
+from lakelog.errors import NotFound
+from lakelog.serving.logs import Log
+
+ASK_EVERY_S: Final = 5.0
+"""How late a commit to a write-only table is noticed; asking where nothing has come costs a few reads by key."""
+
+
+class Attendance:
+    """Remembers how far each table was planned.
+
+    Args:
+        metastore: Who plans.
+        log: For lines.
+    """
+
+    def __init__(self, metastore: Metastore, log: Log) -> None:
+        self._metastore = metastore
+        self._log = log
+        self._planned: dict[str, int] = {}
+
+    def attend(self, table_uuids: Sequence[str]) -> None:
+        """Has what is due at these tables made due; blocks. One that is dropped meanwhile is passed over.
+
+        Raises:
+            LakelogError: The metastore failed.
+        """
+        for table_uuid in table_uuids:
+            try:
+                planned = self._metastore.plan_compactions(table_uuid, self._planned.get(table_uuid, 0))
+            except NotFound:
+                self._planned.pop(table_uuid, None)
+                continue
+            self._planned[table_uuid] = planned.planned_until
+            if planned.job_count:
+                self._log.debug("made due", table_uuid=table_uuid, jobs=planned.job_count)

@@ -1,0 +1,92 @@
+"""The duty of clearing away what attempts have written that will never be committed.
+
+    attempts that are over -> doomed in the metastore -> their files deleted -> forgotten
+
+Why each step may be repeated, and what a death leaves behind:
+
+1. An attempt that has been open for days is doomed: from then on it cannot be committed (RELIABILITY.md, C4).
+2. Its files are deleted. A death leaves the rest of them, and the attempt, to whoever takes the job over.
+3. Only an attempt below which nothing is left is forgotten. It cannot be committed for not being known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from lakelog.client.metastore import Metastore
+from lakelog.format.commit_facts import AttemptState
+from lakelog.format.job import CLEAN, Job
+from lakelog.format.table_files import ABANDONED_MS, SETTLED_MS, AttemptAge
+from lakelog.serving.logs import Log
+from lakelog.storage.store import ObjectStore
+from lakelog.storage.stores import Stores
+
+from .duty import Control
+from .metrics import Metrics
+
+_BATCH: Final = 500
+"""Attempts that are doomed, and forgotten, together: some seconds of listing on a store far away."""
+
+
+class CleaningDuty:
+    """Implements `Duty` for jobs of the kind `clean`, each of one table.
+
+    Args:
+        metastore: Who knows the attempts.
+        stores: Where the tables' files are.
+        metrics: What is measured.
+        log: For lines.
+    """
+
+    def __init__(self, metastore: Metastore, stores: Stores, metrics: Metrics, log: Log) -> None:
+        self._metastore = metastore
+        self._stores = stores
+        self._metrics = metrics
+        self._log = log
+
+    def do(self, job: Job, control: Control) -> str:
+        """Clears attempts away until none is left that is old enough."""
+        info = self._metastore.get_table_by_uuid(job.table_uuid)
+        store = self._stores.open(info.location)
+        files = attempts = 0
+        while not control.is_stopping:
+            control.check()
+            batch = self._metastore.list_unfinished_attempts(
+                job.table_uuid, open_ms=ABANDONED_MS, doomed_ms=SETTLED_MS, limit=_BATCH
+            )
+            if not batch:
+                break
+            doomed = self._doom(job.table_uuid, batch)
+            files += self._delete(store, doomed, control)
+            empty = [each for each in doomed if next(store.list_objects(f"data/{each}"), None) is None]
+            forgotten = self._metastore.forget_attempts(job.table_uuid, empty) if empty else 0
+            attempts += forgotten
+            if not forgotten:
+                # Told to stop, or somebody still writes where nobody can commit any more: the next time there is less.
+                break
+        if not attempts:
+            return ""
+        self._log.info("cleaned", table=str(info.name), attempts=attempts, files=files)
+        return f"deleted {files} files of {attempts} attempts that were never committed"
+
+    def _doom(self, table_uuid: str, attempts: Sequence[AttemptAge]) -> list[str]:
+        """Which of the attempts can never be committed from now on."""
+        doomed = [each.attempt_id for each in attempts if each.state is AttemptState.DOOMED]
+        still_open = [each.attempt_id for each in attempts if each.state is AttemptState.OPEN]
+        if still_open:
+            doomed += self._metastore.doom_attempts(table_uuid, still_open, ABANDONED_MS)
+        return doomed
+
+    def _delete(self, store: ObjectStore, attempt_ids: Sequence[str], control: Control) -> int:
+        count = 0
+        for attempt_id in attempt_ids:
+            control.check()
+            if control.is_stopping:
+                break
+            found = list(store.list_objects(f"data/{attempt_id}"))
+            store.delete_many([each.path for each in found])
+            count += len(found)
+            self._metrics.deleted_files.labels(CLEAN).inc(len(found))
+            self._metrics.deleted_bytes.labels(CLEAN).inc(sum(each.size_bytes for each in found))
+        return count

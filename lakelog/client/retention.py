@@ -1,0 +1,55 @@
+"""How long snapshots are kept: a part of the protocol `lakelog.client.metastore.Metastore`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from lakelog.format.expiry import ExpiryStep, Pin
+
+
+class Retention(Protocol):
+    """Expiry, pins, and files that go."""
+
+    def expire_snapshots(
+        self,
+        table_uuid: str,
+        *,
+        older_than_ms: int | None = None,
+        retain_last: int | None = None,
+        dry_run: bool = False,
+        by_itself: bool = False,
+    ) -> ExpiryStep:
+        """Does a bounded step of expiring snapshots, or tells what all would do; repeat until it is done.
+
+        Args:
+            table_uuid: The table.
+            older_than_ms: What was replaced by then expires; None: as the table's options say.
+            retain_last: So many of the newest are kept; None: as the table's options say.
+            dry_run: Change nothing.
+            by_itself: Nobody has asked for it, so that of a `write-only` table nothing expires.
+        """
+        ...
+
+    def hold_snapshot(self, table_uuid: str, holder: str, snapshot_id: int, duration_ms: int) -> int:
+        """Keeps a snapshot, and all behind it, from expiring for a while, or for longer; when that ends. Idempotent.
+
+        SnapshotExpired: it is not kept any more.
+        """
+        ...
+
+    def release_snapshot(self, table_uuid: str, holder: str) -> None:
+        """Ends what a holder holds of a table. Idempotent."""
+        ...
+
+    def list_pins(self, table_uuid: str) -> list[Pin]:
+        """What keeps snapshots of a table from expiring, the lowest first; tags are not among them."""
+        ...
+
+    def list_doomed_files(self, table_uuid: str, limit: int) -> list[str]:
+        """Paths of files that nothing refers to any more, to be deleted from the store; at most `limit`."""
+        ...
+
+    def forget_doomed_files(self, table_uuid: str, paths: Sequence[str]) -> None:
+        """Takes files that are deleted off that list. Idempotent."""
+        ...

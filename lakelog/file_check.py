@@ -1,0 +1,245 @@
+"""Checking a table's files: what lies below its location and nothing refers to, and what is referred to and missing.
+
+    listed in pages -> attempts, then references asked for -> orphans by attempt -> with repair: doomed, deleted
+    references listed in pages -> not seen in the store -> looked at once more -> missing
+
+Rules that keep a file that is, or will be, part of the table (RELIABILITY.md, C4):
+
+1. What refers to a file is asked behind the state of its attempt. An attempt that is over has put its files into the
+   table by then, or never will.
+2. Of an attempt that is open nothing is deleted before the metastore has doomed it, which it does only with those that
+   are old enough. Whoever still writes is refused when it commits.
+3. What expiry has queued is expiry's to delete: it may be queued and deleted while this goes on.
+4. Files of whose attempts nothing is known are deleted when they are old, by the clock of their store.
+
+Memory: a page, 16 bytes for each file, and what is told of at most `MAX_TOLD` attempts and missing files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from lakelog.client.metastore import Metastore
+from lakelog.clock import Clock
+from lakelog.errors import NotFound
+from lakelog.file_check_result import BrokenFile, FileCheck, OrphanFiles
+from lakelog.format.table import TableInfo
+from lakelog.format.table_files import (
+    MAX_FILES_A_CALL,
+    FileUse,
+    OrphanReason,
+    UsedFile,
+    find_attempt,
+    find_reason,
+    may_delete,
+)
+from lakelog.storage.store import ObjectStore, StoredObject
+
+MAX_TOLD: Final = 10_000
+"""Attempts, and missing files, that a check tells of one by one; of those beyond it only how many there are."""
+
+DEFAULT_OLDER_THAN_MS: Final = 86_400_000
+"""Few writes take a day."""
+
+
+@dataclass
+class _Found:
+    """What was found so far."""
+
+    files: int = 0
+    size_bytes: int = 0
+    orphans: dict[tuple[str, OrphanReason], OrphanFiles] = field(default_factory=dict)
+    orphan_files: int = 0
+    orphan_bytes: int = 0
+    queued_files: int = 0
+    broken: list[BrokenFile] = field(default_factory=list)
+    broken_files: int = 0
+    deleted_files: int = 0
+    deleted_bytes: int = 0
+    seen: list[npt.NDArray[np.int64]] = field(default_factory=list)
+
+    def add_broken(self, file: BrokenFile) -> None:
+        self.broken_files += 1
+        if len(self.broken) < MAX_TOLD:
+            self.broken.append(file)
+
+
+def check_files(
+    metastore: Metastore,
+    store: ObjectStore,
+    info: TableInfo,
+    *,
+    repair: bool,
+    older_than_ms: int,
+    clock: Clock,
+    tell: Callable[[int], None] = lambda _: None,
+    page_size: int = MAX_FILES_A_CALL,
+) -> FileCheck:
+    """Checks a table's files, and with `repair` deletes those that nothing refers to; blocks.
+
+    Safe to repeat, and to end at any moment.
+
+    Args:
+        metastore: Who knows what refers to files.
+        store: Where the files are.
+        info: The table.
+        repair: Delete what may be deleted.
+        older_than_ms: Attempts that have been open for so long are doomed, and files of unknown origin that are so old
+            deleted; younger ones are left alone.
+        clock: For the age of files of unknown origin.
+        tell: Told now and then how many files were looked at.
+        page_size: Files looked at together.
+
+    Raises:
+        NotFound: The table was dropped.
+        LakelogError: Metastore or store failed; what was deleted until then is deleted.
+    """
+    check = _Check(metastore, store, info, repair, older_than_ms, clock)
+    for page in store.list_pages(page_size):
+        check.look_at(page)
+        tell(check.found.files)
+    if repair and check.found.deleted_files:
+        store.delete_empty_folders()
+    check.find_missing(page_size)
+    return check.result()
+
+
+class _Check:
+    """A check under way; the arguments are those of `check_files`."""
+
+    def __init__(
+        self, metastore: Metastore, store: ObjectStore, info: TableInfo, repair: bool, older_than_ms: int, clock: Clock
+    ) -> None:
+        self.found = _Found()
+        self._metastore = metastore
+        self._store = store
+        self._info = info
+        self._repair = repair
+        self._older_than_ms = older_than_ms
+        self._clock = clock
+
+    def look_at(self, page: Sequence[StoredObject]) -> None:
+        """Looks at files of the store, and deletes what may be deleted, if asked for."""
+        found = self.found
+        found.files += len(page)
+        found.size_bytes += sum(each.size_bytes for each in page)
+        found.seen.append(_hashes(each.path for each in page))
+        known = self._metastore.find_used_files(self._info.table_uuid, [each.path for each in page])
+        used = {each.path: each for each in known.files}
+        attempts = {each.attempt_id: each for each in known.attempts}
+        old = [each.attempt_id for each in known.attempts if find_reason(each) is OrphanReason.OPEN]
+        old = [each for each in old if attempts[each].age_ms >= self._older_than_ms]
+        doomed = self._doom(old, [each for each in page if each.path not in used])
+        now_ms = self._clock.now_ms()
+        to_delete: list[StoredObject] = []
+        for each in page:
+            use = used.get(each.path)
+            if use is not None:
+                self._look_at_used(each, use)
+                continue
+            attempt = attempts.get(find_attempt(each.path))
+            reason = find_reason(attempt)
+            is_over = attempt is not None and attempt.attempt_id in doomed
+            may_go = may_delete(
+                reason, is_doomed=is_over, age_ms=now_ms - each.modified_ms, older_than_ms=self._older_than_ms
+            )
+            if may_go:
+                to_delete.append(each)
+            open_ms = attempt.age_ms if attempt is not None and reason is OrphanReason.OPEN else None
+            self._add_orphan(each, reason, open_ms, may_go)
+        if self._repair and to_delete:
+            self._store.delete_many([each.path for each in to_delete])
+            found.deleted_files += len(to_delete)
+            found.deleted_bytes += sum(each.size_bytes for each in to_delete)
+
+    def find_missing(self, page_size: int) -> None:
+        """Looks for files that the table refers to and that were not in the store."""
+        seen = np.sort(np.concatenate(self.found.seen)) if self.found.seen else np.empty(0, np.int64)
+        self.found.seen.clear()
+        cursor = ""
+        while True:
+            page = self._metastore.list_used_files(self._info.table_uuid, cursor, page_size)
+            unseen = ~np.isin(_hashes(each.path for each in page.files), seen, assume_unique=False)
+            self._look_again([page.files[place] for place in np.flatnonzero(unseen)])
+            cursor = page.cursor
+            if not cursor:
+                return
+
+    def result(self) -> FileCheck:
+        """What was found."""
+        found = self.found
+        return FileCheck(
+            table=str(self._info.name),
+            location=self._info.location,
+            files=found.files,
+            size_bytes=found.size_bytes,
+            orphans=tuple(found.orphans.values()),
+            orphan_files=found.orphan_files,
+            orphan_bytes=found.orphan_bytes,
+            queued_files=found.queued_files,
+            broken=tuple(found.broken),
+            broken_files=found.broken_files,
+            deleted_files=found.deleted_files,
+            deleted_bytes=found.deleted_bytes,
+        )
+
+    def _doom(self, old: Sequence[str], orphans: Sequence[StoredObject]) -> set[str]:
+        """Dooms attempts that have been open for too long, if they have orphans; which of them may be cleared."""
+        having = {find_attempt(each.path) for each in orphans}
+        wanted = [each for each in old if each in having]
+        if not self._repair or not wanted:
+            # Without repair it is told what one would do.
+            return set(wanted)
+        return set(self._metastore.doom_attempts(self._info.table_uuid, wanted, self._older_than_ms))
+
+    def _look_at_used(self, object_: StoredObject, used: UsedFile) -> None:
+        if used.use is FileUse.DOOMED:
+            self.found.queued_files += 1
+        elif used.size_bytes is not None and used.size_bytes != object_.size_bytes:
+            self.found.add_broken(BrokenFile(used.path, used.use, used.size_bytes, object_.size_bytes))
+
+    def _add_orphan(self, object_: StoredObject, reason: OrphanReason, open_ms: int | None, deletable: bool) -> None:
+        found = self.found
+        found.orphan_files += 1
+        found.orphan_bytes += object_.size_bytes
+        key = (find_attempt(object_.path), reason)
+        group = found.orphans.get(key)
+        if group is None:
+            if len(found.orphans) >= MAX_TOLD:
+                return
+            group = OrphanFiles(key[0], reason, open_ms, 0, 0, object_.path, 0)
+        found.orphans[key] = replace(
+            group,
+            files=group.files + 1,
+            size_bytes=group.size_bytes + object_.size_bytes,
+            deletable=group.deletable + deletable,
+        )
+
+    def _look_again(self, unseen: Sequence[UsedFile]) -> None:
+        """What was not listed may be new, or have expired since."""
+        missing = [each for each in unseen if self._is_missing(each.path)]
+        for start in range(0, len(missing), MAX_FILES_A_CALL):
+            paths = [each.path for each in missing[start : start + MAX_FILES_A_CALL]]
+            for used in self._metastore.find_used_files(self._info.table_uuid, paths).files:
+                if used.use is not FileUse.DOOMED:
+                    self.found.add_broken(BrokenFile(used.path, used.use, used.size_bytes, None))
+
+    def _is_missing(self, path: str) -> bool:
+        try:
+            self._store.size(path)
+        except NotFound:
+            return True
+        return False
+
+
+def _hashes(paths: Iterator[str] | Sequence[str]) -> npt.NDArray[np.int64]:
+    """Hashes of paths, in 64 bits.
+
+    Among 10 million the odds are one in 300,000 that two are alike, which would hide that one of them is missing.
+    """
+    return np.fromiter((hash(path) for path in paths), np.int64)

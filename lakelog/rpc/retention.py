@@ -1,0 +1,63 @@
+"""Expiry and pins on the wire."""
+
+from __future__ import annotations
+
+from lakelog.errors import InternalError
+from lakelog.format.expiry import ExpiryStep, Pin, PinKind
+from lakelog.rpc.messages import build
+from lakelog.rpc.v1 import retention_pb2
+
+
+def to_proto_pin(pin: Pin) -> retention_pb2.Pin:
+    """Translates a pin."""
+    return build(
+        retention_pb2.Pin,
+        kind=pin.kind.value,
+        holder=pin.holder,
+        snapshot_id=pin.snapshot_id,
+        expires_at_ms=pin.expires_at_ms,
+    )
+
+
+def from_proto_pin(message: retention_pb2.Pin) -> Pin:
+    """Translates a pin back.
+
+    Raises:
+        InternalError: It is of a kind that this version does not know.
+    """
+    try:
+        kind = PinKind(message.kind)
+    except ValueError:
+        raise InternalError(f"The metastore tells of a pin of the kind '{message.kind}'. Use a newer client.") from None
+    return Pin(kind, message.holder, message.snapshot_id, message.expires_at_ms)
+
+
+def to_proto_step(step: ExpiryStep) -> retention_pb2.ExpireSnapshotsResponse:
+    """Translates what a step of expiry has done."""
+    return build(
+        retention_pb2.ExpireSnapshotsResponse,
+        earliest_before=step.earliest_before,
+        earliest=step.earliest,
+        earliest_change_before=step.earliest_change_before,
+        earliest_change=step.earliest_change,
+        files=step.files,
+        size_bytes=step.size_bytes,
+        held_by=[to_proto_pin(pin) for pin in step.held_by],
+        named=step.named,
+        is_done=step.is_done,
+    )
+
+
+def from_proto_step(message: retention_pb2.ExpireSnapshotsResponse) -> ExpiryStep:
+    """Translates it back."""
+    return ExpiryStep(
+        earliest_before=message.earliest_before,
+        earliest=message.earliest,
+        earliest_change_before=message.earliest_change_before,
+        earliest_change=message.earliest_change,
+        files=message.files,
+        size_bytes=message.size_bytes,
+        held_by=tuple([from_proto_pin(pin) for pin in message.held_by]),
+        named=tuple(message.named),
+        is_done=message.is_done,
+    )

@@ -1,0 +1,72 @@
+"""Snapshots, and ranges of them, that are named by tags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakelog.client.metastore import Metastore
+from lakelog.errors import InvalidArgument
+from lakelog.format.table import TableInfo
+from lakelog.format.tag import to_unknown_tag
+from lakelog.options.call_options import INCREMENTAL_BETWEEN
+
+
+@dataclass(frozen=True)
+class SettledRange:
+    """A range of snapshots by their ids.
+
+    Args:
+        after: Excluded; 0: from the first on.
+        until: Included.
+        by_tags: Whether a tag named one of them.
+    """
+
+    after: int
+    until: int
+    by_tags: bool
+
+
+def settle_range(metastore: Metastore, table: TableInfo, between: tuple[int | str, int | str]) -> SettledRange:
+    """Finds the snapshots that tags name; asks the metastore where there are any.
+
+    Args:
+        metastore: Who knows the tags.
+        table: The table.
+        between: What `incremental-between` says.
+
+    Raises:
+        NotFound: The table has no such tag; names the nearest ones.
+        InvalidArgument: The first snapshot is the later one.
+    """
+    by_tags = any(isinstance(each, str) for each in between)
+    tags = _list(metastore, table) if by_tags else {}
+    after, until = (_find(each, table, tags) for each in between)
+    if after > until:
+        raise InvalidArgument(
+            f"Option '{INCREMENTAL_BETWEEN.key}' = '{between[0]},{between[1]}' names snapshot {after} of {table.name} "
+            f"and then {until}, which is older. Give the older one first: '{between[1]},{between[0]}'.",
+            metadata={"option": INCREMENTAL_BETWEEN.key, "table": str(table.name)},
+        )
+    return SettledRange(after, until, by_tags)
+
+
+def find_tagged(metastore: Metastore, table: TableInfo, name: str) -> int:
+    """The snapshot that has a tag; blocks.
+
+    Raises:
+        NotFound: The table has no such tag; names the nearest ones.
+    """
+    return _find(name, table, _list(metastore, table))
+
+
+def _list(metastore: Metastore, table: TableInfo) -> dict[str, int]:
+    return {tag.name: tag.snapshot_id for tag in metastore.list_tags(table.table_uuid)}
+
+
+def _find(named: int | str, table: TableInfo, tags: Mapping[str, int]) -> int:
+    if isinstance(named, int):
+        return named
+    if named not in tags:
+        raise to_unknown_tag(str(table.name), named, sorted(tags))
+    return tags[named]

@@ -1,0 +1,415 @@
+"""Expiry of snapshots and changelogs: moves where what is kept of a table begins, and clears away what is behind it.
+
+Objectives, which pull against each other: no read loses what it reads (RELIABILITY.md, C7); no live file is ever
+deleted, however short the delays are (C4); commits wait little; nothing stays behind for ever. So:
+
+1. What is kept begins later only under the head's lock, as commits and pins come, and never behind a pin.
+2. Entries go in bounded steps afterwards; nobody can ask for them any more. Which files go with them is decided in the
+   transaction that deletes the last entry of each, and only written down (`doomed_file`); whoever deletes them does so
+   afterwards, and takes them off the list at the end. Killed anywhere, it is done again.
+3. Entries of files that a plan from chunks would still look for stay until the chunks know that they are gone.
+4. Results of commits stay for ever (C2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from lakelog.errors import NotFound, SnapshotExpired
+from lakelog.format.commit_facts import TableHead
+from lakelog.format.expiry import (
+    ExpiryPlan,
+    ExpiryStep,
+    Pin,
+    PinKind,
+    Reach,
+    Retained,
+    Retention,
+    find_bound,
+    plan_expiry,
+    to_retention,
+)
+from lakelog.format.job import EXPIRE, DueJob
+from lakelog.options.table_options import CONSUMER_EXPIRATION_TIME, WRITE_ONLY
+from lakelog.options.values import TableOptions
+
+from .dropped_tables import explain_gone
+from .due_work import TableWork
+from .job_requests import make_due
+from .packing import Packer
+from .requests import check_number, check_text, check_uuid, invalid
+from .retention_store import Clearing, ExpiryState
+from .store import Store, Transaction, run_transaction
+
+MAX_ENTRIES: Final = 10_000
+"""Entries of one sort that a step deletes: its table's commits wait some tenths of a second for it."""
+
+MAX_DOOMED: Final = 10_000
+"""Files that are listed or forgotten at once."""
+
+MAX_HOLD_MS: Final = 86_400_000
+"""A reader that is gone keeps nothing for longer than a day."""
+
+_SHORTEST_REST_MS: Final = 1_000
+_LONGEST_REST_MS: Final = 60_000
+"""Snapshots that expire one shortly after the other go together: a tenth of the time that they are kept, within these
+bounds."""
+
+_SOON_MS: Final = 5_000
+"""What waits for something that others do is looked at again after so long."""
+
+_HELD_MS: Final = 300_000
+"""Pins that end without anybody telling are found out so late."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What is known of a table when its expiry is planned."""
+
+    head: TableHead
+    plan: ExpiryPlan
+    state: ExpiryState
+    named: tuple[int, ...]
+
+
+class Expiry:
+    """The use cases of expiry and pins. Only the store's clock judges ages and deadlines.
+
+    Args:
+        store: Where everything is kept.
+        packer: Brings a table's chunks up to date where they keep entries from being deleted.
+        jobs_due: Called when a job was made due.
+    """
+
+    def __init__(self, store: Store, packer: Packer, jobs_due: Callable[[], None]) -> None:
+        self._store = store
+        self._packer = packer
+        self._jobs_due = jobs_due
+
+    async def expire_snapshots(
+        self,
+        table_uuid: str,
+        *,
+        older_than_ms: int | None = None,
+        retain_last: int | None = None,
+        dry_run: bool = False,
+        by_itself: bool = False,
+    ) -> ExpiryStep:
+        """Does a bounded step of expiring a table's snapshots and changelogs, or tells what all steps would do.
+
+        Args:
+            table_uuid: The table.
+            older_than_ms: What was replaced by then expires; None: as the table's options say.
+            retain_last: So many of the newest are kept; None: as the table's options say.
+            dry_run: Change nothing.
+            by_itself: Nobody has asked for it, so that of a `write-only` table nothing expires.
+
+        Raises:
+            NotFound: There is no such table (any more).
+            InvalidArgument: The request is not possible.
+        """
+        check_uuid("table_uuid", table_uuid)
+        if older_than_ms is not None:
+            check_number("older_than_ms", older_than_ms, -(2**63))
+        if retain_last is not None:
+            check_number("retain_last", retain_last, 1, 2**31 - 1)
+        asked = None if (older_than_ms, retain_last) == (None, None) else (older_than_ms, retain_last)
+        if dry_run:
+            return await run_transaction(self._store, lambda tx: _measure(tx, table_uuid, asked, by_itself))
+        step, waits = await run_transaction(self._store, lambda tx: _expire(tx, table_uuid, asked, by_itself))
+        if waits and step.is_done:
+            # Whoever packs at this moment is done soon; then the job that is due again finds the rest.
+            step = replace(step, is_done=not await self._packer.pack(table_uuid))
+        if step.files and not by_itself:
+            self._jobs_due()
+        return step
+
+    async def hold_snapshot(self, table_uuid: str, holder: str, snapshot_id: int, duration_ms: int) -> int:
+        """Keeps a snapshot, and all behind it, from expiring for a while, or for longer; when that ends.
+
+        Args:
+            table_uuid: The table.
+            holder: Who needs it; one holder holds one snapshot of a table.
+            snapshot_id: The snapshot.
+            duration_ms: For how long from now on.
+
+        Raises:
+            NotFound: There is no such table or snapshot.
+            SnapshotExpired: It is not kept any more, perhaps because it was held too late again.
+        """
+        check_uuid("table_uuid", table_uuid)
+        check_text("holder", holder, 1, 256)
+        check_number("snapshot_id", snapshot_id, 1)
+        check_number("duration_ms", duration_ms, 1, MAX_HOLD_MS)
+
+        async def hold(tx: Transaction) -> int:
+            head = await _lock_head(tx, table_uuid)
+            if snapshot_id > head.latest_snapshot_id:
+                raise NotFound(
+                    f"{head.name} has no snapshot {snapshot_id}; its newest one is {head.latest_snapshot_id}.",
+                    reason="SNAPSHOT_NOT_FOUND",
+                    metadata={"table": head.name, "snapshot_id": str(snapshot_id)},
+                )
+            if snapshot_id < head.earliest_snapshot_id:
+                held = [pin.snapshot_id for pin in await tx.list_leases(head.table_id) if pin.holder == holder]
+                if snapshot_id not in held and not await tx.has_tag(head.table_id, snapshot_id):
+                    raise _expired(head, snapshot_id)
+            return await tx.put_lease(head.table_id, holder, snapshot_id, duration_ms)
+
+        return await run_transaction(self._store, hold)
+
+    async def release_snapshot(self, table_uuid: str, holder: str) -> None:
+        """Ends what a holder holds of a table. Idempotent."""
+        check_uuid("table_uuid", table_uuid)
+        check_text("holder", holder, 1, 256)
+
+        async def release(tx: Transaction) -> None:
+            head = (await tx.lock_heads([table_uuid])).get(table_uuid)
+            if head is not None:
+                await tx.delete_lease(head.table_id, holder)
+                await tx.ask_for_planning(head.table_id)
+
+        await run_transaction(self._store, release)
+
+    async def list_pins(self, table_uuid: str) -> list[Pin]:
+        """What keeps snapshots of a table from expiring, the lowest first; tags keep theirs alone, and are not here."""
+        check_uuid("table_uuid", table_uuid)
+
+        async def load(tx: Transaction) -> list[Pin]:
+            head = await _find_head(tx, table_uuid)
+            pins = await load_pins(tx, head, await _load_options(tx, head), await tx.now_ms())
+            return sorted(pins, key=lambda pin: (pin.snapshot_id, pin.kind.value, pin.holder))
+
+        return await run_transaction(self._store, load)
+
+    async def list_doomed_files(self, table_uuid: str, limit: int) -> list[str]:
+        """Paths of files that nothing refers to any more, and that are to be deleted; at most `limit`."""
+        check_uuid("table_uuid", table_uuid)
+        check_number("limit", limit, 1, MAX_DOOMED)
+
+        async def load(tx: Transaction) -> list[str]:
+            return await tx.list_doomed((await _find_head(tx, table_uuid)).table_id, limit)
+
+        return await run_transaction(self._store, load)
+
+    async def forget_doomed_files(self, table_uuid: str, paths: Sequence[str]) -> None:
+        """Takes files off that list, which are deleted. Idempotent."""
+        check_uuid("table_uuid", table_uuid)
+        if not 1 <= len(paths) <= MAX_DOOMED:
+            raise invalid("paths", f"{len(paths)} paths", f"Give 1 to {MAX_DOOMED} at once.")
+        for path in paths:
+            check_text("paths", path, 1, 1024)
+
+        async def forget(tx: Transaction) -> None:
+            await tx.forget_doomed((await _find_head(tx, table_uuid)).table_id, paths)
+
+        await run_transaction(self._store, forget)
+
+
+async def plan_expiry_work(tx: Transaction, work: TableWork) -> list[DueJob]:
+    """The job that expires snapshots of a table, due when the first of them does; see `metastore.due_work`."""
+    head = work.head
+    options = TableOptions(work.table.info.options)
+    rest_ms = await _find_rest(tx, head, options)
+    return [] if rest_ms is None else [DueJob(head.table_id, EXPIRE, delay_ms=rest_ms)]
+
+
+async def load_pins(tx: Transaction, head: TableHead, options: TableOptions, now_ms: int) -> list[Pin]:
+    """What keeps snapshots of a table from expiring."""
+    life_ms = options.get(CONSUMER_EXPIRATION_TIME)
+    pins = []
+    for each in await tx.list_consumers(head.table_id, head.table_uuid):
+        ends_ms = 0 if life_ms is None else each.used_at_ms + life_ms
+        if each.snapshot_id is not None and not 0 < ends_ms <= now_ms:
+            pins.append(Pin(PinKind.CONSUMER, each.consumer_id, each.snapshot_id, ends_ms))
+    # Whoever holds a snapshot below keeps that one alone, as a tag does.
+    leases = await tx.list_leases(head.table_id)
+    pins += [pin for pin in leases if pin.snapshot_id >= head.earliest_snapshot_id]
+    if head.first_open_snapshot:
+        pins.append(Pin(PinKind.CHANGELOG, "compactor", head.first_open_snapshot - 1))
+    return pins
+
+
+async def _find(
+    tx: Transaction, head: TableHead, asked: tuple[int | None, int | None] | None, by_itself: bool, **bounds: int
+) -> _Found:
+    options = await _load_options(tx, head)
+    now_ms = await tx.now_ms()
+    reach = Reach(head.earliest_snapshot_id, head.earliest_change_id)
+    if not (by_itself and options.get(WRITE_ONLY)):
+        reach = await _find_reach(tx, head, to_retention(options), asked, now_ms)
+    pins = await load_pins(tx, head, options, now_ms)
+    plan = plan_expiry(head, reach, pins, **bounds)
+    named = [each for each in await _load_named(tx, head) if each < plan.earliest]
+    return _Found(head, plan, await tx.load_expiry(head.table_id), tuple(sorted(named)))
+
+
+async def _load_named(tx: Transaction, head: TableHead) -> set[int]:
+    """The snapshots that stay by themselves: those with a tag, and those that somebody holds."""
+    tags = {tag.snapshot_id for tag in await tx.list_tags(head.table_id)}
+    return tags | {pin.snapshot_id for pin in await tx.list_leases(head.table_id)}
+
+
+async def _find_reach(
+    tx: Transaction,
+    head: TableHead,
+    retention: Retention,
+    asked: tuple[int | None, int | None] | None,
+    now_ms: int,
+) -> Reach:
+    if not head.latest_snapshot_id:
+        return Reach(head.earliest_snapshot_id, head.earliest_change_id)
+    retained = retention.snapshots
+    cutoff_ms = now_ms - retained.time_ms
+    if asked is not None:
+        older_than_ms, retain_last = asked
+        cutoff_ms = cutoff_ms if older_than_ms is None else older_than_ms
+        retained = Retained(0, retained.least if retain_last is None else retain_last)
+    states = find_bound(head, retained, await _find_newest(tx, head, cutoff_ms))
+    if retention.changelogs is None:
+        return Reach(states, states)
+    newest = await _find_newest(tx, head, now_ms - retention.changelogs.time_ms)
+    return Reach(states, min(states, find_bound(head, retention.changelogs, newest)))
+
+
+async def _find_newest(tx: Transaction, head: TableHead, time_ms: int) -> int:
+    found = await tx.find_snapshot_at(head.table_id, time_ms)
+    return 0 if found is None else found.snapshot_id
+
+
+async def _measure(
+    tx: Transaction, table_uuid: str, asked: tuple[int | None, int | None] | None, by_itself: bool
+) -> ExpiryStep:
+    head = await _find_head(tx, table_uuid)
+    found = await _find(tx, head, asked, by_itself, limit=head.latest_snapshot_id)
+    clearing = _to_clearing(found, found.plan.earliest, found.plan.earliest_change)
+    cleared = await tx.measure_expired(clearing)
+    return _to_step(found, cleared.files, cleared.size_bytes, is_done=True)
+
+
+async def _expire(
+    tx: Transaction, table_uuid: str, asked: tuple[int | None, int | None] | None, by_itself: bool
+) -> tuple[ExpiryStep, bool]:
+    """A step, and whether it waits for chunks to be packed."""
+    head = await _lock_head(tx, table_uuid)
+    found = await _find(tx, head, asked, by_itself)
+    plan, table_id = found.plan, head.table_id
+    if (plan.earliest, plan.earliest_change) != (head.earliest_snapshot_id, head.earliest_change_id):
+        await tx.set_earliest(table_id, plan.earliest, plan.earliest_change)
+    # SUBTLE: nobody packs the table meanwhile, or what was removed since its chunks would be unknown to them for ever.
+    if not await tx.lock_packing(table_id):
+        return _to_step(found, 0, 0, is_done=not plan.is_cut), True
+    packed = await tx.find_chunks(table_id)
+    until = min(plan.earliest, packed.packed_until) if packed.chunks else plan.earliest
+    rows_before = min(plan.earliest_change, packed.packed_until) if packed.chunks else plan.earliest_change
+    clearing = _to_clearing(found, until, rows_before)
+    cleared = await tx.clear_expired(clearing)
+    reached = max(until, clearing.after) if cleared.is_done else clearing.after
+    state = ExpiryState(reached, found.named)
+    if state != found.state:
+        await tx.put_expiry(table_id, state)
+    if cleared.files and not by_itself:
+        await make_due(tx, table_uuid, [DueJob(table_id, EXPIRE)])
+    waits = until < plan.earliest
+    return _to_step(found, cleared.files, cleared.size_bytes, is_done=cleared.is_done and not plan.is_cut), waits
+
+
+def _to_clearing(found: _Found, until: int, rows_before: int) -> Clearing:
+    # What a name kept that is none any more is looked at again, from its snapshot on.
+    lost = [each for each in found.state.kept if each not in found.named]
+    return Clearing(
+        table_id=found.head.table_id,
+        after=min([found.state.cleared_until, *lost]),
+        until=until,
+        named=found.named,
+        rows_before=rows_before,
+        changes_before=found.plan.earliest_change,
+        limit=MAX_ENTRIES,
+    )
+
+
+def _to_step(found: _Found, files: int, size_bytes: int, *, is_done: bool) -> ExpiryStep:
+    head, plan = found.head, found.plan
+    if not head.latest_snapshot_id:
+        return ExpiryStep()
+    return ExpiryStep(
+        head.earliest_snapshot_id,
+        plan.earliest,
+        head.earliest_change_id,
+        plan.earliest_change,
+        files,
+        size_bytes,
+        plan.held_by,
+        found.named,
+        is_done,
+    )
+
+
+async def _find_rest(tx: Transaction, head: TableHead, options: TableOptions) -> int | None:
+    """In how many milliseconds something is to be done; None: not before the table changes."""
+    state = await tx.load_expiry(head.table_id)
+    if await tx.list_doomed(head.table_id, 1) or state.cleared_until < _last_expired(head):
+        return _SOON_MS
+    if state.kept and not (await _load_named(tx, head)).issuperset(state.kept):
+        return 0
+    if options.get(WRITE_ONLY) or not head.latest_snapshot_id:
+        return None
+    retention = to_retention(options)
+    now_ms = await tx.now_ms()
+    pins = await load_pins(tx, head, options, now_ms)
+    rests = [await _find_rest_of(tx, head, retention.snapshots, head.earliest_snapshot_id, now_ms)]
+    if retention.changelogs is not None:
+        rests.append(await _find_rest_of(tx, head, retention.changelogs, head.earliest_change_id, now_ms))
+    known = [rest for rest in rests if rest is not None]
+    if not known:
+        return None
+    held = plan_expiry(head, Reach(head.earliest_snapshot_id + 1, head.earliest_change_id + 1), pins).held_by
+    return max(min(known), _HELD_MS) if held else min(known)
+
+
+def _last_expired(head: TableHead) -> int:
+    """The snapshot up to which removed files are to be cleared away."""
+    return head.earliest_snapshot_id if head.earliest_snapshot_id > 1 else 0
+
+
+async def _find_rest_of(tx: Transaction, head: TableHead, retained: Retained, first: int, now_ms: int) -> int | None:
+    """In how many milliseconds the first snapshot that is kept expires; None: never, as long as none is added."""
+    count = head.latest_snapshot_id - first + 1
+    if count <= retained.least:
+        return None
+    least_ms = min(max(retained.time_ms // 10, _SHORTEST_REST_MS), _LONGEST_REST_MS)
+    if retained.most is not None and count > retained.most:
+        return least_ms
+    (following,) = await tx.list_snapshots(head.table_id, first, first + 1, 1)
+    return max(following.committed_at_ms + retained.time_ms - now_ms, least_ms)
+
+
+async def _load_options(tx: Transaction, head: TableHead) -> TableOptions:
+    table = await tx.find_table_by_uuid(head.table_uuid)
+    if table is None:
+        raise await explain_gone(tx, head.table_uuid)
+    return TableOptions(table.info.options)
+
+
+async def _find_head(tx: Transaction, table_uuid: str) -> TableHead:
+    head = (await tx.find_heads([table_uuid])).get(table_uuid)
+    if head is None:
+        raise await explain_gone(tx, table_uuid)
+    return head
+
+
+async def _lock_head(tx: Transaction, table_uuid: str) -> TableHead:
+    head = (await tx.lock_heads([table_uuid])).get(table_uuid)
+    if head is None:
+        raise await explain_gone(tx, table_uuid)
+    return head
+
+
+def _expired(head: TableHead, snapshot_id: int) -> SnapshotExpired:
+    return SnapshotExpired(
+        f"Snapshot {snapshot_id} of {head.name} has expired, so that it cannot be held; the snapshots "
+        f"{head.earliest_snapshot_id} to {head.latest_snapshot_id} can. Read one of these.",
+        metadata={"table": head.name, "snapshot_id": str(snapshot_id), "earliest": str(head.earliest_snapshot_id)},
+    )

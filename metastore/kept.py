@@ -1,0 +1,34 @@
+"""Finding a snapshot that can be read: by its number, or by its tag."""
+
+from __future__ import annotations
+
+from lakelog.format.commit_facts import TableHead
+from lakelog.format.kept import check_kept
+from lakelog.format.snapshot import Snapshot
+from lakelog.format.tag import Tag, to_unknown_tag
+
+from .store import Transaction
+
+
+async def load_kept(tx: Transaction, head: TableHead, snapshot_id: int) -> Snapshot:
+    """A snapshot that can be read.
+
+    Raises:
+        NotFound: It was not committed yet.
+        SnapshotExpired: It was, and neither is it kept nor has it a tag.
+    """
+    expired = snapshot_id < head.earliest_snapshot_id
+    check_kept(head, snapshot_id, tagged=expired and await tx.has_tag(head.table_id, snapshot_id))
+    return (await tx.list_snapshots(head.table_id, snapshot_id - 1, snapshot_id, 1))[0]
+
+
+async def load_tag(tx: Transaction, head: TableHead, name: str) -> Tag:
+    """A tag by its name.
+
+    Raises:
+        NotFound: The table has none of this name; names the nearest ones.
+    """
+    found = await tx.find_tag(head.table_id, name)
+    if found is None:
+        raise to_unknown_tag(head.name, name, [tag.name for tag in await tx.list_tags(head.table_id)])
+    return found

@@ -1,0 +1,108 @@
+"""Dropped tables in memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakelog.format.commit_facts import AttemptState
+from lakelog.format.dropped import DroppedTable
+from lakelog.format.job import PURGE, PURGE_PRIORITY, DueJob
+from lakelog.format.table import TableName
+
+from ..dropped_store import DroppedRecord
+from .jobs import MemoryJobs
+from .state import StoredTable
+
+
+class MemoryDropped(MemoryJobs):
+    """See `metastore.dropped_store.DroppedTransaction`."""
+
+    async def drop_table(self, table_id: int, kept_ms: int) -> None:
+        """Takes a table whose head is locked out of the catalog; all that is known of it stays, but for its jobs."""
+        table, now_ms = self._table(table_id), self._clock.now_ms()
+        self._journal.set(table, "dropped_at_ms", now_ms)
+        self._journal.set(table, "kept_until_ms", now_ms + kept_ms)
+        self._journal.set(table, "purged", kept_ms == 0)
+        self._delete_jobs(table_id)
+        self._insert(DueJob(table_id, PURGE, priority=PURGE_PRIORITY, delay_ms=kept_ms))
+
+    async def list_dropped(self, database: str, name: str, limit: int) -> list[DroppedTable]:
+        """At most `limit` dropped tables, the newest first."""
+        found = [
+            _dropped(table)
+            for table in reversed(self._state.tables)
+            if table.dropped_at_ms is not None
+            and table.new.table_uuid
+            and database in ("", table.new.name.database)
+            and name in ("", table.new.name.name)
+        ]
+        return sorted(found, key=lambda each: -each.dropped_at_ms)[:limit]
+
+    async def find_dropped(self, table_uuid: str) -> DroppedTable | None:
+        """A dropped table."""
+        record = await self.lock_dropped(table_uuid)
+        return None if record is None else record.table
+
+    async def lock_dropped(self, table_uuid: str) -> DroppedRecord | None:
+        """A dropped table; None when it is live or not known."""
+        for table in self._state.tables:
+            if table.new.table_uuid == table_uuid and table.dropped_at_ms is not None:
+                return DroppedRecord(table.table_id, _dropped(table))
+        return None
+
+    async def restore_table(self, table_id: int, name: TableName) -> None:
+        """Gives a dropped table a free name, and takes its job away."""
+        table = self._table(table_id)
+        self._journal.set(table, "dropped_at_ms", None)
+        self._journal.set(table, "new", replace(table.new, name=name))
+        self._journal.set(table, "head", replace(table.head, name=str(name)))
+        self._delete_jobs(table_id)
+
+    async def mark_purged(self, table_id: int) -> None:
+        """Notes that a dropped table can no longer be restored, and dooms the open attempts of it alone."""
+        table = self._table(table_id)
+        self._journal.set(table, "purged", True)
+        for attempt in list(self._state.attempts.values()):
+            if attempt.state is AttemptState.OPEN and attempt.table_uuids == (table.new.table_uuid,):
+                doomed = replace(attempt, state=AttemptState.DOOMED)
+                self._journal.put(self._state.attempts, attempt.attempt_id, doomed)
+
+    async def delete_rows(self, table_id: int, limit: int) -> int:
+        """Deletes at most `limit` of what is known of a purged table."""
+        table = self._table(table_id)
+        for name in ("files", "results", "last_identifiers", "snapshots", "changelog_files", "chunks"):
+            rows = getattr(table, name)
+            if rows:
+                left = dict(list(rows.items())[limit:]) if isinstance(rows, dict) else rows[limit:]
+                self._journal.set(table, name, left)
+                return len(rows) - len(left)
+        owned = [key for key in self._state.consumers if key[0] == table_id][:limit]
+        for consumer in owned:
+            self._journal.pop(self._state.consumers, consumer)
+        return len(owned)
+
+    async def forget_table(self, table_id: int) -> None:
+        """Deletes the last that is known of a purged table: its place stays, since tables are found by it."""
+        table = self._table(table_id)
+        table_uuid = table.new.table_uuid
+        for attempt in list(self._state.attempts.values()):
+            if attempt.state is AttemptState.DOOMED and attempt.table_uuids == (table_uuid,):
+                self._journal.pop(self._state.attempts, attempt.attempt_id)
+        self._delete_jobs(table_id)
+        self._journal.set(table, "new", replace(table.new, table_uuid="", name=TableName("", "")))
+
+    def _delete_jobs(self, table_id: int) -> None:
+        for job_id in [key for key, each in self._state.jobs.items() if each.table_id == table_id]:
+            self._journal.pop(self._state.jobs, job_id)
+
+
+def _dropped(table: StoredTable) -> DroppedTable:
+    assert table.dropped_at_ms is not None, "only dropped tables are asked for"
+    return DroppedTable(
+        table_uuid=table.new.table_uuid,
+        name=table.new.name,
+        location=table.new.location,
+        dropped_at_ms=table.dropped_at_ms,
+        kept_until_ms=table.kept_until_ms,
+        is_purged=table.purged,
+    )

@@ -1,0 +1,107 @@
+"""Pins, expiry and doomed files in memory."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from lakelog.format.expiry import Pin, PinKind
+
+from ..retention_store import Cleared, Clearing, ExpiryState
+from .catalog import MemoryCatalog
+from .state import StoredFile, StoredTable
+
+
+class MemoryRetention(MemoryCatalog):
+    """See `metastore.retention_store.RetentionTransaction`."""
+
+    async def list_leases(self, table_id: int) -> list[Pin]:
+        """The pins of readers that have not expired."""
+        now_ms = self._clock.now_ms()
+        return [pin for pin in self._table(table_id).leases.values() if pin.expires_at_ms > now_ms]
+
+    async def find_lease(self, table_id: int, holder: str) -> Pin | None:
+        """The pin of a reader, expired or not."""
+        return self._table(table_id).leases.get(holder)
+
+    async def put_lease(self, table_id: int, holder: str, snapshot_id: int, duration_ms: int) -> int:
+        """Makes or moves the pin of a reader; pins of others that expired are removed."""
+        now_ms = self._clock.now_ms()
+        table = self._table(table_id)
+        pin = Pin(PinKind.READER, holder, snapshot_id, now_ms + duration_ms)
+        left = {name: each for name, each in table.leases.items() if each.expires_at_ms > now_ms}
+        self._journal.set(table, "leases", {**left, holder: pin})
+        return pin.expires_at_ms
+
+    async def delete_lease(self, table_id: int, holder: str) -> None:
+        """Removes the pin of a reader, if there is one."""
+        table = self._table(table_id)
+        self._journal.set(table, "leases", {name: pin for name, pin in table.leases.items() if name != holder})
+
+    async def load_expiry(self, table_id: int) -> ExpiryState:
+        """How far what has expired was cleared away."""
+        return self._table(table_id).expiry
+
+    async def put_expiry(self, table_id: int, state: ExpiryState) -> None:
+        """Writes that down."""
+        self._journal.set(self._table(table_id), "expiry", state)
+
+    async def set_earliest(self, table_id: int, earliest: int, earliest_change: int) -> None:
+        """Moves where what is kept of a table begins."""
+        table = self._table(table_id)
+        head = replace(table.head, earliest_snapshot_id=earliest, earliest_change_id=earliest_change)
+        self._journal.set(table, "head", head)
+
+    async def measure_expired(self, clearing: Clearing) -> Cleared:
+        """What `clear_expired` would clear away in all."""
+        table = self._table(clearing.table_id)
+        sizes = [stored.placed.file.size_bytes for stored in _find_expired(table, clearing)]
+        sizes += [each.file.size_bytes for each in table.changelog_files if each.snapshot_id < clearing.changes_before]
+        return Cleared(len(sizes), sum(sizes))
+
+    async def clear_expired(self, clearing: Clearing) -> Cleared:
+        """Deletes entries, and queues the files that no entry refers to any more."""
+        table, journal, limit = self._table(clearing.table_id), self._journal, clearing.limit
+        gone = list(itertools.islice(_find_expired(table, clearing), limit))
+        paths = {stored.placed.file.path: stored.placed.file.size_bytes for stored in gone}
+        for stored in gone:
+            journal.pop(table.files, stored.placed.file_id)
+            if stored.placed.file.superseded_path:
+                paths.setdefault(stored.placed.file.superseded_path, 0)
+        old = [each for each in table.changelog_files if each.snapshot_id < clearing.changes_before][:limit]
+        journal.set(table, "changelog_files", [each for each in table.changelog_files if each not in old])
+        paths.update({each.file.path: each.file.size_bytes for each in old})
+        expired = [
+            each.snapshot_id
+            for each in table.snapshots[: max(clearing.rows_before - 1, 0)]
+            if each.snapshot_id not in clearing.named and each.snapshot_id not in table.expired
+        ][:limit]
+        journal.set(table, "expired", table.expired | frozenset(expired))
+        doomed = self._find_unreferred(table, paths)
+        journal.set(table, "doomed", table.doomed | doomed.keys())
+        is_done = max(len(gone), len(old), len(expired)) < limit
+        return Cleared(len(doomed), sum(doomed.values()), is_done)
+
+    async def list_doomed(self, table_id: int, limit: int) -> list[str]:
+        """Paths of files that are to be deleted."""
+        return sorted(self._table(table_id).doomed)[:limit]
+
+    async def forget_doomed(self, table_id: int, paths: Sequence[str]) -> None:
+        """Takes files that are deleted out of the queue."""
+        table = self._table(table_id)
+        self._journal.set(table, "doomed", table.doomed - set(paths))
+
+    def _find_unreferred(self, table: StoredTable, paths: dict[str, int]) -> dict[str, int]:
+        left = [stored.placed.file for stored in table.files.values()]
+        referred = {file.path for file in left} | {file.superseded_path for file in left}
+        return {path: size for path, size in paths.items() if path not in referred}
+
+
+def _find_expired(table: StoredTable, clearing: Clearing) -> Iterator[StoredFile]:
+    for stored in table.files.values():
+        added, removed = stored.placed.added_snapshot, stored.removed_snapshot
+        if removed is None or not clearing.after < removed <= clearing.until:
+            continue
+        if not any(added <= each < removed for each in clearing.named):
+            yield stored

@@ -1,0 +1,85 @@
+"""Files below tables' locations in memory, and attempts by age."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lakelog.format.commit_facts import AttemptState
+from lakelog.format.table_files import AttemptAge, FileUse, UsedFile, UsedPage
+
+from .catalog import MemoryCatalog
+
+
+class MemoryTableFiles(MemoryCatalog):
+    """See `metastore.table_files_store.TableFilesTransaction`."""
+
+    async def find_used_files(self, table_id: int, paths: Sequence[str]) -> list[UsedFile]:
+        """Those of the paths that anything kept of the table refers to, or that are queued."""
+        table = self._table(table_id)
+        known = {path: UsedFile(path, FileUse.DOOMED, None) for path in table.doomed}
+        known.update({each.path: each for each in self._list_used(table_id)})
+        return [known[path] for path in dict.fromkeys(paths) if path in known]
+
+    async def list_used_files(self, table_id: int, cursor: str, limit: int) -> UsedPage:
+        """The next files that the table refers to."""
+        start = int(cursor or 0)
+        files = self._list_used(table_id)
+        end = start + limit
+        return UsedPage(tuple(files[start:end]), str(end) if end < len(files) else "")
+
+    async def find_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> list[AttemptAge]:
+        """Those of the attempts that were opened for the table."""
+        return [each for each in self._list_attempts(table_uuid) if each.attempt_id in set(attempt_ids)]
+
+    async def list_unfinished_attempts(
+        self, table_uuid: str, open_ms: int, doomed_ms: int, limit: int
+    ) -> list[AttemptAge]:
+        """Attempts of the table that are open or doomed and were opened at least so long ago, the oldest first."""
+        least = {AttemptState.OPEN: open_ms, AttemptState.DOOMED: doomed_ms}
+        found = [
+            each for each in self._list_attempts(table_uuid) if each.state in least and each.age_ms >= least[each.state]
+        ]
+        return sorted(found, key=lambda each: -each.age_ms)[:limit]
+
+    async def doom_old_attempts(self, table_uuid: str, attempt_ids: Sequence[str], open_ms: int) -> None:
+        """Dooms those of the table's attempts that are open and were opened at least so long ago."""
+        attempts = self._state.attempts
+        for each in await self.find_attempts(table_uuid, attempt_ids):
+            if each.state is AttemptState.OPEN and each.age_ms >= open_ms:
+                doomed = replace(attempts[each.attempt_id], state=AttemptState.DOOMED)
+                self._journal.put(attempts, each.attempt_id, doomed)
+
+    async def forget_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> int:
+        """Takes the table off doomed attempts, and forgets those that are then of none."""
+        attempts, count = self._state.attempts, 0
+        for each in await self.find_attempts(table_uuid, attempt_ids):
+            if each.state is not AttemptState.DOOMED:
+                continue
+            count += 1
+            attempt = attempts[each.attempt_id]
+            left = tuple(uuid for uuid in attempt.table_uuids if uuid != table_uuid)
+            if left:
+                self._journal.put(attempts, each.attempt_id, replace(attempt, table_uuids=left))
+            else:
+                self._journal.pop(attempts, each.attempt_id)
+        return count
+
+    def _list_used(self, table_id: int) -> list[UsedFile]:
+        table = self._table(table_id)
+        data = [stored.placed.file for _, stored in sorted(table.files.items())]
+        changelogs = [placed.file for placed in table.changelog_files]
+        return [
+            *(UsedFile(file.superseded_path, FileUse.POSITIONS, None) for file in data if file.superseded_path),
+            *(UsedFile(file.path, FileUse.DATA, file.size_bytes) for file in data),
+            *(UsedFile(file.path, FileUse.CHANGELOG, file.size_bytes) for file in changelogs),
+        ]
+
+    def _list_attempts(self, table_uuid: str) -> list[AttemptAge]:
+        now_ms = self._clock.now_ms()
+        opened = self._state.attempt_times
+        return [
+            AttemptAge(attempt.attempt_id, attempt.state, now_ms - opened[attempt.attempt_id])
+            for attempt in self._state.attempts.values()
+            if table_uuid in attempt.table_uuids
+        ]

@@ -1,0 +1,152 @@
+"""Dropped tables in Postgres."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakelog.format.dropped import DroppedTable
+from lakelog.format.job import PURGE, PURGE_PRIORITY
+from lakelog.format.table import TableName
+
+from ..dropped_store import DroppedRecord
+from .catalog import NOW_MS
+from .session import Row, Session, Statement
+from .tables import metadata
+
+# With 0 it is purged from the start: nobody shall restore what a compactor may delete at any moment.
+_DROP: Final = f"""
+UPDATE catalog_table SET dropped_at_ms = n.now_ms, kept_until_ms = n.now_ms + %s::bigint,
+    purged_at_ms = CASE WHEN %s::bigint = 0 THEN n.now_ms END
+FROM (SELECT {NOW_MS} AS now_ms) n WHERE table_id = %s
+"""
+
+_HIDE_HEAD: Final = "UPDATE table_head SET table_uuid = NULL WHERE table_id = %s"
+
+_DELETE_JOBS: Final = "DELETE FROM job WHERE table_id = %s"
+
+_INSERT_PURGE: Final = f"""
+INSERT INTO job (table_id, kind, scope, state, priority, payload, attempts, reason, outcome, epoch, holder, due_at,
+    created_at_ms, updated_at_ms)
+VALUES (%s, '{PURGE}', '', 'due', {PURGE_PRIORITY}, '{{}}', 0, '', '', 0, '',
+    clock_timestamp() + %s * interval '1 millisecond', {NOW_MS}, {NOW_MS})
+"""
+
+_SELECT: Final = """
+SELECT table_id, replace(table_uuid::text, '-', ''), database, name, location, dropped_at_ms, kept_until_ms,
+    purged_at_ms IS NOT NULL
+FROM catalog_table WHERE dropped_at_ms IS NOT NULL
+"""
+
+_LIST: Final = (
+    f"{_SELECT} AND (%s = '' OR database = %s) AND (%s = '' OR name = %s) ORDER BY dropped_at_ms DESC LIMIT %s"
+)
+
+_FIND: Final = f"{_SELECT} AND table_uuid = %s"
+
+_LOCK: Final = f"{_FIND} FOR UPDATE"
+
+_SHOW: Final = """
+UPDATE catalog_table SET dropped_at_ms = NULL, kept_until_ms = NULL, database = %s, name = %s WHERE table_id = %s
+"""
+
+_SHOW_HEAD: Final = """
+UPDATE table_head h SET table_uuid = t.table_uuid, name = t.database || '.' || t.name
+FROM catalog_table t WHERE t.table_id = h.table_id AND h.table_id = %s
+"""
+
+_MARK_PURGED: Final = f"UPDATE catalog_table SET purged_at_ms = coalesce(purged_at_ms, {NOW_MS}) WHERE table_id = %s"
+
+_DOOM: Final = """
+UPDATE attempt SET state = 'doomed'
+WHERE state = 'open' AND table_uuids = ARRAY[(SELECT table_uuid FROM catalog_table WHERE table_id = %s)]
+"""
+
+_FORGET_ATTEMPTS: Final = """
+DELETE FROM attempt
+WHERE state = 'doomed' AND table_uuids = ARRAY[(SELECT table_uuid FROM catalog_table WHERE table_id = %s)]
+"""
+
+_FORGET: Final = "DELETE FROM catalog_table WHERE table_id = %s"
+
+_LAST: Final = ("job", "catalog_table")
+"""By these the job that deletes the rows is known; they go when it ends."""
+
+OWNED: Final = tuple(
+    sorted(each.name for each in metadata.tables.values() if "table_id" in each.columns and each.name not in _LAST)
+)
+"""Where rows of a table stand."""
+
+# By places, since not every one of these has a key of one column.
+_DELETE_ROWS: Final = {
+    name: f"""
+DELETE FROM {name} WHERE ctid = ANY(ARRAY(SELECT ctid FROM {name} WHERE table_id = %s LIMIT %s)) RETURNING 1
+"""
+    for name in OWNED
+}
+
+
+class PostgresDropped:
+    """See `metastore.dropped_store.DroppedTransaction`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def drop_table(self, table_id: int, kept_ms: int) -> None:
+        """Takes a table whose head is locked out of the catalog; all that is known of it stays, but for its jobs."""
+        await self._session.write_all(
+            [
+                Statement(_DROP, (str(kept_ms), str(kept_ms), table_id)),
+                Statement(_HIDE_HEAD, (table_id,)),
+                Statement(_DELETE_JOBS, (table_id,)),
+                Statement(_INSERT_PURGE, (table_id, kept_ms)),
+            ]
+        )
+
+    async def list_dropped(self, database: str, name: str, limit: int) -> list[DroppedTable]:
+        """At most `limit` dropped tables, the newest first."""
+        rows = await self._session.read(_LIST, (database, database, name, name, limit))
+        return [_record(row).table for row in rows]
+
+    async def find_dropped(self, table_uuid: str) -> DroppedTable | None:
+        """A dropped table, without locking it."""
+        row = await self._session.read_one(_FIND, (table_uuid,))
+        return None if row is None else _record(row).table
+
+    async def lock_dropped(self, table_uuid: str) -> DroppedRecord | None:
+        """Keeps a dropped table as it is."""
+        rows = await self._session.write(_LOCK, (table_uuid,))
+        return _record(rows[0]) if rows else None
+
+    async def restore_table(self, table_id: int, name: TableName) -> None:
+        """Gives a locked dropped table a free name in a locked database, and takes its job away."""
+        await self._session.write_all(
+            [
+                Statement(_SHOW, (name.database, name.name, table_id)),
+                Statement(_SHOW_HEAD, (table_id,)),
+                Statement(_DELETE_JOBS, (table_id,)),
+            ]
+        )
+
+    async def mark_purged(self, table_id: int) -> None:
+        """Notes that a locked dropped table can no longer be restored, and dooms the open attempts of it alone."""
+        await self._session.write_all([Statement(_MARK_PURGED, (table_id,)), Statement(_DOOM, (table_id,))])
+
+    async def delete_rows(self, table_id: int, limit: int) -> int:
+        """Deletes at most `limit` rows of what is known of a locked, purged table."""
+        for name in OWNED:
+            deleted = len(await self._session.write(_DELETE_ROWS[name], (table_id, limit)))
+            if deleted:
+                return deleted
+        return 0
+
+    async def forget_table(self, table_id: int) -> None:
+        """Deletes the last that is known of a locked, purged table."""
+        await self._session.write_all(
+            [Statement(sql, (table_id,)) for sql in (_FORGET_ATTEMPTS, _DELETE_JOBS, _FORGET)]
+        )
+
+
+def _record(row: Row) -> DroppedRecord:
+    table_id, table_uuid, database, name, location, dropped_at_ms, kept_until_ms, is_purged = row
+    table = DroppedTable(table_uuid, TableName(database, name), location, dropped_at_ms, kept_until_ms, is_purged)
+    return DroppedRecord(table_id, table)

@@ -1,0 +1,186 @@
+"""Pins, expiry and doomed files in Postgres. Deadlines are set and judged by its clock alone.
+
+Everything goes by an index: files by when they were removed, changelogs and snapshots by their primary keys, and what
+else refers to a path by hash indexes of paths, since few entries share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from lakelog.format.expiry import Pin, PinKind
+
+from ..retention_store import Cleared, Clearing, ExpiryState
+from . import arrays
+from .catalog import NOW_MS
+from .session import Row, Session, Statement
+
+_LEASE_COLUMNS: Final = "holder, snapshot_id, deadline_ms"
+
+_LIST_LEASES: Final = f"SELECT {_LEASE_COLUMNS} FROM snapshot_pin WHERE table_id = %s AND deadline_ms > {NOW_MS}"
+
+_FIND_LEASE: Final = f"SELECT {_LEASE_COLUMNS} FROM snapshot_pin WHERE table_id = %s AND holder = %s"
+
+_CLEAR_LEASES: Final = f"DELETE FROM snapshot_pin WHERE table_id = %s AND deadline_ms <= {NOW_MS}"
+
+_PUT_LEASE: Final = f"""
+INSERT INTO snapshot_pin (table_id, holder, snapshot_id, deadline_ms) VALUES (%s, %s, %s, {NOW_MS} + %s)
+ON CONFLICT (table_id, holder) DO UPDATE SET snapshot_id = excluded.snapshot_id, deadline_ms = excluded.deadline_ms
+RETURNING deadline_ms
+"""
+
+_DELETE_LEASE: Final = "DELETE FROM snapshot_pin WHERE table_id = %s AND holder = %s"
+
+_LOAD_EXPIRY: Final = "SELECT cleared_until, kept FROM expiry WHERE table_id = %s"
+
+_PUT_EXPIRY: Final = """
+INSERT INTO expiry (table_id, cleared_until, kept) VALUES (%s, %s, %s::bigint[])
+ON CONFLICT (table_id) DO UPDATE SET cleared_until = excluded.cleared_until, kept = excluded.kept
+"""
+
+_SET_EARLIEST: Final = "UPDATE table_head SET earliest_snapshot_id = %s, earliest_change_id = %s WHERE table_id = %s"
+
+# A file is live at a name if it is so at the last one before it was removed, which is found by bisection.
+_EXPIRED_FILES: Final = """
+FROM data_file f WHERE f.table_id = %s AND f.removed_snapshot > %s AND f.removed_snapshot <= %s
+AND coalesce((%s::bigint[])[width_bucket(f.removed_snapshot - 1, %s::bigint[])], 0) < f.added_snapshot
+"""
+
+_EXPIRED_CHANGELOGS: Final = "FROM changelog_file WHERE table_id = %s AND snapshot_id < %s"
+
+_EXPIRED_SNAPSHOTS: Final = (
+    "FROM snapshot WHERE table_id = %s AND snapshot_id < %s AND NOT snapshot_id = ANY(%s::bigint[])"
+)
+
+_MEASURE: Final = f"""
+SELECT count(*), coalesce(sum(size_bytes), 0)::bigint FROM (
+    SELECT f.size_bytes {_EXPIRED_FILES} UNION ALL SELECT size_bytes {_EXPIRED_CHANGELOGS}) gone
+"""
+
+# SUBTLE: by the places of rows, which cannot move while the head is locked. A join with the rows that were found is
+# planned as a walk through all of the table where nothing is known of it yet.
+_CLEAR_FILES: Final = f"""
+DELETE FROM data_file WHERE ctid = ANY(ARRAY(SELECT f.ctid {_EXPIRED_FILES} LIMIT %s))
+RETURNING path, size_bytes, superseded_path
+"""
+
+_CLEAR_CHANGELOGS: Final = f"""
+DELETE FROM changelog_file WHERE ctid = ANY(ARRAY(SELECT ctid {_EXPIRED_CHANGELOGS} LIMIT %s))
+RETURNING path, size_bytes
+"""
+
+_CLEAR_SNAPSHOTS: Final = f"""
+DELETE FROM snapshot WHERE ctid = ANY(ARRAY(SELECT ctid {_EXPIRED_SNAPSHOTS} LIMIT %s)) RETURNING snapshot_id
+"""
+
+# SUBTLE: each path is looked up by itself, by the index of paths: LIMIT 1 and the `+ 0` keep the planner from reading
+# all files of the table instead. Several tables may have files of one attempt, and so of one path.
+_DOOM: Final = f"""
+INSERT INTO doomed_file (table_id, path, doomed_at_ms)
+SELECT %s, g.path, {NOW_MS} FROM unnest(%s::text[]) AS g(path)
+LEFT JOIN LATERAL (
+    SELECT 1 AS there FROM data_file d WHERE d.path = g.path COLLATE "C" AND d.table_id + 0 = %s LIMIT 1
+) d ON true
+LEFT JOIN LATERAL (
+    SELECT 1 AS there FROM data_file d
+    WHERE d.superseded_path = g.path COLLATE "C" AND d.superseded_path <> '' AND d.table_id + 0 = %s LIMIT 1
+) s ON true
+WHERE d.there IS NULL AND s.there IS NULL
+ON CONFLICT (table_id, path) DO NOTHING
+RETURNING path
+"""
+
+_LIST_DOOMED: Final = "SELECT path FROM doomed_file WHERE table_id = %s LIMIT %s"
+
+_FORGET_DOOMED: Final = "DELETE FROM doomed_file WHERE table_id = %s AND path = ANY(%s::text[])"
+
+
+class PostgresRetention:
+    """See `metastore.retention_store.RetentionTransaction`."""
+
+    # As an attribute, so that a test can take the protection out and see it missed.
+    doom_sql = _DOOM
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def list_leases(self, table_id: int) -> list[Pin]:
+        """The pins of readers that have not expired."""
+        return [_pin(row) for row in await self._session.read(_LIST_LEASES, (str(table_id),))]
+
+    async def find_lease(self, table_id: int, holder: str) -> Pin | None:
+        """The pin of a reader, expired or not."""
+        row = await self._session.read_one(_FIND_LEASE, (str(table_id), holder))
+        return None if row is None else _pin(row)
+
+    async def put_lease(self, table_id: int, holder: str, snapshot_id: int, duration_ms: int) -> int:
+        """Makes or moves the pin of a reader; pins of others that expired are removed."""
+        put = Statement(_PUT_LEASE, (str(table_id), holder, str(snapshot_id), duration_ms))
+        _, rows = await self._session.write_all([Statement(_CLEAR_LEASES, (str(table_id),)), put])
+        deadline_ms: int = rows[0][0]
+        return deadline_ms
+
+    async def delete_lease(self, table_id: int, holder: str) -> None:
+        """Removes the pin of a reader, if there is one."""
+        await self._session.write(_DELETE_LEASE, (str(table_id), holder))
+
+    async def load_expiry(self, table_id: int) -> ExpiryState:
+        """How far what has expired was cleared away."""
+        row = await self._session.read_one(_LOAD_EXPIRY, (str(table_id),))
+        return ExpiryState() if row is None else ExpiryState(row[0], tuple(row[1]))
+
+    async def put_expiry(self, table_id: int, state: ExpiryState) -> None:
+        """Writes that down."""
+        values = (str(table_id), str(state.cleared_until), arrays.integers(state.kept))
+        await self._session.write(_PUT_EXPIRY, values)
+
+    async def set_earliest(self, table_id: int, earliest: int, earliest_change: int) -> None:
+        """Moves where what is kept of a table begins."""
+        await self._session.write(_SET_EARLIEST, (str(earliest), str(earliest_change), str(table_id)))
+
+    async def measure_expired(self, clearing: Clearing) -> Cleared:
+        """What `clear_expired` would clear away in all."""
+        rows = await self._session.read(_MEASURE, (*_of_files(clearing), *_of_changelogs(clearing)))
+        return Cleared(*rows[0])
+
+    async def clear_expired(self, clearing: Clearing) -> Cleared:
+        """Deletes entries, and queues the files that no entry refers to any more."""
+        table_id, limit = str(clearing.table_id), str(clearing.limit)
+        snapshots = (table_id, str(clearing.rows_before), arrays.integers(clearing.named))
+        files, changelogs, gone = await self._session.write_all(
+            [
+                Statement(_CLEAR_FILES, (*_of_files(clearing), limit)),
+                Statement(_CLEAR_CHANGELOGS, (*_of_changelogs(clearing), limit)),
+                Statement(_CLEAR_SNAPSHOTS, (*snapshots, limit)),
+            ]
+        )
+        sizes: dict[str, int] = {row[2]: 0 for row in files if row[2]}
+        sizes.update((row[0], row[1]) for row in (*files, *changelogs))
+        doomed: list[Row] = []
+        if sizes:
+            # Behind the statements that delete, and in their transaction: it sees what they left.
+            doomed = await self._session.write(self.doom_sql, (table_id, arrays.texts(sizes), table_id, table_id))
+        is_done = max(len(files), len(changelogs), len(gone)) < clearing.limit
+        return Cleared(len(doomed), sum(sizes[row[0]] for row in doomed), is_done)
+
+    async def list_doomed(self, table_id: int, limit: int) -> list[str]:
+        """Paths of files that are to be deleted."""
+        return [row[0] for row in await self._session.read(_LIST_DOOMED, (str(table_id), str(limit)))]
+
+    async def forget_doomed(self, table_id: int, paths: Sequence[str]) -> None:
+        """Takes files that are deleted out of the queue."""
+        await self._session.write(_FORGET_DOOMED, (str(table_id), arrays.texts(paths)))
+
+
+def _of_files(clearing: Clearing) -> tuple[str, ...]:
+    named = arrays.integers(clearing.named)
+    return (str(clearing.table_id), str(clearing.after), str(clearing.until), named, named)
+
+
+def _of_changelogs(clearing: Clearing) -> tuple[str, str]:
+    return (str(clearing.table_id), str(clearing.changes_before))
+
+
+def _pin(row: Row) -> Pin:
+    return Pin(PinKind.READER, *row)

@@ -1,0 +1,163 @@
+"""Files below tables' locations in Postgres, and attempts by age. Ages are by its clock alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from lakelog.format.commit_facts import AttemptState
+from lakelog.format.table_files import AttemptAge, FileUse, UsedFile, UsedPage
+
+from . import arrays
+from .session import Row, Session
+
+# SUBTLE: each path is looked up by itself, by an index of paths: LIMIT 1 and the `+ 0` keep the planner from reading
+# all files of the table instead. Several tables may have files of one attempt, and so of one path.
+_FIND_USED: Final = """
+SELECT g.path, d.size_bytes, c.size_bytes, s.there, q.there FROM unnest(%s::text[]) AS g(path)
+LEFT JOIN LATERAL (
+    SELECT d.size_bytes FROM data_file d WHERE d.path = g.path COLLATE "C" AND d.table_id + 0 = %s LIMIT 1
+) d ON true
+LEFT JOIN LATERAL (
+    SELECT c.size_bytes FROM changelog_file c WHERE c.path = g.path COLLATE "C" AND c.table_id + 0 = %s LIMIT 1
+) c ON true
+LEFT JOIN LATERAL (
+    SELECT 1 AS there FROM data_file d
+    WHERE d.superseded_path = g.path COLLATE "C" AND d.superseded_path <> '' AND d.table_id + 0 = %s LIMIT 1
+) s ON true
+LEFT JOIN LATERAL (
+    SELECT 1 AS there FROM doomed_file q WHERE q.table_id = %s AND q.path = g.path COLLATE "C" LIMIT 1
+) q ON true
+WHERE d.size_bytes IS NOT NULL OR c.size_bytes IS NOT NULL OR s.there IS NOT NULL OR q.there IS NOT NULL
+"""
+
+_LIST_DATA: Final = """
+SELECT file_id, path, size_bytes, superseded_path FROM data_file
+WHERE table_id = %s AND file_id > %s ORDER BY file_id LIMIT %s
+"""
+
+_LIST_CHANGELOG: Final = """
+SELECT snapshot_id, ordinal, path, size_bytes FROM changelog_file
+WHERE table_id = %s AND (snapshot_id, ordinal) > (%s::bigint, %s::int) ORDER BY snapshot_id, ordinal LIMIT %s
+"""
+
+_ATTEMPT: Final = """
+replace(attempt_id::text, '-', ''), state, (extract(epoch FROM clock_timestamp() - opened_at) * 1000)::bigint
+"""
+
+_FIND_ATTEMPTS: Final = f"""
+SELECT {_ATTEMPT} FROM attempt WHERE attempt_id = ANY(%s::uuid[]) AND %s::uuid = ANY(table_uuids)
+"""
+
+_OPENED_BEFORE: Final = "opened_at <= clock_timestamp() - %s * interval '1 millisecond'"
+
+# The index of what was never committed is in the order of opening; it has little, since what is cleared is forgotten.
+_LIST_UNFINISHED: Final = f"""
+SELECT {_ATTEMPT} FROM attempt
+WHERE state <> 'committed' AND %s::uuid = ANY(table_uuids)
+    AND ((state = 'open' AND {_OPENED_BEFORE}) OR (state = 'doomed' AND {_OPENED_BEFORE}))
+ORDER BY opened_at LIMIT %s
+"""
+
+# In one order, so that those who doom several never wait for each other in a circle.
+_DOOM: Final = f"""
+UPDATE attempt SET state = 'doomed' WHERE attempt_id IN (
+    SELECT attempt_id FROM attempt
+    WHERE attempt_id = ANY(%s::uuid[]) AND %s::uuid = ANY(table_uuids) AND state = 'open' AND {_OPENED_BEFORE}
+    ORDER BY attempt_id FOR UPDATE)
+"""
+
+_TAKE_OFF: Final = """
+UPDATE attempt SET table_uuids = array_remove(table_uuids, %s::uuid)
+WHERE attempt_id = ANY(%s::uuid[]) AND state = 'doomed' AND %s::uuid = ANY(table_uuids) RETURNING 1
+"""
+
+_FORGET: Final = "DELETE FROM attempt WHERE attempt_id = ANY(%s::uuid[]) AND state = 'doomed' AND table_uuids = '{}'"
+
+
+class PostgresTableFiles:
+    """See `metastore.table_files_store.TableFilesTransaction`."""
+
+    # As an attribute, so that a test can take the protection out and see it missed.
+    doom_attempts_sql = _DOOM
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def find_used_files(self, table_id: int, paths: Sequence[str]) -> list[UsedFile]:
+        """Those of the paths that anything kept of the table refers to, or that are queued."""
+        table = str(table_id)
+        rows = await self._session.read(_FIND_USED, (arrays.texts(paths), table, table, table, table))
+        return [_used(row) for row in rows]
+
+    async def list_used_files(self, table_id: int, cursor: str, limit: int) -> UsedPage:
+        """The next files that the table refers to: data files by id, then changelog files by snapshot."""
+        kind, after, ordinal = parse_cursor(cursor)
+        if kind is FileUse.DATA:
+            rows = await self._session.read(_LIST_DATA, (str(table_id), str(after), limit))
+            data = [UsedFile(path, FileUse.DATA, size) for _, path, size, _ in rows]
+            positions = [UsedFile(row[3], FileUse.POSITIONS, None) for row in rows if row[3]]
+            return UsedPage(
+                (*data, *positions), make_cursor(FileUse.DATA, rows[-1][0]) if len(rows) == limit else _CHANGELOGS
+            )
+        rows = await self._session.read(_LIST_CHANGELOG, (str(table_id), str(after), ordinal, limit))
+        files = tuple([UsedFile(path, FileUse.CHANGELOG, size) for _, _, path, size in rows])
+        is_last = len(rows) < limit
+        return UsedPage(files, "" if is_last else make_cursor(FileUse.CHANGELOG, rows[-1][0], rows[-1][1]))
+
+    async def find_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> list[AttemptAge]:
+        """Those of the attempts that were opened for the table."""
+        rows = await self._session.read(_FIND_ATTEMPTS, (arrays.words(attempt_ids), table_uuid))
+        return [_attempt(row) for row in rows]
+
+    async def list_unfinished_attempts(
+        self, table_uuid: str, open_ms: int, doomed_ms: int, limit: int
+    ) -> list[AttemptAge]:
+        """Attempts of the table that are open or doomed and were opened at least so long ago, the oldest first."""
+        rows = await self._session.read(_LIST_UNFINISHED, (table_uuid, open_ms, doomed_ms, limit))
+        return [_attempt(row) for row in rows]
+
+    async def doom_old_attempts(self, table_uuid: str, attempt_ids: Sequence[str], open_ms: int) -> None:
+        """Dooms those of the table's attempts that are open and were opened at least so long ago."""
+        await self._session.write(self.doom_attempts_sql, (arrays.words(attempt_ids), table_uuid, open_ms))
+
+    async def forget_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> int:
+        """Takes the table off doomed attempts, and forgets those that are then of none."""
+        ids = arrays.words(attempt_ids)
+        taken = await self._session.write(_TAKE_OFF, (table_uuid, ids, table_uuid))
+        await self._session.write(_FORGET, (ids,))
+        return len(taken)
+
+
+def parse_cursor(cursor: str) -> tuple[FileUse, int, int]:
+    """Where the next page begins: behind which file, or which snapshot's which file. Pure.
+
+    Raises:
+        ValueError: It is no cursor.
+    """
+    if not cursor:
+        return FileUse.DATA, 0, 0
+    kind, after, ordinal = cursor.split(":")
+    return FileUse(kind), int(after), int(ordinal)
+
+
+def make_cursor(kind: FileUse, after: int, ordinal: int = 0) -> str:
+    """The inverse of `parse_cursor`. Pure."""
+    return f"{kind.value}:{after}:{ordinal}"
+
+
+_CHANGELOGS: Final = make_cursor(FileUse.CHANGELOG, 0, -1)
+
+
+def _used(row: Row) -> UsedFile:
+    path, data_bytes, changelog_bytes, is_positions, _ = row
+    if data_bytes is not None:
+        return UsedFile(path, FileUse.DATA, data_bytes)
+    if changelog_bytes is not None:
+        return UsedFile(path, FileUse.CHANGELOG, changelog_bytes)
+    return UsedFile(path, FileUse.DOOMED if is_positions is None else FileUse.POSITIONS, None)
+
+
+def _attempt(row: Row) -> AttemptAge:
+    attempt_id, state, age_ms = row
+    return AttemptAge(attempt_id, AttemptState(state), age_ms)

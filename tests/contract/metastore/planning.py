@@ -1,0 +1,82 @@
+"""A metastore whose background does nothing: what commits make due is planned when a test says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from lakelog.clock import SystemClock
+from lakelog.format.job import COMPACT, Job
+from lakelog.format.table import TableInfo
+from metastore.due_compactions import plan_compactions
+from metastore.due_work import DueWork
+from metastore.inprocess import InProcessMetastore
+from metastore.memory import MemoryStore
+from metastore.memory.state import StoredJob
+from metastore.postgres import PostgresStore
+from metastore.postgres.store import PostgresTransaction
+from metastore.store import Store
+from tests.contract.metastore.conftest import make_service
+
+
+class QuietMetastore(InProcessMetastore):
+    """Plans what is due only when it is told to."""
+
+    def step(self) -> int:
+        """Plans all that was touched; how many tables."""
+        return self.run(self.service.due_work.step())
+
+    def step_of_another(self) -> int:
+        """The same by a metastore that was started just now, over the same store."""
+        other = DueWork(self.store, SystemClock(), [plan_compactions], lambda: None)
+
+        async def step() -> int:
+            return await other.step()
+
+        return self.run(step())
+
+    def let_jobs_age(self, passed_ms: int) -> None:
+        """Puts all that is known of the times of jobs so far back, as if as much time had passed since."""
+
+        async def age() -> None:
+            if isinstance(self.store, MemoryStore):
+                for job_id, stored in self.store._state.jobs.items():
+                    job = replace(stored.job, updated_at_ms=stored.job.updated_at_ms - passed_ms)
+                    self.store._state.jobs[job_id] = StoredJob(job, stored.table_id, stored.due_at_ms - passed_ms)
+                return
+            async with self.store.transaction() as transaction:
+                assert isinstance(transaction, PostgresTransaction)
+                ago = "interval '1 millisecond' * %s::bigint"
+                sql = f"UPDATE job SET due_at = due_at - {ago}, updated_at_ms = updated_at_ms - %s::bigint"
+                await transaction._session.write(sql, (str(passed_ms), str(passed_ms)))
+
+        self.run(age())
+
+    def jobs(self, table: TableInfo) -> dict[str, Job]:
+        """The table's jobs of compaction by scope."""
+        return {job.scope: job for job in self.list_jobs([table.table_uuid]) if job.kind == COMPACT}
+
+
+@contextmanager
+def quiet(request: pytest.FixtureRequest, kind: str) -> Iterator[QuietMetastore]:
+    """Over a store of this kind: `memory` or `postgres`."""
+
+    async def open_store() -> Store:
+        if kind == "memory":
+            return MemoryStore(SystemClock())
+        store = PostgresStore(request.getfixturevalue("migrated_url"), pool_size=4)
+        await store.check()
+        return store
+
+    if kind == "postgres":
+        # In this thread, not on the event loop.
+        request.getfixturevalue("migrated_url")
+    metastore = QuietMetastore(open_store, make_service)
+    metastore.stop_background()
+    try:
+        yield metastore
+    finally:
+        metastore.close()

@@ -1,0 +1,183 @@
+"""What commits make due: found beside them, forgotten by nobody, asked again where only time passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from lakelog.clock import SystemClock
+from lakelog.format.job import COMPACT, DUE, FULL, STRATEGY, DueJob, JobState, to_bucket_scope
+from metastore.due_work import DueWork, TableWork
+from metastore.inprocess import InProcessMetastore
+from metastore.memory import MemoryStore
+from metastore.postgres import PostgresStore
+from metastore.service import MetastoreService
+from metastore.store import Store, Transaction
+from tests.contract.metastore.conftest import WAREHOUSE
+from tests.contract.metastore.making import append, make_table
+
+SCOPE = to_bucket_scope(b"", 0)
+
+
+@dataclass
+class Recorder:
+    """Tells that these jobs are due, and remembers what it was asked."""
+
+    delays_ms: dict[str, int] = field(default_factory=dict)
+    seen: list[tuple[str, int, int]] = field(default_factory=list)
+    fails: bool = False
+
+    async def __call__(self, tx: Transaction, work: TableWork) -> Sequence[DueJob]:
+        if self.fails:
+            raise RuntimeError("no")
+        self.seen.append((work.head.table_uuid, work.after, work.until))
+        return [
+            DueJob(work.head.table_id, COMPACT, scope, 3, {STRATEGY: DUE}, delay_ms)
+            for scope, delay_ms in self.delays_ms.items()
+        ]
+
+
+class Planned:
+    """A metastore whose work is planned by a recorder, when the test says so."""
+
+    def __init__(self, open_store: Callable[[], Store]) -> None:
+        self.recorder = Recorder()
+
+        async def make_store() -> Store:
+            return open_store()
+
+        self.metastore = InProcessMetastore(
+            make_store, lambda store: MetastoreService(store, WAREHOUSE, planners=[self.recorder])
+        )
+        # Nobody else plans meanwhile.
+        self.metastore.stop_background()
+
+    def step(self) -> int:
+        return self.metastore.run(self.metastore.service.due_work.step())
+
+    def step_of_another(self) -> int:
+        """A metastore that was started just now, over the same store."""
+        other = DueWork(self.metastore.store, SystemClock(), [self.recorder], lambda: None)
+
+        async def step() -> int:
+            return await other.step()
+
+        return self.metastore.run(step())
+
+
+@pytest.fixture(params=["memory", "postgres"])
+def planned(request: pytest.FixtureRequest) -> Iterator[Planned]:
+    if request.param == "memory":
+        found = Planned(lambda: MemoryStore(SystemClock()))
+    else:
+        url = request.getfixturevalue("migrated_url")
+        found = Planned(lambda: PostgresStore(url, pool_size=4))
+    try:
+        yield found
+    finally:
+        found.metastore.close()
+
+
+def test_each_snapshot_is_planned_once(planned: Planned) -> None:
+    table = make_table(planned.metastore)
+    planned.step()
+    planned.recorder.seen.clear()
+    for count in range(3):
+        append(planned.metastore, table, count)
+    assert planned.step() == 1
+    append(planned.metastore, table, 3)
+    assert planned.step() == 1
+    assert planned.step() == 0
+    assert planned.recorder.seen == [(table.table_uuid, 0, 3), (table.table_uuid, 3, 4)]
+
+
+@pytest.mark.parametrize("is_planned", [False, True], ids=["forgotten", "control"])
+def test_what_a_metastore_forgets_when_it_dies_is_found_at_the_next_start(planned: Planned, is_planned: bool) -> None:
+    table = make_table(planned.metastore)
+    append(planned.metastore, table, 0)
+    if is_planned:
+        planned.step()
+    planned.recorder.seen.clear()
+    assert planned.step_of_another() == (not is_planned)
+    assert planned.recorder.seen == ([] if is_planned else [(table.table_uuid, 0, 1)])
+
+
+def test_a_job_that_ends_and_an_option_that_changes_have_the_table_planned_again(planned: Planned) -> None:
+    table = make_table(planned.metastore)
+    planned.recorder.delays_ms = {SCOPE: 0}
+    append(planned.metastore, table, 0)
+    planned.step()
+    planned.recorder.delays_ms.clear()
+    job = planned.metastore.lease_job([COMPACT], [], "a", duration_ms=60_000)
+    assert job is not None
+    planned.metastore.finish_job(job.job_id, job.epoch)
+    planned.recorder.seen.clear()
+    # Also if whoever ended it dies before it has planned.
+    assert planned.step_of_another() == 1
+    planned.metastore.alter_table(table.table_uuid, set_options={"write-only": "true"}, unset_options=[])
+    assert planned.step_of_another() == 1
+    assert planned.step_of_another() == 0
+    assert planned.recorder.seen == [(table.table_uuid, 1, 1)] * 2
+
+
+def test_a_planner_that_fails_stops_nobody_else_and_is_asked_again(planned: Planned) -> None:
+    table = make_table(planned.metastore)
+    append(planned.metastore, table, 0)
+    planned.recorder.fails = True
+    assert planned.step() == 0
+    planned.recorder.fails = False
+    assert planned.step_of_another() == 1
+
+
+def test_jobs_are_due_after_their_delay_and_never_put_off(planned: Planned) -> None:
+    table = make_table(planned.metastore)
+    later = to_bucket_scope(b"", 1)
+    planned.recorder.delays_ms = {SCOPE: 0, later: 60_000}
+    append(planned.metastore, table, 0)
+    planned.step()
+    remaining = {job.scope: job.remaining_ms for job in planned.metastore.list_jobs([table.table_uuid])}
+    assert remaining[SCOPE] == 0
+    assert 50_000 < remaining[later] <= 60_000
+    job = planned.metastore.lease_job([COMPACT], [], "a", duration_ms=60_000)
+    assert job is not None
+    assert job.scope == SCOPE
+    assert planned.metastore.lease_job([COMPACT], [], "a", duration_ms=60_000) is None
+    # The one is remembered behind its end; the other is not put off, but may come forward.
+    planned.recorder.delays_ms = {SCOPE: 0, later: 90_000}
+    append(planned.metastore, table, 1)
+    planned.step()
+    jobs = {job.scope: job for job in planned.metastore.list_jobs([table.table_uuid])}
+    assert jobs[SCOPE].requested == {STRATEGY: DUE}
+    assert jobs[later].remaining_ms <= 60_000
+    planned.recorder.delays_ms = {later: 0}
+    append(planned.metastore, table, 2)
+    planned.step()
+    assert {job.remaining_ms for job in planned.metastore.list_jobs([table.table_uuid]) if job.scope == later} == {0}
+
+
+def test_what_is_due_by_itself_weakens_nothing_and_revives_nothing(planned: Planned) -> None:
+    table = make_table(planned.metastore)
+    append(planned.metastore, table, 0)
+    planned.metastore.request_jobs(table.table_uuid, COMPACT, [SCOPE], {STRATEGY: FULL}, priority=50)
+    planned.recorder.delays_ms = {SCOPE: 0}
+    planned.step()
+    (job,) = planned.metastore.list_jobs([table.table_uuid])
+    assert (job.state, job.payload, job.priority) == (JobState.DUE, {STRATEGY: FULL}, 50)
+    taken = planned.metastore.lease_job([COMPACT], [], "a", duration_ms=60_000)
+    assert taken is not None
+    planned.metastore.fail_job(taken.job_id, taken.epoch, "damaged", final=True)
+    append(planned.metastore, table, 1)
+    planned.step()
+    (job,) = planned.metastore.list_jobs([table.table_uuid])
+    assert (job.state, job.payload, job.reason) == (JobState.FAILED, {STRATEGY: FULL}, "damaged")
+
+
+def test_a_table_that_is_dropped_has_no_jobs(planned: Planned) -> None:
+    table = make_table(planned.metastore)
+    append(planned.metastore, table, 0)
+    planned.metastore.drop_table(table.name)
+    planned.recorder.delays_ms = {SCOPE: 0}
+    assert planned.step() == 0
+    assert planned.metastore.list_jobs() == []

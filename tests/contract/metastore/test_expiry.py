@@ -1,0 +1,433 @@
+"""Expiry: what goes, what stays for whom, and which files are doomed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from lakelog.client.metastore import Metastore, WatchPosition
+from lakelog.errors import CommitConflict, InvalidArgument, NotFound, SnapshotExpired
+from lakelog.format.commit import BucketRef, CommitRequest, RestoreState
+from lakelog.format.consumer import ConsumerPosition
+from lakelog.format.expiry import ExpiryStep, PinKind
+from lakelog.format.job import EXPIRE, JobState
+from lakelog.format.plan import AtSnapshot, InRange, PlanRequest
+from lakelog.format.snapshot import ChangelogState, SnapshotKind
+from lakelog.format.table import TableInfo
+from tests.contract.metastore.making import (
+    append,
+    compaction,
+    make_change,
+    make_file,
+    make_table,
+    rewrite,
+    snapshot_ids,
+)
+
+LATER_MS = 1 << 52
+
+
+def expire(metastore: Metastore, table: TableInfo, retain_last: int = 1, older_than_ms: int = LATER_MS) -> ExpiryStep:
+    """Expires all that is not the newest so many snapshots, however young, and tells of all steps together."""
+    files = size_bytes = 0
+    before = None
+    for _ in range(20):
+        step = metastore.expire_snapshots(table.table_uuid, older_than_ms=older_than_ms, retain_last=retain_last)
+        before = before or step
+        files, size_bytes = files + step.files, size_bytes + step.size_bytes
+        if step.is_done:
+            return ExpiryStep(
+                before.earliest_before,
+                step.earliest,
+                before.earliest_change_before,
+                step.earliest_change,
+                files,
+                size_bytes,
+                step.held_by,
+                step.named,
+            )
+    raise AssertionError("expiry does not end")
+
+
+def doomed(metastore: Metastore, table: TableInfo) -> list[str]:
+    """The names of the files that are to be deleted."""
+    return sorted(path.rpartition("/")[2] for path in metastore.list_doomed_files(table.table_uuid, 10_000))
+
+
+def live(metastore: Metastore, table: TableInfo, snapshot_id: int | None = None) -> list[str]:
+    at = None if snapshot_id is None else AtSnapshot(snapshot_id)
+    paths = metastore.plan(PlanRequest(table.table_uuid, at=at)).files.column("path").to_pylist()
+    return sorted(path.rpartition("/")[2] for path in paths)
+
+
+def file_ids(metastore: Metastore, table: TableInfo) -> list[int]:
+    found: list[int] = metastore.plan(PlanRequest(table.table_uuid)).files.column("file_id").to_pylist()
+    return sorted(found)
+
+
+def replace_all(metastore: Metastore, table: TableInfo, identifier: int, names: str) -> None:
+    """Puts new files in the place of all that are live."""
+    kind = SnapshotKind.OVERWRITE
+    rewrite(metastore, table, identifier, *file_ids(metastore, table), names=names, kind=kind, writer="overwriter")
+
+
+def make_history(metastore: Metastore, table: TableInfo) -> None:
+    """Snapshots 1 to 4 of one file each, all replaced by 5, which 6 adds one to."""
+    for number, name in enumerate("abcd", 1):
+        append(metastore, table, number, names=name)
+    replace_all(metastore, table, 1, "p")
+    append(metastore, table, 6, names="q")
+
+
+def test_what_was_replaced_goes_with_the_last_snapshot_that_shows_it(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    make_history(metastore, table)
+    # State 4 still shows the four files.
+    step = expire(metastore, table, retain_last=3)
+    assert (step.earliest_before, step.earliest, step.files, step.held_by) == (1, 4, 0, ())
+    assert doomed(metastore, table) == []
+    assert live(metastore, table, 4) == ["a.parquet", "b.parquet", "c.parquet", "d.parquet"]
+    step = expire(metastore, table, retain_last=2)
+    assert (step.earliest_before, step.earliest, step.files, step.size_bytes) == (4, 5, 4, 4000)
+    assert doomed(metastore, table) == ["a.parquet", "b.parquet", "c.parquet", "d.parquet"]
+    assert snapshot_ids(metastore, table) == [5, 6]
+    assert live(metastore, table, 5) == ["p.parquet"]
+    with pytest.raises(SnapshotExpired, match=r"Snapshot 4 .* the snapshots 5 to 6 can still be read"):
+        live(metastore, table, 4)
+    assert live(metastore, table) == ["p.parquet", "q.parquet"]
+
+
+def test_nothing_goes_that_the_options_keep(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    make_history(metastore, table)
+    assert metastore.expire_snapshots(table.table_uuid) == ExpiryStep(1, 1, 1, 1)
+    metastore.alter_table(table.table_uuid, set_options={"snapshot.time-retained": "0 ms"}, unset_options=[])
+    assert metastore.expire_snapshots(table.table_uuid).earliest == 1
+    options = {"snapshot.num-retained.min": "4"}
+    metastore.alter_table(table.table_uuid, set_options=options, unset_options=[])
+    assert metastore.expire_snapshots(table.table_uuid).earliest == 3
+    options = {"snapshot.time-retained": "1 h", "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "2"}
+    metastore.alter_table(table.table_uuid, set_options=options, unset_options=[])
+    assert metastore.expire_snapshots(table.table_uuid).earliest == 5
+    assert len(doomed(metastore, table)) == 4
+
+
+def test_by_age_the_state_of_that_time_stays(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    for number in range(1, 5):
+        append(metastore, table, number, names=str(number))
+        time.sleep(0.005)
+    third = metastore.list_snapshots(table.table_uuid).snapshots[2]
+    step = expire(metastore, table, older_than_ms=third.committed_at_ms)
+    assert step.earliest == 3
+    assert expire(metastore, table, older_than_ms=third.committed_at_ms - 1).earliest == 3
+
+
+def test_a_dry_run_changes_nothing(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    make_history(metastore, table)
+    step = metastore.expire_snapshots(table.table_uuid, older_than_ms=LATER_MS, retain_last=1, dry_run=True)
+    assert (step.earliest_before, step.earliest, step.files, step.size_bytes, step.is_done) == (1, 6, 4, 4000, True)
+    assert snapshot_ids(metastore, table) == [1, 2, 3, 4, 5, 6]
+    assert doomed(metastore, table) == []
+
+
+def test_nothing_expires_by_itself_of_a_table_that_is_only_written(metastore: Metastore) -> None:
+    options = {"bucket": "4", "write-only": "true", "snapshot.time-retained": "0 ms", "snapshot.num-retained.min": "1"}
+    table = make_table(metastore, options=options)
+    make_history(metastore, table)
+    assert metastore.expire_snapshots(table.table_uuid, by_itself=True).earliest == 1
+    assert metastore.expire_snapshots(table.table_uuid).earliest == 6
+
+
+def test_a_file_that_moved_stays_while_an_entry_of_it_is_live(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    append(metastore, table, 1, names="a", min_key=b"1", max_key=b"2")
+    moved = compaction(table, moves=file_ids(metastore, table), level=5)
+    metastore.commit(CommitRequest("compactor", 1, (moved,)))
+    append(metastore, table, 2, names="b", min_key=b"3", max_key=b"4")
+    # Its first entry goes, and it does not.
+    assert expire(metastore, table).files == 0
+    assert doomed(metastore, table) == []
+    assert live(metastore, table) == ["a.parquet", "b.parquet"]
+    replace_all(metastore, table, 1, "c")
+    assert expire(metastore, table).files == 2
+    assert doomed(metastore, table) == ["a.parquet", "b.parquet"]
+
+
+def test_files_of_changelogs_and_positions_go_with_what_names_them(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    attempt = metastore.stage_attempt([table.table_uuid], "w").attempt_id
+    positions = f"data/{attempt}/positions.parquet"
+    files = [make_file(attempt, name, superseded_path=positions) for name in "ab"]
+    change = make_change(
+        table,
+        files,
+        changelog=ChangelogState.ATTACHED,
+        changelog_files=(make_file(attempt, "changelog"),),
+        base_snapshot_id=0,
+        unchanged_buckets=(BucketRef(b"", 0),),
+    )
+    metastore.commit(CommitRequest("w", 1, (change,), attempt))
+    first, second = file_ids(metastore, table)
+    rewrite(metastore, table, 1, first, names="c", kind=SnapshotKind.OVERWRITE, writer="overwriter")
+    # The changelog of snapshot 1 goes with it; the other data file still names the positions.
+    assert expire(metastore, table).files == 2
+    assert doomed(metastore, table) == ["a.parquet", "changelog.parquet"]
+    rewrite(metastore, table, 2, second, names="d", kind=SnapshotKind.OVERWRITE, writer="overwriter")
+    expire(metastore, table)
+    assert doomed(metastore, table) == ["a.parquet", "b.parquet", "changelog.parquet", "positions.parquet"]
+
+
+def test_changelogs_may_live_longer_than_their_snapshots(metastore: Metastore) -> None:
+    options = {
+        "bucket": "4",
+        "changelog-producer": "input",
+        "snapshot.time-retained": "0 ms",
+        "snapshot.num-retained.min": "1",
+        "changelog.num-retained.min": "4",
+    }
+    table = make_table(metastore, options=options)
+    for number in range(1, 7):
+        attempt = metastore.stage_attempt([table.table_uuid], "w").attempt_id
+        changelog = (make_file(attempt, f"changelog-{number}"),)
+        change = make_change(
+            table, [make_file(attempt, str(number))], changelog=ChangelogState.ATTACHED, changelog_files=changelog
+        )
+        metastore.commit(CommitRequest("w", number, (change,), attempt))
+    step = metastore.expire_snapshots(table.table_uuid)
+    assert (step.earliest, step.earliest_change, step.files) == (6, 3, 2)
+    page = metastore.list_snapshots(table.table_uuid)
+    assert (page.earliest_snapshot_id, page.earliest_change_id) == (6, 3)
+    assert snapshot_ids(metastore, table) == [3, 4, 5, 6]
+    (latest,) = metastore.list_latest([table.table_uuid])
+    assert (latest.earliest_snapshot_id, latest.earliest_change_id) == (6, 3)
+    ranged = metastore.plan(PlanRequest(table.table_uuid, InRange(2, 5), changelog=True))
+    assert sorted(ranged.files.column("added_snapshot").to_pylist()) == [3, 4, 5]
+    with pytest.raises(SnapshotExpired, match=r"Snapshot 2 .* the snapshots 3 to 6"):
+        metastore.plan(PlanRequest(table.table_uuid, InRange(1, 5), changelog=True))
+    with pytest.raises(SnapshotExpired, match=r"Snapshot 5 .* the snapshots 6 to 6"):
+        metastore.plan(PlanRequest(table.table_uuid, InRange(2, 5)))
+    with pytest.raises(SnapshotExpired, match="Snapshot 3"):
+        live(metastore, table, 3)
+    watch = metastore.watch([WatchPosition(table.table_uuid, 2)])
+    assert [each.snapshot_id for each in next(iter(watch)).snapshots] == [3, 4, 5, 6]
+    watch.close()
+    with pytest.raises(SnapshotExpired):
+        next(iter(metastore.watch([WatchPosition(table.table_uuid, 1)])))
+
+
+def move_consumer(metastore: Metastore, table: TableInfo, snapshot_id: int) -> None:
+    (consumer,) = metastore.open_consumer("c", [table.table_uuid], "test")
+    metastore.advance_consumer("c", [ConsumerPosition(table.table_uuid, consumer.epoch, snapshot_id)])
+
+
+def test_what_a_consumer_needs_stays(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    make_history(metastore, table)
+    move_consumer(metastore, table, 3)
+    step = expire(metastore, table)
+    assert (step.earliest, step.files) == (3, 0)
+    assert [(pin.kind, pin.holder, pin.snapshot_id) for pin in step.held_by] == [(PinKind.CONSUMER, "c", 3)]
+    assert metastore.list_pins(table.table_uuid) == list(step.held_by)
+    assert len(live(metastore, table, 3)) == 3
+    move_consumer(metastore, table, 6)
+    assert expire(metastore, table).files == 4
+
+
+def test_what_an_open_changelog_needs_stays(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    for number in (1, 2, 3):
+        append(metastore, table, number)
+    append(metastore, table, 4, changelog=ChangelogState.OPEN)
+    append(metastore, table, 5)
+    step = expire(metastore, table)
+    assert step.earliest == 3
+    assert [(pin.kind, pin.snapshot_id) for pin in step.held_by] == [(PinKind.CHANGELOG, 3)]
+
+
+def test_what_a_reader_holds_stays_until_it_is_released(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    make_history(metastore, table)
+    ends_ms = metastore.hold_snapshot(table.table_uuid, "r", 2, 60_000)
+    assert ends_ms > 1_600_000_000_000
+    step = expire(metastore, table)
+    assert step.earliest == 2
+    assert [(pin.kind, pin.holder, pin.expires_at_ms) for pin in step.held_by] == [(PinKind.READER, "r", ends_ms)]
+    # Asked for again it holds longer, and may go on to another one.
+    assert metastore.hold_snapshot(table.table_uuid, "r", 2, 120_000) > ends_ms
+    metastore.hold_snapshot(table.table_uuid, "r", 4, 60_000)
+    assert expire(metastore, table).earliest == 4
+    metastore.release_snapshot(table.table_uuid, "r")
+    metastore.release_snapshot(table.table_uuid, "r")
+    assert expire(metastore, table).earliest == 6
+    with pytest.raises(SnapshotExpired, match=r"Snapshot 4 .* has expired, so that it cannot be held; .* 6 to 6"):
+        metastore.hold_snapshot(table.table_uuid, "r", 4, 60_000)
+    with pytest.raises(NotFound, match="no snapshot 7"):
+        metastore.hold_snapshot(table.table_uuid, "r", 7, 60_000)
+
+
+def test_a_pin_of_a_reader_that_is_gone_ends(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    make_history(metastore, table)
+    metastore.hold_snapshot(table.table_uuid, "r", 2, 1)
+    time.sleep(0.02)
+    assert metastore.list_pins(table.table_uuid) == []
+    assert expire(metastore, table).earliest == 6
+
+
+def test_what_expired_without_pins_cannot_be_read(metastore: Metastore) -> None:
+    """The control of the three above: nobody holds it, and it goes."""
+    table = make_table(metastore)
+    make_history(metastore, table)
+    expire(metastore, table)
+    assert "b.parquet" in doomed(metastore, table)
+    with pytest.raises(SnapshotExpired):
+        live(metastore, table, 3)
+
+
+def test_files_are_doomed_once_and_forgotten_when_they_are_deleted(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    make_history(metastore, table)
+    expire(metastore, table)
+    paths = metastore.list_doomed_files(table.table_uuid, 3)
+    assert len(paths) == 3
+    metastore.forget_doomed_files(table.table_uuid, paths)
+    metastore.forget_doomed_files(table.table_uuid, paths)
+    (left,) = metastore.list_doomed_files(table.table_uuid, 10)
+    assert left not in paths
+    assert expire(metastore, table).files == 0
+
+
+def test_results_of_commits_are_kept_for_ever(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    make_history(metastore, table)
+    expire(metastore, table)
+    again = append(metastore, table, 1, names="a")
+    assert again.results[0].snapshot_id == 1
+    assert snapshot_ids(metastore, table) == [6]
+
+
+def test_a_change_whose_base_has_expired_is_refused(metastore: Metastore) -> None:
+    """What snapshot 5 took away is no longer known: the control is that it would pass as unchanged since 4."""
+    table = make_table(metastore)
+    make_history(metastore, table)
+    expire(metastore, table, retain_last=2)
+    change = make_change(table, allow_empty=True, base_snapshot_id=4, unchanged_buckets=(BucketRef(b"", 0),))
+    with pytest.raises(CommitConflict) as error:
+        metastore.commit(CommitRequest("l", 1, (change,)))
+    assert error.value.reason == "BASE_EXPIRED"
+
+
+def test_a_job_becomes_due_for_what_is_to_be_deleted(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    make_history(metastore, table)
+    expire(metastore, table)
+    jobs = [job for job in metastore.list_jobs([table.table_uuid]) if job.kind == EXPIRE]
+    assert [(job.state, job.remaining_ms) for job in jobs] == [(JobState.DUE, 0)]
+
+
+def test_a_job_becomes_due_by_itself_when_something_will_expire(metastore: Metastore) -> None:
+    options = {"bucket": "4", "snapshot.time-retained": "10 s", "snapshot.num-retained.min": "2"}
+    table = make_table(metastore, options=options)
+
+    def find_due(limit_s: float) -> Sequence[int]:
+        give_up_s = time.monotonic() + limit_s
+        while time.monotonic() < give_up_s:
+            if found := [job.remaining_ms for job in metastore.list_jobs([table.table_uuid]) if job.kind == EXPIRE]:
+                return found
+            time.sleep(0.05)
+        return []
+
+    append(metastore, table, 1)
+    append(metastore, table, 2)
+    assert find_due(1.2) == []
+    append(metastore, table, 3)
+    (left_ms,) = find_due(10)
+    assert 1_000 < left_ms <= 10_000
+
+
+def test_refused(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    with pytest.raises(InvalidArgument, match=r"retain_last is 0\. Give a number from 1"):
+        metastore.expire_snapshots(table.table_uuid, retain_last=0)
+
+
+def test_refused_pins(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    append(metastore, table, 1)
+    with pytest.raises(InvalidArgument, match="duration_ms is 90000000"):
+        metastore.hold_snapshot(table.table_uuid, "r", 1, 90_000_000)
+    with pytest.raises(InvalidArgument, match="holder is ''"):
+        metastore.hold_snapshot(table.table_uuid, "", 1, 1000)
+    with pytest.raises(NotFound):
+        metastore.expire_snapshots("0" * 32)
+    with pytest.raises(InvalidArgument, match="limit is 0"):
+        metastore.list_doomed_files(table.table_uuid, 0)
+
+
+def test_what_a_tag_names_stays_and_goes_with_the_last_tag(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    make_history(metastore, table)
+    for name in ("two", "second"):
+        metastore.create_tag(table.table_uuid, name, 2)
+    step = expire(metastore, table)
+    assert (step.earliest, step.named, step.held_by) == (6, (2,), ())
+    assert doomed(metastore, table) == ["c.parquet", "d.parquet"]
+    assert live(metastore, table, 2) == ["a.parquet", "b.parquet"]
+    assert [tag.snapshot_id for tag in metastore.list_tags(table.table_uuid)] == [2, 2]
+    # Not in the history of those who follow it.
+    assert snapshot_ids(metastore, table) == [6]
+    with pytest.raises(SnapshotExpired):
+        next(iter(metastore.watch([WatchPosition(table.table_uuid, 1)])))
+    metastore.delete_tag(table.table_uuid, "two")
+    assert expire(metastore, table).files == 0
+    assert len(live(metastore, table, 2)) == 2
+    metastore.delete_tag(table.table_uuid, "second")
+    assert expire(metastore, table).files == 2
+    assert doomed(metastore, table) == ["a.parquet", "b.parquet", "c.parquet", "d.parquet"]
+    with pytest.raises(SnapshotExpired):
+        live(metastore, table, 2)
+
+
+def test_of_several_tags_each_keeps_its_own(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    for number, name in enumerate("abcd", 1):
+        replace_all(metastore, table, number, name) if number > 1 else append(metastore, table, 1, names="a")
+    metastore.create_tag(table.table_uuid, "one", 1)
+    metastore.create_tag(table.table_uuid, "three", 3)
+    assert expire(metastore, table).named == (1, 3)
+    assert doomed(metastore, table) == ["b.parquet"]
+    metastore.delete_tag(table.table_uuid, "one")
+    expire(metastore, table)
+    assert doomed(metastore, table) == ["a.parquet", "b.parquet"]
+    assert live(metastore, table, 3) == ["c.parquet"]
+
+
+def test_a_tagged_state_that_is_held_outlives_its_tag(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    make_history(metastore, table)
+    metastore.create_tag(table.table_uuid, "two", 2)
+    expire(metastore, table)
+    metastore.hold_snapshot(table.table_uuid, "r", 2, 60_000)
+    metastore.delete_tag(table.table_uuid, "two")
+    assert expire(metastore, table).files == 0
+    metastore.hold_snapshot(table.table_uuid, "r", 2, 60_000)
+    with pytest.raises(SnapshotExpired):
+        metastore.hold_snapshot(table.table_uuid, "other", 2, 60_000)
+    metastore.release_snapshot(table.table_uuid, "r")
+    assert expire(metastore, table).files == 2
+
+
+def test_a_table_that_was_set_back_keeps_the_files_that_came_back(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    append(metastore, table, 1, names="ab")
+    replace_all(metastore, table, 1, "c")
+    restored = make_change(table, kind=SnapshotKind.OVERWRITE, remove=RestoreState(1))
+    metastore.commit(CommitRequest("r", 1, (restored,)))
+    append(metastore, table, 2, names="d")
+    assert expire(metastore, table).files == 1
+    assert doomed(metastore, table) == ["c.parquet"]
+    assert live(metastore, table) == ["a.parquet", "b.parquet", "d.parquet"]

@@ -1,0 +1,71 @@
+"""Rollbacks next to a compactor: nothing of what it does or leaves behind changes what comes back, or is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakelog.catalog import Catalog
+from lakelog.format.job import COMPACT, FULL, STRATEGY, JobState, to_bucket_scope
+from lakelog.format.plan import PlanRequest
+from lakelog.format.snapshot import ChangelogState
+from lakelog.table import Table
+from metastore.inprocess import InProcessMetastore
+from tests.integration.compactor.attaching import attach_all
+from tests.integration.sdk.keyed import make, replayed, rows, shown, told
+
+
+def compact(metastore: InProcessMetastore, table: Table) -> None:
+    files = metastore.plan(PlanRequest(table.uuid)).files
+    buckets = sorted(set(zip(files["partition"].to_pylist(), files["bucket"].to_pylist(), strict=True)))
+    scopes = [to_bucket_scope(partition, bucket) for partition, bucket in buckets]
+    jobs = metastore.request_jobs(table.uuid, COMPACT, scopes, {STRATEGY: FULL})
+    attach_all(metastore)
+    assert {job.state for job in metastore.list_jobs()} == {JobState.DONE}
+    assert jobs
+
+
+@pytest.mark.parametrize("producer", ["none", "lookup"])
+def test_states_before_and_behind_compactions_come_back(
+    metastore: InProcessMetastore, catalog: Catalog, producer: str
+) -> None:
+    table = make(catalog, producer, bucket="2", streaming_read_overwrite="true")
+    table.write(rows("+I 1|1|1", "+I 1|2|2", "+I 2|3|3"))
+    table.write(rows("+U 1|1|11", "-D 1|2|0"))
+    then = shown(table)
+    compact(metastore, table)
+    table.write(rows("+U 1|1|12", "+I 1|4|4"))
+    compact(metastore, table)
+    newest = table.snapshots().column("id").to_pylist()[-1]
+    table.rollback_to(2)
+    assert shown(table) == then
+    assert set(table.files().column("level").to_pylist()) == {0}
+    # Files that only moved are in both states; of what they hold nothing is told.
+    assert sorted(told(table, newest)) == ["+U 1|1|11", "-D 1|4|4", "-U 1|1|12"]
+    compact(metastore, table)
+    assert shown(table) == then
+    table.write(rows("+I 1|2|22"))
+    compact(metastore, table)
+    table.rollback_to(newest)
+    assert shown(table) == table_at(table, newest)
+    assert replayed(table) == shown(table)
+
+
+def table_at(table: Table, snapshot_id: int) -> dict[tuple[int, int], int]:
+    found = table.scan(snapshot_id=snapshot_id).to_arrow().to_pylist()
+    return {(row["pt"], row["k"]): row["v"] for row in found}
+
+
+def test_what_is_open_is_told_as_it_was(metastore: InProcessMetastore, catalog: Catalog) -> None:
+    """Changelogs of commits that were rolled back, and of one behind, which a compactor makes later."""
+    table = make(catalog, "lookup", lookup_wait="false", streaming_read_overwrite="true")
+    table.write(rows("+I 1|1|1", "+I 1|2|2"))
+    table.write(rows("+U 1|1|11", "-D 1|2|0", "+I 1|3|3"))
+    table.rollback_to(1)
+    table.write(rows("+U 1|1|12", "-D 1|3|0"))
+    states = [each.changelog for each in metastore.list_snapshots(table.uuid).snapshots]
+    assert states == [ChangelogState.OPEN, ChangelogState.OPEN, ChangelogState.NONE, ChangelogState.OPEN]
+    attach_all(metastore)
+    assert told(table, 1, 2) == ["-U 1|1|1", "+U 1|1|11", "-D 1|2|2", "+I 1|3|3"]
+    assert told(table, 2, 3) == ["-U 1|1|11", "+U 1|1|1", "+I 1|2|2", "-D 1|3|3"]
+    assert told(table, 3, 4) == ["-U 1|1|1", "+U 1|1|12"]
+    assert replayed(table) == shown(table) == {(1, 1): 12, (1, 2): 2}

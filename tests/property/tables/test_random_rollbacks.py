@@ -1,0 +1,71 @@
+"""Whatever is compacted, tagged and rolled back in between: every snapshot and every tag shows what it held.
+
+LAKELOG_RANDOM_TABLES makes more of them than CI has time for, LAKELOG_RANDOM_SEED begins elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lakelog.catalog import Catalog
+from lakelog.storage.stores import LocationStores
+from metastore.inprocess import InProcessMetastore
+from metastore.memory import MemoryStore
+from metastore.service import MetastoreService
+from metastore.store import Store
+from tests.property.tables.keyed_changes import check_keyed_changes
+from tests.property.tables.rolled_back import RolledBackHistory
+from tests.property.tables.test_random_compactions import LateHistory, SteppedClock
+from tests.property.tables.test_random_tables import memory_catalog, served_catalog  # noqa: F401
+
+TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "5"))
+FIRST_SEED = int(os.environ.get("LAKELOG_RANDOM_SEED", "1"))
+
+
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + TABLES))
+def test_a_table_that_is_rolled_back_shows_what_lists_show(memory_catalog: Catalog, seed: int) -> None:  # noqa: F811
+    check(RolledBackHistory(memory_catalog, f"random.r{seed}", seed))
+
+
+@pytest.mark.parametrize("seed", range(-FIRST_SEED - TABLES // 3, -FIRST_SEED))
+def test_so_does_one_of_a_served_metastore(served_catalog: Catalog, seed: int) -> None:  # noqa: F811
+    check(RolledBackHistory(served_catalog, f"random.r{-seed}", seed))
+
+
+class LateRolledBackHistory(RolledBackHistory, LateHistory):
+    """One whose deletes beat late rows for a while: also when they come back with a state."""
+
+    def __init__(self, catalog: Catalog, name: str, seed: int, clock: SteppedClock) -> None:
+        LateHistory.__init__(self, catalog, name, seed, clock)
+        self.begin()
+
+
+@pytest.mark.parametrize("seed", range(FIRST_SEED + 500, FIRST_SEED + 500 + TABLES // 2))
+def test_so_does_one_whose_deletes_beat_late_rows_for_a_while(tmp_path: Path, seed: int) -> None:
+    clock = SteppedClock()
+
+    async def open_store() -> Store:
+        return MemoryStore(clock)
+
+    metastore = InProcessMetastore(open_store, lambda store: MetastoreService(store, tmp_path.as_uri()))
+    with Catalog(metastore, LocationStores()) as catalog:
+        catalog.create_database("random")
+        check(LateRolledBackHistory(catalog, f"random.r{seed}", seed, clock))
+
+
+def check(history: RolledBackHistory) -> None:
+    for _ in range(history.random.randrange(6, 14)):
+        history.step()
+        history.check_newest()
+    for number in range(1, len(history.model.snapshots) + 1):
+        assert history.table.scan(snapshot_id=number).count() == len(history.model.snapshots[number - 1].rows)
+    history.check_reads(8)
+    history.check_tags()
+    history.check_listing()
+    history.check_order()
+    history.check_changes()
+    check_keyed_changes(history, 4)
+    history.check_shown_overwrites()
