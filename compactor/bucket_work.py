@@ -8,7 +8,7 @@ Pieces share no key, or no order: each of them is committed or dropped without t
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,15 +16,16 @@ from lakelog.client.metastore import Metastore
 from lakelog.format import job
 from lakelog.format.commit import BucketRef, Change, CompactionGroup
 from lakelog.format.compaction.asked import plan_bucket
-from lakelog.format.compaction.plan import BucketPlan, NoPlan, Rewrite
+from lakelog.format.compaction.plan import BucketPlan, NoPlan
 from lakelog.format.compaction.settings import to_compaction_settings
 from lakelog.format.files import DataFile
 from lakelog.format.plan import Plan, PlanRequest
 from lakelog.format.sections import KeyRange, do_meet
-from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.snapshot import ChangelogState, SnapshotKind
 from lakelog.format.table import TableInfo
 from lakelog.options.values import TableOptions
 from lakelog.storage.append_rewrite import FileRewrite, rewrite_files
+from lakelog.storage.full_rewrite import TellingRewrite, rewrite_and_tell
 from lakelog.storage.live_file import LiveFile, to_live_files
 from lakelog.storage.run_rewrite import RunRewrite, rewrite_runs
 from lakelog.storage.store import ObjectStore
@@ -53,7 +54,7 @@ class Piece:
         why: In a sentence for people.
     """
 
-    rewrite: RunRewrite | FileRewrite
+    rewrite: RunRewrite | FileRewrite | TellingRewrite
     why: str
 
     @property
@@ -80,6 +81,7 @@ class BucketWork:
         why: In a sentence for people.
         run_count: How many sorted runs the bucket had; 0 without a primary key.
         moved_new_bytes: Of the files that are moved, those that no compaction has taken before.
+        is_full: All of the bucket's files end at its highest level.
     """
 
     info: TableInfo
@@ -90,14 +92,16 @@ class BucketWork:
     why: str
     run_count: int = 0
     moved_new_bytes: int = 0
+    is_full: bool = False
 
 
 @dataclass(frozen=True)
 class DonePiece:
-    """A piece and the files that were written for it; none where no row was left."""
+    """A piece and the files that were written for it: none where no row was left, or no change is to be told."""
 
     piece: Piece
     files: tuple[DataFile, ...]
+    changelog: tuple[DataFile, ...] = ()
 
 
 def list_bucket(metastore: Metastore, info: TableInfo, bucket: BucketRef, payload: Mapping[str, str]) -> Plan:
@@ -147,14 +151,18 @@ def plan_work(plan: Plan, bucket: BucketRef, strategy: Strategy, *, has_waited: 
     files = {file.file_id: file for file in to_live_files(plan.files)}
     if isinstance(found, BucketPlan):
         pieces = tuple(
-            Piece(_to_run_rewrite(number, each, found.output_level, files, plan.snapshot.committed_at_ms), each.why)
+            Piece(
+                to_run_rewrite(number, each.file_ids, found.output_level, files, plan.snapshot.committed_at_ms),
+                each.why,
+            )
             for number, each in enumerate(found.rewrites)
         )
         moved = tuple(move.file_id for move in found.moves)
         levels = [file.level for file in files.values()]
         run_count = levels.count(0) + len({level for level in levels if level})
         new_bytes = count_new_bytes([files[file_id] for file_id in moved])
-        return BucketWork(info, bucket, found.output_level, pieces, moved, found.why, run_count, new_bytes)
+        level, is_full = found.output_level, found.is_full
+        return BucketWork(info, bucket, level, pieces, moved, found.why, run_count, new_bytes, is_full)
     pieces = tuple(
         Piece(FileRewrite(f"compact-{number:05d}", tuple(files[file_id] for file_id in each.file_ids)), each.why)
         for number, each in enumerate(found)
@@ -178,6 +186,9 @@ def do_piece(store: ObjectStore, info: TableInfo, attempt_id: str, piece: Piece)
         LakelogError: The store failed.
     """
     options, rewrite = TableOptions(info.options), piece.rewrite
+    if isinstance(rewrite, TellingRewrite):
+        told = rewrite_and_tell(store, info.schema, options, attempt_id, rewrite)
+        return DonePiece(piece, told.files, told.changelog_files)
     if isinstance(rewrite, RunRewrite):
         return DonePiece(piece, rewrite_runs(store, info.schema, options, attempt_id, rewrite))
     return DonePiece(piece, rewrite_files(store, info.schema, options, attempt_id, rewrite))
@@ -191,16 +202,11 @@ def to_change(work: BucketWork, done: Sequence[DonePiece], moved: Sequence[int])
         done: Pieces of it, fewer than `MAX_GROUPS`.
         moved: Which of its files are moved with them.
     """
-    groups = [
-        CompactionGroup(
-            work.bucket, tuple(file.file_id for file in each.piece.inputs), len(each.files), level=work.level
-        )
-        for each in done
-    ]
+    groups = [_to_group(work, each) for each in done]
     room = MAX_GROUPS - len(groups)
     size = -(-len(moved) // room)
     groups += [
-        CompactionGroup(work.bucket, moves=tuple(moved[start : start + size]), level=work.level)
+        CompactionGroup(work.bucket, moves=tuple(moved[start : start + size]), level=work.level, is_full=work.is_full)
         for start in range(0, len(moved), max(size, 1))
     ]
     return Change(
@@ -209,14 +215,45 @@ def to_change(work: BucketWork, done: Sequence[DonePiece], moved: Sequence[int])
         schema_id=work.info.schema.schema_id,
         bucket_count=TableOptions(work.info.options).bucket_count(bool(work.info.schema.primary_key)),
         add_files=tuple(file for each in done for file in each.files),
+        changelog=ChangelogState.ATTACHED if any(group.tells for group in groups) else ChangelogState.NONE,
+        changelog_files=tuple(file for each in done for file in each.changelog),
         groups=tuple(groups),
     )
 
 
-def _to_run_rewrite(
-    number: int, rewrite: Rewrite, level: int, files: dict[int, LiveFile], base_time_ms: int
+def _to_group(work: BucketWork, done: DonePiece) -> CompactionGroup:
+    group = CompactionGroup(
+        work.bucket,
+        tuple(file.file_id for file in done.piece.inputs),
+        len(done.files),
+        level=work.level,
+        is_full=work.is_full,
+    )
+    rewrite = done.piece.rewrite
+    if not isinstance(rewrite, TellingRewrite):
+        return group
+    return replace(
+        group,
+        moves=() if rewrite.moved is None else (rewrite.moved.file_id,),
+        changelog_count=len(done.changelog),
+        tells=True,
+        told=tuple(file.file_id for file in rewrite.told),
+    )
+
+
+def to_run_rewrite(
+    number: int, file_ids: Collection[int], level: int, files: Mapping[int, LiveFile], base_time_ms: int
 ) -> RunRewrite:
-    chosen = set(rewrite.file_ids)
+    """A rewrite of some files of a bucket. Pure.
+
+    Args:
+        number: Its place among those of the plan.
+        file_ids: Its inputs.
+        level: Of what it writes.
+        files: All live files of the bucket by id, in a plan's order.
+        base_time_ms: When the plan's snapshot was committed.
+    """
+    chosen = set(file_ids)
     # In the plan's order, which the files have.
     inputs = tuple(file for file_id, file in files.items() if file_id in chosen)
     hull = _hull(inputs)

@@ -32,14 +32,13 @@ from .bucket_work import (
     DonePiece,
     Strategy,
     count_new_bytes,
-    list_bucket,
-    plan_work,
     to_change,
 )
 from .duty import Control
 from .leftovers import give_up_attempt
 from .metrics import Metrics
 from .rewriting import LocalRewriter, Rewriter
+from .telling import plan_next
 
 _ROUNDS: Final = 5
 """Plans that one job makes, one on what the other has left: others may have come between, and what was compacted may
@@ -114,9 +113,9 @@ class CompactionDuty:
             if control.is_stopping:
                 break
             control.check()
-            plan = list_bucket(self._metastore, info, bucket, job.payload)
             # What is left then is new, and waits for others.
-            found = plan_work(plan, bucket, strategy, has_waited=HAS_WAITED in job.payload and number == 0)
+            has_waited = HAS_WAITED in job.payload and number == 0
+            found = plan_next(self._metastore, info, bucket, strategy, job.payload, has_waited=has_waited)
             if isinstance(found, NoPlan):
                 reason = found.reason
                 break

@@ -65,6 +65,8 @@ class Metrics:
         )
         self.deleted_files: Final = counter("deleted_files", "Files that were deleted, by the kind of job.", "kind")
         self.deleted_bytes: Final = counter("deleted_bytes", "Bytes of these files.", "kind")
+        self.expired_snapshots: Final = counter("expired_snapshots", "Snapshots that expired by themselves.")
+        self.expired_partitions: Final = counter("expired_partitions", "Partitions that were removed for their age.")
         self.job_seconds: Final = Histogram(
             "lakelog_compactor_job_seconds",
             "From taking a job to its end.",

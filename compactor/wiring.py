@@ -7,9 +7,11 @@
     CompactionDuty -- plans, Commit ---------------- metastore
        |         `--- Rewriter: this process, or tasks of Spark
     CleaningDuty ---- DoomAttempts, ForgetAttempts - metastore
+    PartitionExpiryDuty  partitions, Commit -------- metastore
     PurgeDuty ------- BeginPurge, PurgeRows -------- metastore
     Attendance ------ PlanCompactions -------------- metastore
     QueueWatch ------ DescribeQueue ---------------- metastore
+    ExpiryDuty ------ ExpireSnapshots, doomed files  metastore
        |
     object stores, local copies of data files
 ```
@@ -24,7 +26,7 @@ from typing import TYPE_CHECKING
 from lakelog.client.grpc_metastore import GrpcMetastore
 from lakelog.client.target import TlsFiles
 from lakelog.clock import Clock, SystemClock
-from lakelog.format.job import CHANGELOG, CLEAN, COMPACT, PURGE
+from lakelog.format.job import CHANGELOG, CLEAN, COMPACT, EXPIRE, EXPIRE_PARTITIONS, PURGE
 from lakelog.serving.http_endpoint import serve_pages
 from lakelog.serving.logs import Log
 from lakelog.serving.spark_process import keeping_interrupts, let_workers_import
@@ -37,7 +39,9 @@ from .cleaning import CleaningDuty
 from .compactions import CompactionDuty
 from .config import Config
 from .duty import Duty
+from .expiry import ExpiryDuty
 from .metrics import Metrics
+from .partition_expiry import PartitionExpiryDuty
 from .purges import PurgeDuty
 from .queue_watch import QueueWatch
 from .rewriting import LocalRewriter, Rewriter
@@ -61,7 +65,9 @@ def make_service(config: Config, log: Log) -> Service:
         CHANGELOG: ChangelogDuty(metastore, stores, caches, clock, metrics, log),
         COMPACT: CompactionDuty(metastore, stores, clock, metrics, log, _make_rewriter(config, clock, log)),
         CLEAN: CleaningDuty(metastore, stores, metrics, log),
+        EXPIRE_PARTITIONS: PartitionExpiryDuty(metastore, metrics, log),
         PURGE: PurgeDuty(metastore, stores, metrics, log),
+        EXPIRE: ExpiryDuty(metastore, stores, metrics, log),
     }
     service = Service(
         metastore,

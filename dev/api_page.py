@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))
 import lakelog  # noqa: E402
 import lakelog.spark  # noqa: E402
 from dev.pages import write_or_check  # noqa: E402
-from lakelog import compaction_result, errors, file_check_result, results, testing  # noqa: E402
+from lakelog import compaction_result, errors, file_check_result, partition_expiry, results, testing  # noqa: E402
 from lakelog.catalog import Catalog  # noqa: E402
 from lakelog.consumers import Consumers  # noqa: E402
 from lakelog.scan import Scan  # noqa: E402
@@ -44,7 +44,7 @@ def render_page() -> str:
     parts.append("\n## Results\n")
     parts.extend(
         _render_class(kind, level=3)
-        for module in (results, compaction_result, file_check_result)
+        for module in (results, compaction_result, file_check_result, partition_expiry)
         for kind in _public_classes(module)
     )
     parts.append("\n## lakelog.spark\n")

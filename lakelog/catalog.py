@@ -26,6 +26,7 @@ from lakelog.clock import Clock, SystemClock
 from lakelog.commit_note import CommitIdentity, make_note
 from lakelog.dropped import restore_table, to_dropped_table
 from lakelog.format.table import TableInfo
+from lakelog.held_reads import HeldReads
 from lakelog.storage.caches import Caches
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.stores import Stores
@@ -69,6 +70,7 @@ class Catalog:
         self.draw: Final = draw
         self.caches: Final = Caches(cache_folder, self.clock)
         self.attempts_ahead: Final = AttemptsAhead(metastore, self.clock)
+        self.held_reads: Final = HeldReads(metastore)
         self.reader: Final = reader or ReaderTarget(())
         self._stores = stores
         self._writer_epochs = dict(writer_epochs or {})
@@ -90,6 +92,7 @@ class Catalog:
 
     def close(self) -> None:
         """Ends the connection to the metastore; idempotent. Tables of this catalog cannot be used afterwards."""
+        self.held_reads.close()
         self.metastore.close()
 
     # Databases

@@ -30,16 +30,21 @@ _NAMED_SNAPSHOTS: Final = 5
 
 
 def pick_shown_files(
-    files: Sequence[LiveFile], snapshots: Sequence[Snapshot], *, overwrites: bool = False
+    files: Sequence[LiveFile], snapshots: Sequence[Snapshot], *, overwrites: bool = False, changelog: bool = False
 ) -> list[LiveFile]:
     """The files that some snapshots show, by commit, then in the order of their buckets. Pure.
 
     Args:
         files: Of these snapshots and perhaps others.
-        snapshots: Those that are shown, but for those that compacted.
+        snapshots: Those that are shown, but for data files of those that compacted.
         overwrites: Those that replaced rows show theirs, too.
+        changelog: The files are changelog files; of those that compacted they show what others had changed (3.6).
     """
-    kinds = (SnapshotKind.APPEND, SnapshotKind.OVERWRITE) if overwrites else (SnapshotKind.APPEND,)
+    kinds = {SnapshotKind.APPEND}
+    if overwrites:
+        kinds.add(SnapshotKind.OVERWRITE)
+    if changelog:
+        kinds.add(SnapshotKind.COMPACT)
     shown = {each.snapshot_id for each in snapshots if each.kind in kinds}
     found = [file for file in files if file.added_snapshot in shown]
     return sorted(found, key=order_of_change)
@@ -55,8 +60,18 @@ def order_of_change(file: LiveFile) -> tuple[int, bytes, int, int, int, int]:
 
 
 def find_overwrites(snapshots: Sequence[Snapshot]) -> list[int]:
-    """Ids of the snapshots that replaced rows, in the order given. Pure."""
-    return [each.snapshot_id for each in snapshots if each.kind is SnapshotKind.OVERWRITE]
+    """Ids of the snapshots that replaced rows, in the order given; not of those that are told of later. Pure."""
+    return [each.snapshot_id for each in snapshots if is_overwrite(each)]
+
+
+def is_overwrite(snapshot: Snapshot) -> bool:
+    """Whether a snapshot replaced rows, which streams show or pass over; else full compactions tell of it. Pure."""
+    return snapshot.kind is SnapshotKind.OVERWRITE and not snapshot.is_told_late
+
+
+def is_telling(snapshot: Snapshot) -> bool:
+    """Whether a snapshot has changes to tell, by a changelog or by its data files. Pure."""
+    return _has_changelog(snapshot) if snapshot.kind is SnapshotKind.COMPACT else not snapshot.is_told_late
 
 
 def describe_skipped(table: TableName | str, snapshot_ids: Sequence[int]) -> str:
@@ -75,23 +90,19 @@ def name_snapshots(snapshot_ids: Sequence[int]) -> str:
 
 
 def split_by_changelog(snapshots: Sequence[Snapshot]) -> Iterator[tuple[bool, list[Snapshot]]]:
-    """Snapshots that follow each other and have a changelog, or have none; those that changed no row left out. Pure."""
-    changing = [each for each in snapshots if each.kind is not SnapshotKind.COMPACT]
+    """Snapshots that follow each other and have a changelog, or have none; but for those with nothing to tell. Pure."""
+    changing = [each for each in snapshots if is_telling(each)]
     for has_changelog, group in itertools.groupby(changing, _has_changelog):
         yield has_changelog, list(group)
 
 
 def find_other_snapshots(snapshots: Sequence[Snapshot], expects: bool) -> list[int]:
-    """Ids of the snapshots that changed rows and, other than expected, have a changelog or have none. Pure."""
-    return [
-        each.snapshot_id
-        for each in snapshots
-        if each.kind is not SnapshotKind.COMPACT and _has_changelog(each) is not expects
-    ]
+    """Ids of the snapshots with changes to tell that, other than expected, have a changelog or have none. Pure."""
+    return [each.snapshot_id for each in snapshots if is_telling(each) and _has_changelog(each) is not expects]
 
 
 def has_changelog_producer(table: TableInfo) -> bool:
-    """Whether commits to a table bring a changelog now; those before may have been others. Pure."""
+    """Whether a table's changes are told by changelog files now; those before may have been others. Pure."""
     return bool(table.schema.primary_key) and TableOptions(table.options).get(CHANGELOG_PRODUCER) != "none"
 
 

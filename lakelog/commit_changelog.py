@@ -13,6 +13,7 @@ from lakelog.format.commit_rules import TIME_PASSED
 from lakelog.format.snapshot import ChangelogState
 from lakelog.options.table_options import (
     CHANGELOG_PRODUCER,
+    FULL_COMPACTION,
     LOOKUP_WAIT,
     ROW_DEDUPLICATE,
     ROW_DEDUPLICATE_IGNORE_FIELDS,
@@ -42,7 +43,9 @@ class LooksUp(Protocol):
 
 
 def find_producer(options: TableOptions, *, replaces: bool) -> str:
-    """Who makes the changelog of a commit: a value of `changelog-producer`, or `LATER`. Pure.
+    """Who makes the changelog of a commit: `input`, `lookup`, `none` or `LATER`. Pure.
+
+    Of what full compactions tell commits say nothing: the metastore knows that they do.
 
     Args:
         options: The table's.
@@ -51,6 +54,8 @@ def find_producer(options: TableOptions, *, replaces: bool) -> str:
     if replaces:
         return "none"
     producer = options.get(CHANGELOG_PRODUCER)
+    if producer == FULL_COMPACTION:
+        return "none"
     is_late = producer == "lookup" and (options.get(WRITE_ONLY) or not options.get(LOOKUP_WAIT))
     return LATER if is_late else producer
 

@@ -84,6 +84,30 @@ _PLACE: Final = "\0place"
 """No column has this name."""
 
 
+def read_partition(text: str, called: str, otherwise: str) -> dict[str, str]:
+    """Reads a partition as `dt=2024-05-01,hour=1`. Pure.
+
+    Args:
+        text: As a user wrote it.
+        called: What users know it as, for the message.
+        otherwise: By what they name values that cannot be written so, for the message.
+
+    Raises:
+        InvalidArgument: It is not of this form.
+    """
+    values: dict[str, str] = {}
+    for part in text.split(","):
+        column, equals, value = part.partition("=")
+        if not equals or not column.strip() or column.strip() in values:
+            raise InvalidArgument(
+                f"{called} {text[:200]!r} is not of the form COLUMN=VALUE, or COLUMN=VALUE,COLUMN=VALUE for several "
+                f"columns, each once. Choose values with commas, and NULL, by {otherwise}.",
+                metadata={"field": "partition"},
+            )
+        values[column.strip()] = value
+    return values
+
+
 def to_choice(info: TableInfo, partitions: Any, where: Any) -> PartitionChoice:
     """Reads which partitions are meant. Pure.
 

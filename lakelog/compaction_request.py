@@ -18,15 +18,18 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakelog.client.metastore import Metastore
 from lakelog.compaction_choice import PartitionChoice, to_choice
 from lakelog.compaction_result import BucketCompaction, CompactionResult, CompactionState
-from lakelog.format.compaction.asked import plan_asked
+from lakelog.format.compaction.asked import AskedWork, plan_asked
 from lakelog.format.compaction.plan import NoPlan
 from lakelog.format.job import COMPACT, FULL, MINOR, REQUEST_PRIORITY, STRATEGY, Job, to_bucket_scope
-from lakelog.format.plan import Plan
+from lakelog.format.plan import AtSnapshot, Plan
 from lakelog.format.table import TableInfo
+from lakelog.options.table_options import CHANGELOG_PRODUCER, FULL_COMPACTION
+from lakelog.options.values import TableOptions
 
 _MAX_REQUESTED: Final = 4000
 """Jobs that the metastore makes due at once."""
@@ -82,7 +85,7 @@ def plan_compaction(
     """
     choice = to_choice(info, partitions, where)
     plan = metastore.plan(choice.to_request())
-    planned = _plan_buckets(plan, choice, full)
+    planned = _plan_buckets(plan, _list_gone(metastore, plan, choice) if full else plan.files.slice(0, 0), choice, full)
     fields = [info.schema.arrow.field(name) for name in info.schema.partition_by]
     result = CompactionResult(
         str(plan.table.name),
@@ -118,22 +121,52 @@ def request_compaction(metastore: Metastore, planned: PlannedCompaction) -> Requ
     return RequestedCompaction(planned.info, replace(planned.result, buckets=buckets), jobs)
 
 
-def _plan_buckets(plan: Plan, choice: PartitionChoice, full: bool) -> list[tuple[str, BucketCompaction]]:
-    """The scope of each chosen bucket, and what is to be done with it, by partition and number. Pure."""
-    if plan.snapshot is None or plan.files.num_rows == 0:
+def _list_gone(metastore: Metastore, plan: Plan, choice: PartitionChoice) -> pa.Table:
+    """The files that streams have been shown and that were replaced since: full compactions tell of them (3.6)."""
+    if plan.snapshot is None or TableOptions(plan.table.options).get(CHANGELOG_PRODUCER) != FULL_COMPACTION:
+        return plan.files.slice(0, 0)
+    at = AtSnapshot(plan.snapshot.snapshot_id)
+    told = metastore.plan(replace(choice.to_request(), at=at, told=True)).files
+    return told.filter(pc.invert(pc.is_in(told["file_id"], value_set=plan.files["file_id"].combine_chunks())))
+
+
+def _plan_buckets(
+    plan: Plan, gone: pa.Table, choice: PartitionChoice, full: bool
+) -> list[tuple[str, BucketCompaction]]:
+    """The scope of each chosen bucket, and what is to be done with it, by partition and number. Pure.
+
+    Args:
+        plan: All live files.
+        gone: Files that are not live, but are to be told of by a compaction of their bucket.
+        choice: Of the partitions.
+        full: As of `plan_compaction`.
+    """
+    every = plan.files
+    if gone.num_rows:
+        every = pa.concat_tables([every, gone]).sort_by([("partition", "ascending"), ("bucket", "ascending")])
+    if plan.snapshot is None or every.num_rows == 0:
         choice.pick(())
         return []
-    partitions = plan.files["partition"].combine_chunks().dictionary_encode()
+    partitions = every["partition"].combine_chunks().dictionary_encode()
     known: list[bytes] = partitions.dictionary.to_pylist()
     values = choice.pick(known)
+    gone_ids = gone["file_id"].combine_chunks()
     found = []
-    for start, end in _split_buckets(partitions.indices.to_numpy(), plan.files["bucket"].to_numpy()):
+    for start, end in _split_buckets(partitions.indices.to_numpy(), every["bucket"].to_numpy()):
         partition = known[partitions.indices[start].as_py()]
         if partition not in values:
             continue
-        files = plan.files.slice(start, end - start)
+        files = every.slice(start, end - start)
         number: int = files["bucket"][0].as_py()
-        work = plan_asked(files, plan.table, full=full, as_of_ms=plan.snapshot.committed_at_ms)
+        has_gone = False
+        if len(gone_ids):
+            is_gone = pc.is_in(files["file_id"], value_set=gone_ids)
+            has_gone, files = pc.any(is_gone).as_py(), files.filter(pc.invert(is_gone))
+        work: AskedWork | NoPlan = NoPlan("The bucket has no files.")
+        if files.num_rows:
+            work = plan_asked(files, plan.table, full=full, as_of_ms=plan.snapshot.committed_at_ms)
+        if isinstance(work, NoPlan) and has_gone:
+            work = AskedWork(0, 0, "Rows that were replaced are to be told of.")
         is_nothing = isinstance(work, NoPlan)
         bucket = BucketCompaction(
             values[partition],

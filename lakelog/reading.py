@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import difflib
 from collections.abc import Callable, Sequence
@@ -72,6 +73,7 @@ def plan_files(
     parse: Callable[[TableSchema], Filter | None],
     *,
     changelog: bool = False,
+    told: bool = False,
 ) -> tuple[Plan, Filter | None]:
     """Asks for the files to read; blocks on the metastore.
 
@@ -81,6 +83,7 @@ def plan_files(
         at: What to read; None: the newest snapshot.
         parse: Resolves the condition of the read on a schema; None: there is none, or it leaves out no files.
         changelog: Of a range, its changelog files instead of its data files.
+        told: Of a state, what streams have been shown by then (`lakelog.format.plan.PlanRequest`).
 
     Returns:
         The plan, and the condition on the plan's schema.
@@ -88,7 +91,7 @@ def plan_files(
     schema = info.schema
     while True:
         parsed = parse(schema)
-        plan = metastore.plan(_to_request(info, at, parsed, schema, changelog))
+        plan = metastore.plan(dataclasses.replace(_to_request(info, at, parsed, schema, changelog), told=told))
         # Asked again in the rare case that the state has another schema than the table has now.
         if plan.schema.schema_id == schema.schema_id:
             return plan, parsed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -35,6 +36,7 @@ class Scan:
         limit: At most so many rows; None: all.
         with_overwrites: Of changes: what overwrites changed is among them.
         counts: Told of what is read; None: its own.
+        reads_from: The earliest snapshot that is needed; None: the first that the plan names.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Scan:
         *,
         with_overwrites: bool = False,
         counts: ReadCounts | None = None,
+        reads_from: int | None = None,
     ) -> None:
         self._catalog = catalog
         self._plan = plan
@@ -53,13 +56,14 @@ class Scan:
         self._rows = rows.counted_by(self._counts)
         self._limit = limit
         self._with_overwrites = with_overwrites
+        self._reads_from = reads_from
         if self.skipped_snapshots:
             self._counts.add(ReadMetrics(snapshots_skipped=len(self.skipped_snapshots)))
 
     def __reduce__(self) -> tuple[object, ...]:
         # A cache is of one process; where the scan arrives it takes that catalog's.
         rows = self._rows.with_caches(None)
-        return (_rebuild_scan, (self._catalog, self._plan, rows, self._limit, self._with_overwrites))
+        return (_rebuild_scan, (self._catalog, self._plan, rows, self._limit, self._with_overwrites, self._reads_from))
 
     def __repr__(self) -> str:
         at = f"snapshot {self.snapshot_id}" if self.snapshot_id else "no snapshot yet"
@@ -107,23 +111,26 @@ class Scan:
 
         Raises:
             DataCorrupted: A file is damaged or missing; named.
+            SnapshotExpired: A file is missing, and so is the snapshot. One that lasts is held, so that this only meets
+                reads that begin, or wait, while theirs expires.
         """
         left = self._limit
         if left == 0:
             return
         batches = self._rows.read_batches()
-        try:
-            for batch in batches:
-                if left is None:
-                    yield batch
-                    continue
-                rows = min(left, batch.num_rows)
-                yield batch.slice(0, rows)
-                left -= rows
-                if left == 0:
-                    return
-        finally:
-            batches.close()  # type: ignore[attr-defined]
+        with self._held():
+            try:
+                for batch in batches:
+                    if left is None:
+                        yield batch
+                        continue
+                    rows = min(left, batch.num_rows)
+                    yield batch.slice(0, rows)
+                    left -= rows
+                    if left == 0:
+                        return
+            finally:
+                batches.close()  # type: ignore[attr-defined]
 
     def to_arrow(self) -> pa.Table:
         """Reads all rows into one pyarrow table."""
@@ -151,8 +158,18 @@ class Scan:
 
     def count(self) -> int:
         """Counts the rows; opens no file where what the metastore knows is enough."""
-        count = self._rows.count_rows()
+        with self._held():
+            count = self._rows.count_rows()
         return count if self._limit is None else min(count, self._limit)
+
+    def _held(self) -> AbstractContextManager[None]:
+        """Holds what is read, if that lasts."""
+        plan = self._plan
+        if plan.snapshot is None or not self._rows.files:
+            return nullcontext()
+        first = plan.range_snapshots[0] if plan.range_snapshots else plan.snapshot
+        needed = first.snapshot_id if self._reads_from is None else self._reads_from
+        return self._catalog.held_reads.reading(plan.table, max(needed, 1), is_range=bool(plan.range_snapshots))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The rows as an Arrow stream, so that a scan may be given to whatever takes one, also to a write."""
@@ -166,8 +183,16 @@ def check_limit(limit: int | None) -> None:
         raise InvalidArgument(f"limit={limit!r:.80} is no number of rows: give 0 or more.", metadata={"field": "limit"})
 
 
-def _rebuild_scan(catalog: Catalog, plan: Plan, rows: RowSource, limit: int | None, with_overwrites: bool) -> Scan:
-    return Scan(catalog, plan, rows.with_caches(catalog.caches), limit, with_overwrites=with_overwrites)
+def _rebuild_scan(
+    catalog: Catalog,
+    plan: Plan,
+    rows: RowSource,
+    limit: int | None,
+    with_overwrites: bool,
+    reads_from: int | None,
+) -> Scan:
+    rows = rows.with_caches(catalog.caches)
+    return Scan(catalog, plan, rows, limit, with_overwrites=with_overwrites, reads_from=reads_from)
 
 
 def find_policy(plan: Plan) -> MergePolicy | None:

@@ -53,11 +53,13 @@ def plan_scan(
     options: Mapping[str, Any] | None,
     tag: str | None = None,
     files_since_ms: int | None = None,
+    told: bool = False,
     counts: ReadCounts | None = None,
 ) -> Scan:
     """Plans a read of a table's state; arguments as of `lakelog.table.Table.scan`.
 
-    With `files_since_ms` only of the files that were committed at or after this time, in milliseconds since the epoch.
+    With `files_since_ms` only of the files that were committed at or after this time, in milliseconds since the epoch;
+    with `told` of what streams have been shown by then (`lakelog.format.plan.PlanRequest`).
     """
     given = ScanOptions(to_option_texts({} if options is None else options))
     between = given.get(INCREMENTAL_BETWEEN)
@@ -72,7 +74,7 @@ def plan_scan(
             )
         settled = settle_range(catalog.metastore, info, between)
         return _plan_between(catalog, info, settled, given, columns, filter, limit)
-    plan, parsed = plan_files(catalog.metastore, info, at, make_parser(filter))
+    plan, parsed = plan_files(catalog.metastore, info, at, make_parser(filter), told=told)
     schema = plan.schema
     policy = find_policy(plan)
     names = check_columns(columns, schema, str(info.name))
@@ -151,7 +153,7 @@ def _plan_between(
         catalog.caches,
         overwrites=True,
     )
-    return Scan(catalog, plan, rows, limit, with_overwrites=True)
+    return Scan(catalog, plan, rows, limit, with_overwrites=True, reads_from=after)
 
 
 def plan_changes(
@@ -192,7 +194,7 @@ def plan_changes(
         sources: list[RowSource] = []
         for has_changelog, snapshots in list(split_by_changelog(plan.range_snapshots)) or [(told.expects, [])]:
             if has_changelog:
-                files = pick_shown_files(told.changelog, snapshots, overwrites=overwrites)
+                files = pick_shown_files(told.changelog, snapshots, overwrites=overwrites, changelog=True)
                 sources.append(FileScan(store, files, plan.schema, as_written, None, catalog.caches.positions))
                 continue
             files = pick_shown_files(told.data, snapshots)

@@ -15,7 +15,8 @@ from lakelog.options.stream_options import (
     STREAM_SNAPSHOT_ID,
     STREAM_TIMESTAMP_MILLIS,
 )
-from lakelog.options.values import StreamOptions
+from lakelog.options.table_options import CHANGELOG_PRODUCER, FULL_COMPACTION
+from lakelog.options.values import StreamOptions, TableOptions
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,10 @@ def _find_start(metastore: Metastore, table: TableInfo, options: StreamOptions, 
     if mode == "from-file-creation-time":
         start = _full(latest, found.snapshot_uuid)
         return replace(start, files_since_ms=options.get(STREAM_FILE_CREATION_TIME_MILLIS))
-    # Without a full compaction `compacted-full` is `latest-full`.
+    if mode == "compacted-full" and _tells_all(table) and found.last_full_snapshot_id >= max(earliest, 1):
+        return _full(found.last_full_snapshot_id)
+    # Without a full compaction `compacted-full` is `latest-full`; and where full compactions tell changes, they all
+    # begin with what these have told by now.
     return _full(latest, found.snapshot_uuid)
 
 
@@ -142,6 +146,11 @@ def start_over(metastore: Metastore, tables: Sequence[TableInfo], policy: str) -
 
 def _full(snapshot_id: int, snapshot_uuid: str = "") -> StreamStart:
     return StreamStart(snapshot_id, snapshot_uuid, full_at=snapshot_id or None)
+
+
+def _tells_all(table: TableInfo) -> bool:
+    """Whether each commit's changes are told by themselves, not by full compactions. Pure."""
+    return TableOptions(table.options).get(CHANGELOG_PRODUCER) != FULL_COMPACTION
 
 
 def _count_before(metastore: Metastore, table: TableInfo, time_ms: int, earliest: int, latest: int) -> int:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakelog.change_plan import describe_skipped, has_changelog_producer
+from lakelog.change_plan import describe_skipped, has_changelog_producer, is_overwrite
 from lakelog.errors import NotFound
 from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind
-from lakelog.format.snapshot import Snapshot, SnapshotKind
+from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import TableInfo
 from lakelog.scan_planning import plan_changes, plan_scan
 from lakelog.storage.batches import join_small_batches
@@ -86,7 +86,14 @@ class StreamTable:
         return self._table
 
     def read_state(self, snapshot_id: int, files_since_ms: int | None) -> ShownState:
-        """The rows at a snapshot, of files committed at or after a time (None: of all); blocks."""
+        """The rows on which the changes behind a snapshot lead on; blocks.
+
+        They are those at the snapshot, but where full compactions tell changes: there they are what these have told.
+
+        Args:
+            snapshot_id: The snapshot.
+            files_since_ms: Of files committed at or after this time; None: of all.
+        """
         scan = plan_scan(
             self._catalog,
             self._table,
@@ -97,6 +104,7 @@ class StreamTable:
             timestamp=None,
             options=None,
             files_since_ms=files_since_ms,
+            told=not self._view.raw,
             counts=self._counts,
         )
         rows = join_small_batches(scan.to_batches())
@@ -128,7 +136,7 @@ class StreamTable:
 
     def is_skipped(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot overwrote rows, and nothing of that is shown."""
-        return snapshot.kind is SnapshotKind.OVERWRITE and not self._view.overwrites
+        return is_overwrite(snapshot) and not self._view.overwrites
 
     def to_dropped(self) -> NotFound:
         """What is said when the table is no longer there."""

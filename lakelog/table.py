@@ -18,6 +18,7 @@ from lakelog.compaction_wait import wait_for_compactions
 from lakelog.complete_changes import DEFAULT_TIMEOUT_S, check_timeout, plan_when_complete
 from lakelog.consumers import Consumers
 from lakelog.errors import NotFound
+from lakelog.expiry import ExpiryResult, expire_snapshots
 from lakelog.format.plan import PlanRequest
 from lakelog.listings import list_snapshots, to_files_table, to_snapshots_table
 from lakelog.options.table_options import STREAMING_READ_OVERWRITE
@@ -303,6 +304,37 @@ class Table(TableWrites, TableUpkeep):
 
         found: CompactionResult = self._ask(compact)
         return found
+
+    def expire_snapshots(
+        self,
+        older_than: int | dt.datetime | None = None,
+        retain_last: int | None = None,
+        dry_run: bool = False,
+    ) -> ExpiryResult:
+        """Lets snapshots expire now that are not needed; by themselves they do as the table's options say.
+
+        What expired cannot be read any more, and compactors delete the files that no other snapshot has. What
+        consumers, readers that hold a snapshot and changelogs to be made need stays, with all behind it; so does each
+        snapshot with a tag, by itself (docs/retention.md).
+
+        Args:
+            older_than: What was replaced by this time expires: a datetime with a time zone, or milliseconds since the
+                epoch; None: as `snapshot.time-retained` and `snapshot.num-retained.max` say.
+            retain_last: The newest so many are kept, however old; None: as `snapshot.num-retained.min` says.
+            dry_run: Only tell what would expire.
+
+        Returns:
+            What went, and for whom the rest is kept; `.to_arrow()` is a table of it.
+
+        Raises:
+            InvalidArgument: An argument is not possible: names it, its value and the remedy.
+            NotFound: The table was dropped.
+        """
+        return self._ask(
+            lambda: expire_snapshots(
+                self._catalog.metastore, self._info, older_than=older_than, retain_last=retain_last, dry_run=dry_run
+            )
+        )
 
     def snapshots(self, limit: int | None = None) -> pa.Table:
         """Lists the snapshots that are kept, oldest first.

@@ -9,11 +9,12 @@ from lakelog.arguments import check_flag
 from lakelog.errors import InvalidArgument
 from lakelog.file_check import DEFAULT_OLDER_THAN_MS, check_files
 from lakelog.file_check_result import FileCheck
+from lakelog.partition_expiry import PartitionExpiryResult, expire_partitions
 from lakelog.table_handle import TableHandle
 
 
 class TableUpkeep(TableHandle):
-    """Checks of files; see `lakelog.table.Table`."""
+    """Checks of files, and expiry of partitions; see `lakelog.table.Table`."""
 
     def check_files(self, repair: bool = False, *, older_than: dt.timedelta | None = None) -> FileCheck:
         """Compares the files below the table's location with what it refers to.
@@ -49,6 +50,30 @@ class TableUpkeep(TableHandle):
 
         found: FileCheck = self._ask(check)
         return found
+
+    def expire_partitions(self, dry_run: bool = False) -> PartitionExpiryResult:
+        """Removes the partitions that are older than `partition.expiration-time`, as compactors do by themselves.
+
+        They are removed by one overwrite, so that earlier snapshots still have them, and streams tell of it as of any
+        overwrite. Their ages are judged by the database's clock. With `update-time` a partition that somebody writes to
+        meanwhile stays.
+
+        Args:
+            dry_run: Only tell which partitions have expired.
+
+        Returns:
+            The partitions, and those whose time cannot be read, which stay; `.to_arrow()` is a table of the former.
+
+        Raises:
+            InvalidArgument: The table has no partitions, or does not say when they expire.
+            NotFound: The table was dropped.
+        """
+        check_flag(dry_run, "dry_run")
+        info = self._refresh()
+        result: PartitionExpiryResult = self._ask(
+            lambda: expire_partitions(self._catalog.metastore, info, dry_run=bool(dry_run))
+        )
+        return result
 
 
 def _to_milliseconds(older_than: Any) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from lakelog.format.commit_rules import table_gone
 from lakelog.format.job_queue import PlannedTable
 
+from .dropped_tables import explain_gone
 from .due_compactions import is_supplied, plan_attended
 from .due_work import DueWork, TableWork
 from .job_requests import make_due
@@ -43,7 +43,7 @@ async def _plan(tx: Transaction, table_uuid: str, after: int) -> PlannedTable | 
     table = await tx.find_table_by_uuid(table_uuid)
     head = (await tx.find_heads([table_uuid])).get(table_uuid)
     if table is None or head is None:
-        raise table_gone(table_uuid)
+        raise await explain_gone(tx, table_uuid)
     cursor = await tx.lock_work_cursor(head.table_id)
     if cursor is None:
         return None

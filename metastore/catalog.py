@@ -20,6 +20,7 @@ from .dropped_tables import explain_gone, tell_dropped
 from .records import NewTable, TableRecord
 from .requests import MAX_COMMENT, check_encodable, check_name, check_properties, check_text, check_uuid
 from .store import Store, Transaction, run_transaction
+from .told import alter_producer, tells_later
 
 _MAX_NEAREST: Final = 3
 _IF_NOT_EXISTS: Final = (
@@ -132,7 +133,10 @@ class Catalog:
                 raise await _database_not_found(tx, name.database)
             found = await tx.find_table(name)
             if found is None:
-                return await tx.insert_table(new), True
+                made = await tx.insert_table(new)
+                if tells_later(options):
+                    await tx.set_tells_later(made.table_id, True)
+                return made, True
             if not if_not_exists:
                 raise AlreadyExists(
                     f"Table '{name}' exists already. Choose another name, or {_IF_NOT_EXISTS}.",
@@ -200,6 +204,7 @@ class Catalog:
             validate_table_options(
                 options, columns=schema.arrow, primary_key=schema.primary_key, partition_by=schema.partition_by
             )
+            await alter_producer(tx, heads[table_uuid], options)
             await tx.set_options(found.table_id, options)
             # With other options other things are due.
             await tx.ask_for_planning(found.table_id)

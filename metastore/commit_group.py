@@ -18,7 +18,7 @@ from lakelog.format.commit import (
     RemovePartitionValues,
     RestoreState,
 )
-from lakelog.format.commit_effects import apply_change, place_changelog, place_files
+from lakelog.format.commit_effects import apply_change, place_changelog, place_files, place_told
 from lakelog.format.commit_facts import (
     AttemptState,
     BucketChange,
@@ -203,6 +203,9 @@ async def _apply(
             records.files.extend((table_id, file) for file in place_files(rebased, head, snapshot))
             records.moved_files.extend((table_id, file) for file in place_moves(rebased, head, snapshot_id))
             records.changelog_files.extend((table_id, file) for file in place_changelog(change, snapshot))
+            told = place_told(rebased, head, snapshot)
+            if told is not None:
+                records.told.append((table_id, told))
             made[change.table_uuid] = (table_id, snapshot)
             state.facts.heads[change.table_uuid] = after
         _record_result(request, change, head.table_id, result, state)

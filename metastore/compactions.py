@@ -59,6 +59,12 @@ def _check_compaction(change: Change, max_files: int) -> None:
     if len(set(ids)) < len(ids):
         ((twice, _),) = Counter(ids).most_common(1)
         raise invalid("groups.inputs", twice, "Name each file once, in one group, as an input or as a move.")
+    told = list(chain.from_iterable(group.told for group in change.groups))
+    if len(told) > max_files:
+        raise invalid("groups.told", f"{len(told)} files", f"Name at most {max_files} in one commit.")
+    if len(set(told)) < len(told):
+        ((twice, _),) = Counter(told).most_common(1)
+        raise invalid("groups.told", twice, "Name each file once, in one group.")
     for group in change.groups:
         _check_group(group)
     _check_counts(change)
@@ -88,8 +94,16 @@ def _check_group(group: CompactionGroup) -> None:
     check_number("groups.changelog_count", group.changelog_count, 0, MAX_INT32)
     for file_id in (*group.inputs, *group.moves):
         check_number("groups.inputs", file_id, 1)
-    if not (group.inputs or group.moves):
+    if not (group.inputs or group.moves or group.told):
         raise invalid("groups.inputs", (), "Name the files that the group rewrites or moves; or leave the group out.")
+    for file_id in group.told:
+        check_number("groups.told", file_id, 1)
+    if not group.tells and (group.told or group.changelog_count):
+        raise invalid(
+            "groups.tells",
+            False,
+            "The group has a changelog, or says what was told before: say that it tells what has changed.",
+        )
     if group.output_count and not group.inputs:
         raise invalid(
             "groups.output_count",
@@ -122,4 +136,11 @@ async def load_compaction(
         # Rows without an order cannot get out of it; and all of them may be in one bucket.
         return CompactionFacts(files)
     buckets = list(dict.fromkeys(group.bucket for group in change.groups))
-    return CompactionFacts(files, await transaction.find_live_files(head.table_id, buckets), keyed)
+    # Where full compactions tell changes, it matters for what else is compacted whether it was told.
+    told = [*{*file_ids, *(each for group in change.groups for each in group.told)}] if head.tells_later else []
+    return CompactionFacts(
+        files,
+        await transaction.find_live_files(head.table_id, buckets),
+        keyed,
+        await transaction.find_told(head.table_id, told) if told else frozenset(),
+    )

@@ -105,6 +105,9 @@ async def plan_compactions(tx: Transaction, work: TableWork) -> Sequence[DueJob]
         is_all = False
     if work.after == work.until and not is_all:
         return ()
+    if is_all and not table.has_buckets:
+        # Partitions without a file would not be counted anew.
+        await tx.clear_backlogs(table.table_id)
     if is_new or is_all:
         await tx.put_backlogs(table.table_id, [Backlog(_OPTIONS, table.options_rule)])
     is_quiet = WRITE_ONLY.read(table.options)

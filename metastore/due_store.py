@@ -96,6 +96,10 @@ class DueTransaction(Protocol):
         """What is remembered of those buckets of which something is."""
         ...
 
+    async def clear_backlogs(self, table_id: int) -> None:
+        """Forgets all that is remembered of a table."""
+        ...
+
     async def put_backlogs(self, table_id: int, backlogs: Sequence[Backlog]) -> None:
         """Remembers it instead of what was remembered of these buckets."""
         ...

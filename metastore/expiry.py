@@ -17,13 +17,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lakelog.errors import NotFound, SnapshotExpired
 from lakelog.format.commit_facts import TableHead
 from lakelog.format.expiry import (
     ExpiryPlan,
     ExpiryStep,
-    Pin,
-    PinKind,
     Reach,
     Retained,
     Retention,
@@ -32,13 +29,13 @@ from lakelog.format.expiry import (
     to_retention,
 )
 from lakelog.format.job import EXPIRE, DueJob
-from lakelog.options.table_options import CONSUMER_EXPIRATION_TIME, WRITE_ONLY
+from lakelog.options.table_options import WRITE_ONLY
 from lakelog.options.values import TableOptions
 
-from .dropped_tables import explain_gone
 from .due_work import TableWork
 from .job_requests import make_due
 from .packing import Packer
+from .pins import find_head, load_named, load_options, load_pins, lock_head
 from .requests import check_number, check_text, check_uuid, invalid
 from .retention_store import Clearing, ExpiryState
 from .store import Store, Transaction, run_transaction
@@ -48,9 +45,6 @@ MAX_ENTRIES: Final = 10_000
 
 MAX_DOOMED: Final = 10_000
 """Files that are listed or forgotten at once."""
-
-MAX_HOLD_MS: Final = 86_400_000
-"""A reader that is gone keeps nothing for longer than a day."""
 
 _SHORTEST_REST_MS: Final = 1_000
 _LONGEST_REST_MS: Final = 60_000
@@ -126,71 +120,13 @@ class Expiry:
             self._jobs_due()
         return step
 
-    async def hold_snapshot(self, table_uuid: str, holder: str, snapshot_id: int, duration_ms: int) -> int:
-        """Keeps a snapshot, and all behind it, from expiring for a while, or for longer; when that ends.
-
-        Args:
-            table_uuid: The table.
-            holder: Who needs it; one holder holds one snapshot of a table.
-            snapshot_id: The snapshot.
-            duration_ms: For how long from now on.
-
-        Raises:
-            NotFound: There is no such table or snapshot.
-            SnapshotExpired: It is not kept any more, perhaps because it was held too late again.
-        """
-        check_uuid("table_uuid", table_uuid)
-        check_text("holder", holder, 1, 256)
-        check_number("snapshot_id", snapshot_id, 1)
-        check_number("duration_ms", duration_ms, 1, MAX_HOLD_MS)
-
-        async def hold(tx: Transaction) -> int:
-            head = await _lock_head(tx, table_uuid)
-            if snapshot_id > head.latest_snapshot_id:
-                raise NotFound(
-                    f"{head.name} has no snapshot {snapshot_id}; its newest one is {head.latest_snapshot_id}.",
-                    reason="SNAPSHOT_NOT_FOUND",
-                    metadata={"table": head.name, "snapshot_id": str(snapshot_id)},
-                )
-            if snapshot_id < head.earliest_snapshot_id:
-                held = [pin.snapshot_id for pin in await tx.list_leases(head.table_id) if pin.holder == holder]
-                if snapshot_id not in held and not await tx.has_tag(head.table_id, snapshot_id):
-                    raise _expired(head, snapshot_id)
-            return await tx.put_lease(head.table_id, holder, snapshot_id, duration_ms)
-
-        return await run_transaction(self._store, hold)
-
-    async def release_snapshot(self, table_uuid: str, holder: str) -> None:
-        """Ends what a holder holds of a table. Idempotent."""
-        check_uuid("table_uuid", table_uuid)
-        check_text("holder", holder, 1, 256)
-
-        async def release(tx: Transaction) -> None:
-            head = (await tx.lock_heads([table_uuid])).get(table_uuid)
-            if head is not None:
-                await tx.delete_lease(head.table_id, holder)
-                await tx.ask_for_planning(head.table_id)
-
-        await run_transaction(self._store, release)
-
-    async def list_pins(self, table_uuid: str) -> list[Pin]:
-        """What keeps snapshots of a table from expiring, the lowest first; tags keep theirs alone, and are not here."""
-        check_uuid("table_uuid", table_uuid)
-
-        async def load(tx: Transaction) -> list[Pin]:
-            head = await _find_head(tx, table_uuid)
-            pins = await load_pins(tx, head, await _load_options(tx, head), await tx.now_ms())
-            return sorted(pins, key=lambda pin: (pin.snapshot_id, pin.kind.value, pin.holder))
-
-        return await run_transaction(self._store, load)
-
     async def list_doomed_files(self, table_uuid: str, limit: int) -> list[str]:
         """Paths of files that nothing refers to any more, and that are to be deleted; at most `limit`."""
         check_uuid("table_uuid", table_uuid)
         check_number("limit", limit, 1, MAX_DOOMED)
 
         async def load(tx: Transaction) -> list[str]:
-            return await tx.list_doomed((await _find_head(tx, table_uuid)).table_id, limit)
+            return await tx.list_doomed((await find_head(tx, table_uuid)).table_id, limit)
 
         return await run_transaction(self._store, load)
 
@@ -203,7 +139,7 @@ class Expiry:
             check_text("paths", path, 1, 1024)
 
         async def forget(tx: Transaction) -> None:
-            await tx.forget_doomed((await _find_head(tx, table_uuid)).table_id, paths)
+            await tx.forget_doomed((await find_head(tx, table_uuid)).table_id, paths)
 
         await run_transaction(self._store, forget)
 
@@ -216,40 +152,18 @@ async def plan_expiry_work(tx: Transaction, work: TableWork) -> list[DueJob]:
     return [] if rest_ms is None else [DueJob(head.table_id, EXPIRE, delay_ms=rest_ms)]
 
 
-async def load_pins(tx: Transaction, head: TableHead, options: TableOptions, now_ms: int) -> list[Pin]:
-    """What keeps snapshots of a table from expiring."""
-    life_ms = options.get(CONSUMER_EXPIRATION_TIME)
-    pins = []
-    for each in await tx.list_consumers(head.table_id, head.table_uuid):
-        ends_ms = 0 if life_ms is None else each.used_at_ms + life_ms
-        if each.snapshot_id is not None and not 0 < ends_ms <= now_ms:
-            pins.append(Pin(PinKind.CONSUMER, each.consumer_id, each.snapshot_id, ends_ms))
-    # Whoever holds a snapshot below keeps that one alone, as a tag does.
-    leases = await tx.list_leases(head.table_id)
-    pins += [pin for pin in leases if pin.snapshot_id >= head.earliest_snapshot_id]
-    if head.first_open_snapshot:
-        pins.append(Pin(PinKind.CHANGELOG, "compactor", head.first_open_snapshot - 1))
-    return pins
-
-
 async def _find(
     tx: Transaction, head: TableHead, asked: tuple[int | None, int | None] | None, by_itself: bool, **bounds: int
 ) -> _Found:
-    options = await _load_options(tx, head)
+    options = await load_options(tx, head)
     now_ms = await tx.now_ms()
     reach = Reach(head.earliest_snapshot_id, head.earliest_change_id)
     if not (by_itself and options.get(WRITE_ONLY)):
         reach = await _find_reach(tx, head, to_retention(options), asked, now_ms)
     pins = await load_pins(tx, head, options, now_ms)
     plan = plan_expiry(head, reach, pins, **bounds)
-    named = [each for each in await _load_named(tx, head) if each < plan.earliest]
+    named = [each for each in await load_named(tx, head) if each < plan.earliest]
     return _Found(head, plan, await tx.load_expiry(head.table_id), tuple(sorted(named)))
-
-
-async def _load_named(tx: Transaction, head: TableHead) -> set[int]:
-    """The snapshots that stay by themselves: those with a tag, and those that somebody holds."""
-    tags = {tag.snapshot_id for tag in await tx.list_tags(head.table_id)}
-    return tags | {pin.snapshot_id for pin in await tx.list_leases(head.table_id)}
 
 
 async def _find_reach(
@@ -282,7 +196,7 @@ async def _find_newest(tx: Transaction, head: TableHead, time_ms: int) -> int:
 async def _measure(
     tx: Transaction, table_uuid: str, asked: tuple[int | None, int | None] | None, by_itself: bool
 ) -> ExpiryStep:
-    head = await _find_head(tx, table_uuid)
+    head = await find_head(tx, table_uuid)
     found = await _find(tx, head, asked, by_itself, limit=head.latest_snapshot_id)
     clearing = _to_clearing(found, found.plan.earliest, found.plan.earliest_change)
     cleared = await tx.measure_expired(clearing)
@@ -293,7 +207,7 @@ async def _expire(
     tx: Transaction, table_uuid: str, asked: tuple[int | None, int | None] | None, by_itself: bool
 ) -> tuple[ExpiryStep, bool]:
     """A step, and whether it waits for chunks to be packed."""
-    head = await _lock_head(tx, table_uuid)
+    head = await lock_head(tx, table_uuid)
     found = await _find(tx, head, asked, by_itself)
     plan, table_id = found.plan, head.table_id
     if (plan.earliest, plan.earliest_change) != (head.earliest_snapshot_id, head.earliest_change_id):
@@ -352,7 +266,7 @@ async def _find_rest(tx: Transaction, head: TableHead, options: TableOptions) ->
     state = await tx.load_expiry(head.table_id)
     if await tx.list_doomed(head.table_id, 1) or state.cleared_until < _last_expired(head):
         return _SOON_MS
-    if state.kept and not (await _load_named(tx, head)).issuperset(state.kept):
+    if state.kept and not (await load_named(tx, head)).issuperset(state.kept):
         return 0
     if options.get(WRITE_ONLY) or not head.latest_snapshot_id:
         return None
@@ -384,32 +298,3 @@ async def _find_rest_of(tx: Transaction, head: TableHead, retained: Retained, fi
         return least_ms
     (following,) = await tx.list_snapshots(head.table_id, first, first + 1, 1)
     return max(following.committed_at_ms + retained.time_ms - now_ms, least_ms)
-
-
-async def _load_options(tx: Transaction, head: TableHead) -> TableOptions:
-    table = await tx.find_table_by_uuid(head.table_uuid)
-    if table is None:
-        raise await explain_gone(tx, head.table_uuid)
-    return TableOptions(table.info.options)
-
-
-async def _find_head(tx: Transaction, table_uuid: str) -> TableHead:
-    head = (await tx.find_heads([table_uuid])).get(table_uuid)
-    if head is None:
-        raise await explain_gone(tx, table_uuid)
-    return head
-
-
-async def _lock_head(tx: Transaction, table_uuid: str) -> TableHead:
-    head = (await tx.lock_heads([table_uuid])).get(table_uuid)
-    if head is None:
-        raise await explain_gone(tx, table_uuid)
-    return head
-
-
-def _expired(head: TableHead, snapshot_id: int) -> SnapshotExpired:
-    return SnapshotExpired(
-        f"Snapshot {snapshot_id} of {head.name} has expired, so that it cannot be held; the snapshots "
-        f"{head.earliest_snapshot_id} to {head.latest_snapshot_id} can. Read one of these.",
-        metadata={"table": head.name, "snapshot_id": str(snapshot_id), "earliest": str(head.earliest_snapshot_id)},
-    )

@@ -77,6 +77,7 @@ class FileFilter:
         added_until: int | None = None,
         removed_after: int | None = None,
         removed_until: int | None = None,
+        told_at: int | None = None,
     ) -> FileQuery:
         """A query for what the store can judge."""
         return FileQuery(
@@ -91,6 +92,7 @@ class FileFilter:
             first_key=self.first_key,
             last_key=self.last_key,
             with_statistics=self.needs_statistics,
+            told_at=told_at,
         )
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lakelog.format.partition_expiry import PartitionPage
 from lakelog.format.table_files import MAX_FILES_A_CALL, AttemptAge, FoundFiles, UsedPage
 
 from .inprocess_dropped import Running
@@ -19,6 +20,12 @@ class InProcessTableFiles:
     def list_used_files(self: Running, table_uuid: str, cursor: str = "", limit: int = MAX_FILES_A_CALL) -> UsedPage:
         """The files that a table refers to, page by page."""
         return self.run(self.service.table_files.list_used_files(table_uuid, cursor, limit))
+
+    def list_partition_files(
+        self: Running, table_uuid: str, after: bytes | None = None, limit: int = MAX_FILES_A_CALL
+    ) -> PartitionPage:
+        """The partitions of a table that have live files, page by page."""
+        return self.run(self.service.table_files.list_partition_files(table_uuid, after, limit))
 
     def list_unfinished_attempts(
         self: Running, table_uuid: str, *, open_ms: int, doomed_ms: int, limit: int = MAX_FILES_A_CALL

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from lakelog.format.due_job import plan_due
+from lakelog.format.due_job import merge_due, plan_due
 from lakelog.format.job import COMPACT, FULL, MINOR, STRATEGY, DueJob, Job, parse_bucket_scope, plan_request
 
 from .dropped_tables import explain_gone
@@ -75,6 +75,7 @@ async def make_due(tx: Transaction, table_uuid: str, due: Sequence[DueJob]) -> N
     head = (await tx.lock_heads([table_uuid])).get(table_uuid)
     if head is None or not due:
         return
+    due = merge_due(due)
     scopes_of: dict[str, list[str]] = {}
     for each in due:
         scopes_of.setdefault(each.kind, []).append(each.scope)

@@ -139,6 +139,9 @@ class Planner:
             query = wanted.query(added_after=request.at.after, added_until=request.at.until)
             load = tx.load_changelog_files if request.changelog else tx.load_files
             return header, wanted.select(await load(query)), None
+        if request.told and snapshot.is_told_late:
+            query = wanted.query(told_at=snapshot.snapshot_id)
+            return header, wanted.select(_without_positions(await tx.load_files(query))), None
         if request.below_bytes or request.added_after:
             query = replace(
                 wanted.query(live_at=snapshot.snapshot_id, added_after=request.added_after),
@@ -197,6 +200,12 @@ async def _find_snapshot_at(tx: Transaction, head: TableHead, timestamp_ms: int)
     return found
 
 
+def _without_positions(entries: pa.Table) -> pa.Table:
+    """Files as they stand beside others than those for which they name superseded positions: readers merge them."""
+    place = entries.schema.get_field_index("superseded_path")
+    return entries.set_column(place, entries.schema.field(place), pa.nulls(entries.num_rows, pa.string()))
+
+
 def _is_narrow(wanted: FileFilter, snapshot: Snapshot, head: TableHead) -> bool:
     most = min(MIN_UNPACKED, _MAX_ROW_PLAN_FILES) if wanted.wants_all else _MAX_ROW_PLAN_FILES
     if snapshot.total_files <= most or wanted.partitions is not None:
@@ -220,6 +229,8 @@ def _check_request(request: PlanRequest) -> None:
             check_number("range.until", until, after + 1)
     if request.changelog and not isinstance(request.at, InRange):
         raise invalid("changelog", True, "A state has no changelog: ask for those of a range of snapshots.")
+    if request.told and isinstance(request.at, InRange):
+        raise invalid("told", True, "Ask for a state: a range of snapshots has changelog files instead.")
     for name in ("below_bytes", "added_after"):
         value = getattr(request, name)
         check_number(name, value, 0)

@@ -13,6 +13,7 @@ from lakelog.format.commit_facts import (
     PlacedFile,
     RecordedResult,
     TableHead,
+    ToldFiles,
 )
 from lakelog.format.job import DueJob
 from lakelog.format.schema import TableSchema
@@ -118,6 +119,7 @@ class GroupRecords:
     files: list[tuple[int, PlacedFile]] = field(default_factory=list)
     moved_files: list[tuple[int, MovedFile]] = field(default_factory=list)
     changelog_files: list[tuple[int, PlacedChangelogFile]] = field(default_factory=list)
+    told: list[tuple[int, ToldFiles]] = field(default_factory=list)
     results: list[NewResult] = field(default_factory=list)
     attempts: dict[str, AttemptState] = field(default_factory=dict)
     jobs: dict[tuple[int, str, str], DueJob] = field(default_factory=dict)
@@ -148,6 +150,8 @@ class FileQuery:
     Args:
         table_id: The table.
         live_at: Only files that are live at this snapshot; None: whether live or not.
+        told_at: Only files whose rows the table's changelog has told up to this snapshot, whether live or not; nothing
+            is said of other snapshots then. None: no such condition.
         added_after: Only files that a later snapshot than this one added.
         added_until: Only files that this or an earlier snapshot added; None: no bound.
         removed_after: Only files that a later snapshot than this one removed; None: no such condition.
@@ -172,6 +176,7 @@ class FileQuery:
     last_key: bytes | None = None
     below_bytes: int = 0
     with_statistics: bool = False
+    told_at: int | None = None
 
 
 @dataclass(frozen=True)

@@ -187,6 +187,10 @@ def check_change(change: Change) -> None:
             f"{len(change.changelog_files)} files",
             f"changelog says '{change.changelog.value}': say ATTACHED, or leave the files out.",
         )
+    if change.changelog is ChangelogState.LATER:
+        raise invalid(
+            "changelog", change.changelog.value, "Leave it out: the table's 'changelog-producer' says who tells it."
+        )
     if change.changelog is ChangelogState.OPEN and change.kind is not SnapshotKind.APPEND:
         raise invalid("changelog", change.changelog.value, "Only what an APPEND changed is told later.")
 

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from lakelog.format.expiry import ExpiryStep, Pin
 
 from .expiry import Expiry
+from .pins import Pins
 
 
 class RetentionCalls:
     """What `lakelog.client.metastore.Metastore` says of it."""
 
     _expiry: Expiry
+    _pins: Pins
 
     async def expire_snapshots(
         self,
@@ -30,15 +32,15 @@ class RetentionCalls:
 
     async def hold_snapshot(self, table_uuid: str, holder: str, snapshot_id: int, duration_ms: int) -> int:
         """Keeps a snapshot, and all behind it, from expiring for a while; when that ends. Idempotent."""
-        return await self._expiry.hold_snapshot(table_uuid, holder, snapshot_id, duration_ms)
+        return await self._pins.hold_snapshot(table_uuid, holder, snapshot_id, duration_ms)
 
     async def release_snapshot(self, table_uuid: str, holder: str) -> None:
         """Ends what a holder holds of a table. Idempotent."""
-        await self._expiry.release_snapshot(table_uuid, holder)
+        await self._pins.release_snapshot(table_uuid, holder)
 
     async def list_pins(self, table_uuid: str) -> list[Pin]:
         """What keeps snapshots of a table from expiring, the lowest first."""
-        return await self._expiry.list_pins(table_uuid)
+        return await self._pins.list_pins(table_uuid)
 
     async def list_doomed_files(self, table_uuid: str, limit: int) -> list[str]:
         """Paths of files that nothing refers to any more, to be deleted; at most `limit`."""

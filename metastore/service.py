@@ -28,6 +28,7 @@ from .cleaning import CleaningPlanner
 from .consumers import Consumers
 from .dropped_tables import DroppedTables
 from .due_compactions import plan_compactions
+from .due_full import plan_full_compactions
 from .due_work import DueWork, WorkPlanner
 from .expiry import Expiry, plan_expiry_work
 from .gate import CommitGate
@@ -37,7 +38,9 @@ from .limits import Limits
 from .metrics import Metrics, NoMetrics
 from .open_changelogs import OpenChangelogs
 from .packing import Packer
+from .partition_expiry import plan_partition_expiry
 from .partitions import PartitionRules
+from .pins import Pins
 from .pipelines import Pipelines
 from .planning import Planner, PlanStream
 from .retention_service import RetentionCalls
@@ -49,7 +52,13 @@ from .tags import Tags
 from .watching import WatchHub
 from .writers import Writers
 
-PLANNERS: Final[tuple[WorkPlanner, ...]] = (plan_compactions, plan_expiry_work, CleaningPlanner())
+PLANNERS: Final[tuple[WorkPlanner, ...]] = (
+    plan_compactions,
+    plan_full_compactions,
+    plan_expiry_work,
+    plan_partition_expiry,
+    CleaningPlanner(),
+)
 """Who tells what is due at a table, in the order in which they are asked."""
 
 
@@ -115,6 +124,7 @@ class MetastoreService(RetentionCalls):
         self._pipelines = Pipelines(store)
         self._consumers = Consumers(store)
         self._expiry = Expiry(store, self.packer, self._jobs_due)
+        self._pins = Pins(store)
         self.tags = Tags(store)
 
     async def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:

@@ -51,7 +51,8 @@ async def list_latest(store: Store, table_uuids: Sequence[str]) -> list[LatestSn
             head = heads.get(table_uuid)
             if head is None:
                 raise await explain_gone(tx, table_uuid)
-            found.append(LatestSnapshot(table_uuid, head.latest_snapshot_id, head.latest_uuid, *_find_earliest(head)))
+            latest = head.latest_snapshot_id, head.latest_uuid
+            found.append(LatestSnapshot(table_uuid, *latest, *_find_earliest(head), head.last_full_snapshot))
         return found
 
     return await run_transaction(store, load)

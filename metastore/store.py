@@ -50,6 +50,7 @@ from .records import (
 from .retention_store import RetentionTransaction
 from .table_files_store import TableFilesTransaction
 from .tag_store import TagTransaction
+from .told_store import ToldTransaction
 
 T = TypeVar("T")
 
@@ -322,6 +323,7 @@ class Transaction(
     RetentionTransaction,
     DueTransaction,
     TagTransaction,
+    ToldTransaction,
     Protocol,
 ):
     """All that can be done in one transaction."""

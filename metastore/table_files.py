@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lakelog.errors import InvalidArgument
 from lakelog.format.commit_facts import AttemptState, TableHead
+from lakelog.format.partition_expiry import PartitionPage
 from lakelog.format.table_files import MAX_FILES_A_CALL, AttemptAge, FoundFiles, UsedPage, find_attempt
 from lakelog.storage.store import is_path
 
@@ -67,6 +69,33 @@ class TableFiles:
                 raise invalid(
                     "cursor", cursor, "Leave it out for the first page, then give that of the page."
                 ) from error
+
+        return await run_transaction(self._store, load)
+
+    async def list_partition_files(
+        self, table_uuid: str, after: bytes | None = None, limit: int = MAX_FILES_A_CALL
+    ) -> PartitionPage:
+        """The partitions of a table that have live files, page by page, with when they were last written to.
+
+        Raises:
+            NotFound: There is no such table.
+            InvalidArgument: The table has no partitions.
+        """
+        check_uuid("table_uuid", table_uuid)
+        _check_count("limit", limit)
+
+        async def load(tx: Transaction) -> PartitionPage:
+            # The head first: what is committed behind it may be seen, and is noticed by whoever goes by its snapshot.
+            head = await _find_head(tx, table_uuid)
+            if not head.partitioned:
+                raise InvalidArgument(
+                    f"Table {head.name} has no partitions.",
+                    reason="NO_PARTITIONS",
+                    metadata={"table": head.name, "table_uuid": table_uuid},
+                )
+            now_ms = await tx.now_ms()
+            found = await tx.list_partition_files(head.table_id, after, limit)
+            return PartitionPage(tuple(found), head.latest_snapshot_id, now_ms, len(found) < limit)
 
         return await run_transaction(self._store, load)
 

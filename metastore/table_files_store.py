@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from lakelog.format.partition_expiry import PartitionFiles
 from lakelog.format.table_files import AttemptAge, UsedFile, UsedPage
 
 
@@ -20,6 +21,10 @@ class TableFilesTransaction(Protocol):
 
         At most `limit`, and the files of positions that these name.
         """
+        ...
+
+    async def list_partition_files(self, table_id: int, after: bytes | None, limit: int) -> list[PartitionFiles]:
+        """The partitions with live files, by their encoding, at most `limit` behind `after`."""
         ...
 
     async def find_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> list[AttemptAge]:

@@ -6,10 +6,10 @@ from typing import Final
 
 from lakelog.errors import AlreadyExists, NotFound, ResourceExhausted
 from lakelog.format.commit_facts import TableHead
-from lakelog.format.commit_rules import table_gone
 from lakelog.format.tag import Tag
 from lakelog.options.tag_name import find_tag_problem
 
+from .dropped_tables import explain_gone
 from .kept import load_kept, load_tag
 from .requests import check_number, check_uuid, invalid
 from .store import Store, Transaction, run_transaction
@@ -77,7 +77,7 @@ class Tags:
         async def load(tx: Transaction) -> list[Tag]:
             head = (await tx.find_heads([table_uuid])).get(table_uuid)
             if head is None:
-                raise table_gone(table_uuid)
+                raise await explain_gone(tx, table_uuid)
             return await tx.list_tags(head.table_id)
 
         return await run_transaction(self._store, load)
@@ -111,5 +111,5 @@ def check_tag_name(field: str, name: str) -> None:
 async def _lock_head(tx: Transaction, table_uuid: str) -> TableHead:
     head = (await tx.lock_heads([table_uuid])).get(table_uuid)
     if head is None:
-        raise table_gone(table_uuid)
+        raise await explain_gone(tx, table_uuid)
     return head

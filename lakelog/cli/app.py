@@ -16,6 +16,7 @@ from lakelog.cli.compact import compact
 from lakelog.cli.consumers import consumers
 from lakelog.cli.database import database
 from lakelog.cli.demo import demo
+from lakelog.cli.expire import expire
 from lakelog.cli.failures import ExitCode, describe_error, exit_code_of
 from lakelog.cli.files import files
 from lakelog.cli.insert import insert
@@ -78,6 +79,7 @@ for _command in (
     sql,
 ):
     app.add_command(_command)
+table.add_command(expire)
 
 
 def run(arguments: Sequence[str], invocation: Invocation | None = None) -> int:

@@ -14,6 +14,7 @@ from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.printer import Column, Printer
 from lakelog.cli.text import format_bytes, format_count, plural
 from lakelog.clock import Clock
+from lakelog.compaction_choice import read_partition
 from lakelog.compaction_request import plan_compaction, request_compaction
 from lakelog.compaction_result import BucketCompaction, CompactionResult, CompactionState
 from lakelog.compaction_wait import DEFAULT_TIMEOUT_S, CompactionProgress, wait_for_compactions
@@ -140,20 +141,7 @@ def _find_tables(invocation: Invocation, name: str) -> list[TableInfo]:
 
 def _read_partitions(texts: Sequence[str]) -> list[Mapping[str, str]] | None:
     """Reads `COLUMN=VALUE,COLUMN=VALUE` texts; None: none was given. Pure."""
-    found: list[Mapping[str, str]] = []
-    for text in texts:
-        values: dict[str, str] = {}
-        for part in text.split(","):
-            column, equals, value = part.partition("=")
-            if not equals or not column.strip() or column.strip() in values:
-                raise InvalidArgument(
-                    f"--partition {text[:200]!r} is not of the form COLUMN=VALUE, or COLUMN=VALUE,COLUMN=VALUE for "
-                    "several columns, each once. Choose values with commas, and NULL, by --where.",
-                    metadata={"field": "partition"},
-                )
-            values[column.strip()] = value
-        found.append(values)
-    return found or None
+    return [read_partition(text, "--partition", "--where") for text in texts] or None
 
 
 def _show(printer: Printer, results: Sequence[CompactionResult], *, all_of_them: bool) -> None:

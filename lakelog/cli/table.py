@@ -12,6 +12,7 @@ from lakelog.cli.arguments import parse_options, split_names
 from lakelog.cli.check import check
 from lakelog.cli.confirmation import confirm
 from lakelog.cli.dropped import list_dropped, restore
+from lakelog.cli.expire_partitions import expire_partitions
 from lakelog.cli.invocation import Invocation, LakelogGroup, pass_invocation
 from lakelog.cli.printer import Column
 from lakelog.cli.rollback import rollback
@@ -70,6 +71,7 @@ table.add_command(rollback)
 
 
 table.add_command(check)
+table.add_command(expire_partitions)
 table.add_command(restore)
 
 

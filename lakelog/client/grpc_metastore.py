@@ -301,6 +301,7 @@ class GrpcMetastore(
                 each.snapshot_uuid,
                 each.earliest_snapshot_id,
                 each.earliest_change_id or each.earliest_snapshot_id,
+                each.last_full_snapshot_id,
             )
             for each in response.tables
         ]

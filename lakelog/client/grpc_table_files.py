@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakelog.client.calls import Calls
+from lakelog.format.partition_expiry import PartitionPage
 from lakelog.format.table_files import MAX_FILES_A_CALL, AttemptAge, FoundFiles, UsedPage
 from lakelog.rpc.messages import build
-from lakelog.rpc.table_files import from_proto_attempt, from_proto_found_files, from_proto_used_page
+from lakelog.rpc.table_files import (
+    from_proto_attempt,
+    from_proto_found_files,
+    from_proto_partition_page,
+    from_proto_used_page,
+)
 from lakelog.rpc.v1 import table_files_pb2
 
 
@@ -27,6 +33,14 @@ class GrpcTableFiles:
         request = build(table_files_pb2.ListUsedFilesRequest, table_uuid=table_uuid, cursor=cursor, limit=limit)
         response = self._calls.read("ListUsedFiles", lambda on: on.table_files.ListUsedFiles, request)
         return from_proto_used_page(response)
+
+    def list_partition_files(
+        self, table_uuid: str, after: bytes | None = None, limit: int = MAX_FILES_A_CALL
+    ) -> PartitionPage:
+        """The partitions that have live files, page by page."""
+        request = build(table_files_pb2.ListPartitionFilesRequest, table_uuid=table_uuid, after=after, limit=limit)
+        response = self._calls.read("ListPartitionFiles", lambda on: on.table_files.ListPartitionFiles, request)
+        return from_proto_partition_page(response)
 
     def list_unfinished_attempts(
         self, table_uuid: str, *, open_ms: int, doomed_ms: int, limit: int = MAX_FILES_A_CALL

@@ -53,7 +53,8 @@ class SnapshotPage:
 class LatestSnapshot:
     """A table's newest snapshot, the id of the oldest one kept, and of the oldest one whose changes are kept.
 
-    They are 0 and empty when there is none.
+    They are 0 and empty when there is none. `last_full_snapshot_id` is the newest one in which a bucket was compacted
+    as a whole, kept or not; 0: there is none.
     """
 
     table_uuid: str
@@ -61,6 +62,7 @@ class LatestSnapshot:
     snapshot_uuid: str
     earliest_snapshot_id: int
     earliest_change_id: int
+    last_full_snapshot_id: int = 0
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from lakelog.format.partition_expiry import PartitionPage
 from lakelog.format.table_files import MAX_FILES_A_CALL, AttemptAge, FoundFiles, UsedPage
 
 
@@ -17,6 +18,12 @@ class TableFiles(Protocol):
 
     def list_used_files(self, table_uuid: str, cursor: str = "", limit: int = MAX_FILES_A_CALL) -> UsedPage:
         """The files that a table refers to, page by page; the last has an empty cursor."""
+        ...
+
+    def list_partition_files(
+        self, table_uuid: str, after: bytes | None = None, limit: int = MAX_FILES_A_CALL
+    ) -> PartitionPage:
+        """The partitions that have live files, page by page; InvalidArgument: the table has no partitions."""
         ...
 
     def list_unfinished_attempts(

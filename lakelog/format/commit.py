@@ -108,6 +108,11 @@ class CompactionGroup:
         moves: Ids of files that get the level without being rewritten, and keep their rows and place.
         level: Of its outputs and moves from then on: 1 or more with a primary key, else 0.
         changelog_count: How many of the change's `changelog_files` are its own, counted as the outputs are.
+        is_full: All that the bucket held in the range of its keys, as it was planned, ends at the highest level.
+        tells: Its changelog leads from the rows of `told` to those of its outputs and moves, which are then what the
+            table's changelog has told (`lakelog.format.told`). It is dropped where the changelog producer is not
+            `full-compaction`.
+        told: Ids of files, live or not, whose rows were told before, and are not any more.
     """
 
     bucket: BucketRef
@@ -116,6 +121,9 @@ class CompactionGroup:
     moves: tuple[int, ...] = ()
     level: int = 0
     changelog_count: int = 0
+    is_full: bool = False
+    tells: bool = False
+    told: tuple[int, ...] = ()
 
 
 INPUT_GONE: Final = "INPUT_GONE"
@@ -133,6 +141,12 @@ OUT_OF_ORDER: Final = "OUT_OF_ORDER"
 LEVEL_TAKEN: Final = "LEVEL_TAKEN"
 """A file of the level that is not part of the group has keys in the same range."""
 
+TOLD_BY_OTHERS: Final = "TOLD_BY_OTHERS"
+"""What the group's changelog leads on from is not what the table's changelog has told by now."""
+
+PRODUCER_CHANGED: Final = "PRODUCER_CHANGED"
+"""The table's changelog is not told by full compactions, or not any more."""
+
 
 @dataclass(frozen=True)
 class DroppedGroup:
@@ -140,7 +154,8 @@ class DroppedGroup:
 
     Args:
         group: Its place among the change's groups.
-        reason: INPUT_GONE, BUCKET_COUNT_CHANGED, SCHEMA_NEWER, OUT_OF_ORDER or LEVEL_TAKEN; others may follow.
+        reason: INPUT_GONE, BUCKET_COUNT_CHANGED, SCHEMA_NEWER, OUT_OF_ORDER, LEVEL_TAKEN, TOLD_BY_OTHERS or
+            PRODUCER_CHANGED; others may follow.
         message: What happened, in a sentence or two.
         file_id: Which file decided; None: none did.
         snapshot_id: With INPUT_GONE: which snapshot took the file away; None: it is not known any more.

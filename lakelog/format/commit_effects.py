@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lakelog.format.commit import Change, CommitRequest
-from lakelog.format.commit_facts import Place, PlacedChangelogFile, PlacedFile, RestoredTotals, TableHead
+from lakelog.format.commit_facts import Place, PlacedChangelogFile, PlacedFile, RestoredTotals, TableHead, ToldFiles
 from lakelog.format.commit_rebase import Rebased
 from lakelog.format.files import DataFile
-from lakelog.format.snapshot import ChangelogState, Snapshot
+from lakelog.format.snapshot import ChangelogState, Snapshot, SnapshotKind
 
 
 def apply_change(
@@ -33,8 +33,11 @@ def apply_change(
         snapshot_uuid: Of the snapshot that it may make.
     """
     change, removed = rebased.change, restored.removed
-    if not (change.add_files or change.changelog_files or removed.files or restored.files or change.allow_empty):
+    told = any(group.told for group in change.groups)
+    is_empty = not (change.add_files or change.changelog_files or removed.files or restored.files or told)
+    if is_empty and not change.allow_empty:
         return head, None
+    changelog = _settle_changelog(change, head)
     moved = [file for file, _ in rebased.moved]
     added_files = len(change.add_files) + len(moved) + restored.files
     rows = sum(file.row_count for file in change.add_files) + sum(file.row_count for file in moved) + restored.rows
@@ -56,7 +59,8 @@ def apply_change(
         total_files=head.total_files + added_files - removed.files,
         total_bytes=head.total_bytes + size_bytes - removed.size_bytes,
         next_file_id=head.next_file_id + added_files,
-        first_open_snapshot=head.first_open_snapshot or (snapshot_id if change.changelog is ChangelogState.OPEN else 0),
+        first_open_snapshot=head.first_open_snapshot or (snapshot_id if changelog is ChangelogState.OPEN else 0),
+        last_full_snapshot=snapshot_id if any(group.is_full for group in change.groups) else head.last_full_snapshot,
     )
     snapshot = Snapshot(
         snapshot_id=snapshot_id,
@@ -76,14 +80,47 @@ def apply_change(
         writer=request.writer,
         identifier=request.identifier,
         properties=change.properties,
-        changelog=change.changelog,
+        changelog=changelog,
     )
     return after, snapshot
 
 
+def _settle_changelog(change: Change, head: TableHead) -> ChangelogState:
+    """What a snapshot's changelog is: what its writer knows of the table's producer may have been altered meanwhile."""
+    if change.kind is SnapshotKind.COMPACT:
+        if any(group.tells for group in change.groups):
+            return ChangelogState.ATTACHED
+        return ChangelogState.LATER if head.tells_later else ChangelogState.NONE
+    return ChangelogState.LATER if head.tells_later else change.changelog
+
+
 def place_changelog(change: Change, snapshot: Snapshot) -> list[PlacedChangelogFile]:
-    """Give each changelog file its place in its snapshot. Pure."""
-    return place_changelog_files(change.changelog_files, snapshot)
+    """Give each changelog file its place in its snapshot. Pure.
+
+    There are none where full compactions tell what a commit changed, though its writer did not know of it yet.
+    """
+    return [] if snapshot.changelog is ChangelogState.LATER else place_changelog_files(change.changelog_files, snapshot)
+
+
+def place_told(rebased: Rebased, head: TableHead, snapshot: Snapshot) -> ToldFiles | None:
+    """What a snapshot changes of what the table's changelog has told; None: nothing. Pure.
+
+    Args:
+        rebased: What of a compaction takes effect; only those tell.
+        head: Before it.
+        snapshot: Which it makes.
+    """
+    change = rebased.change
+    output_id, moved_id = head.next_file_id, head.next_file_id + len(change.add_files)
+    begun: list[int] = []
+    for group in change.groups:
+        if group.tells:
+            begun += range(output_id, output_id + group.output_count)
+            begun += range(moved_id, moved_id + len(group.moves))
+        output_id += group.output_count
+        moved_id += len(group.moves)
+    ended = tuple(file_id for group in change.groups for file_id in group.told)
+    return ToldFiles(snapshot.snapshot_id, tuple(begun), ended) if begun or ended else None
 
 
 def place_changelog_files(files: Sequence[DataFile], snapshot: Snapshot) -> list[PlacedChangelogFile]:

@@ -57,6 +57,8 @@ class TableHead:
             are needed until its changelog is attached, so that nothing of them may expire.
         earliest_change_id: The oldest snapshot whose changes are kept, not above `earliest_snapshot_id`: changelogs may
             live longer than states (SEMANTICS.md 3.8).
+        tells_later: The changelog producer is `full-compaction`: what commits change is told by full compactions.
+        last_full_snapshot: The newest one in which a bucket was compacted as a whole; 0: none.
     """
 
     table_id: int
@@ -76,6 +78,8 @@ class TableHead:
     next_file_id: int = 1
     first_open_snapshot: int = 0
     earliest_change_id: int = 1
+    tells_later: bool = False
+    last_full_snapshot: int = 0
 
     @property
     def complete_until(self) -> int:
@@ -159,11 +163,13 @@ class CompactionFacts:
         files: Those of the named files that exist.
         live: All that is live in its buckets, the named files among it; empty where rows have no order.
         keyed: Whether the table has a primary key.
+        told: Ids of those of the files that its groups name as told which are so.
     """
 
     files: Sequence[FileFacts] = ()
     live: Sequence[FileFacts] = ()
     keyed: bool = False
+    told: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -249,6 +255,21 @@ class MovedFile:
     source_id: int
     level: int
     added_snapshot: int
+
+
+@dataclass(frozen=True)
+class ToldFiles:
+    """What a snapshot changes of what a table's changelog has told.
+
+    Args:
+        snapshot_id: From it on this holds.
+        begun: Ids of files whose rows are told.
+        ended: Ids of files whose rows were told before.
+    """
+
+    snapshot_id: int
+    begun: tuple[int, ...]
+    ended: tuple[int, ...]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ and rows with one never become more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -25,7 +25,9 @@ from lakelog.format.commit import (
     INPUT_GONE,
     LEVEL_TAKEN,
     OUT_OF_ORDER,
+    PRODUCER_CHANGED,
     SCHEMA_NEWER,
+    TOLD_BY_OTHERS,
     BucketRef,
     Change,
     CompactionGroup,
@@ -76,7 +78,7 @@ def rebase_compaction(change: Change, head: TableHead, facts: CompactionFacts) -
     for group in groups:
         _check_shape(group, head, facts.keyed)
         around = buckets.get(group.wanted.bucket)
-        reason = _find_reason(group, change, head, facts.keyed, around)
+        reason = _find_reason(group, change, head, facts, around)
         if reason is not None:
             dropped.append(reason)
             continue
@@ -92,12 +94,20 @@ def rebase_compaction(change: Change, head: TableHead, facts: CompactionFacts) -
             add_files=tuple(file for group in standing for file in group.outputs),
             changelog_files=tuple(file for group in standing for file in group.changelog),
             remove=RemoveFiles(gone) if gone else None,
-            groups=tuple(group.wanted for group in standing),
+            groups=tuple(_carry_told(group, facts.told) for group in standing),
         ),
         places=tuple(group.place for group in standing for _ in group.outputs),
         moved=tuple((file, group.wanted.level) for group in standing for file in group.moves),
         dropped=tuple(dropped),
     )
+
+
+def _carry_told(group: _Group, told: Collection[int]) -> CompactionGroup:
+    """A group that tells nothing but rewrites what was told: then what it writes was told, for no row has changed."""
+    own = (*group.wanted.inputs, *group.wanted.moves)
+    if group.wanted.tells or not (own and set(own) <= set(told)):
+        return group.wanted
+    return replace(group.wanted, tells=True, told=own)
 
 
 def _split_by_bucket(live: Sequence[FileFacts], groups: Sequence[_Group]) -> dict[BucketRef, BucketOrder]:
@@ -286,12 +296,13 @@ def _check_overlap(group: _Group, head: TableHead, keyed: bool) -> None:
 
 
 def _find_reason(
-    group: _Group, change: Change, head: TableHead, keyed: bool, around: BucketOrder | None
+    group: _Group, change: Change, head: TableHead, facts: CompactionFacts, around: BucketOrder | None
 ) -> DroppedGroup | None:
-    reason = _find_gone(group, head) or _find_newer(group, change)
+    keyed = facts.keyed
+    reason = _find_gone(group, head) or _find_newer(group, change) or _find_untold(group, head, facts)
     if reason is not None:
         return reason
-    if around is None:
+    if around is None or not (group.inputs or group.moves):
         return None
     own = (*group.wanted.inputs, *group.wanted.moves)
     found = find_in_the_way(around, group.spans(), group.wanted.level, own, keyed=keyed)
@@ -332,6 +343,37 @@ def _find_gone(group: _Group, head: TableHead) -> DroppedGroup | None:
                 file.removed_by,
             )
     return None
+
+
+def _find_untold(group: _Group, head: TableHead, facts: CompactionFacts) -> DroppedGroup | None:
+    """A changelog is one of differences only as long as each leads on from where the one before has ended."""
+    if group.wanted.tells and not head.tells_later:
+        return DroppedGroup(
+            group.number,
+            PRODUCER_CHANGED,
+            f"The changelog producer of {head.name} is not 'full-compaction', or not any more. Compact it without a "
+            "changelog.",
+        )
+    lost = next((file_id for file_id in group.wanted.told if file_id not in facts.told), None)
+    if lost is not None:
+        return DroppedGroup(
+            group.number,
+            TOLD_BY_OTHERS,
+            f"Another compaction of {head.name} has told what became of the rows of file {lost}. Plan anew on the "
+            "newest snapshot.",
+            lost,
+        )
+    own = (*group.wanted.inputs, *group.wanted.moves)
+    found = [file_id for file_id in own if file_id in facts.told]
+    if not found or (set(found) <= set(group.wanted.told) if group.wanted.tells else len(found) == len(own)):
+        return None
+    return DroppedGroup(
+        group.number,
+        TOLD_BY_OTHERS,
+        f"The changelog of {head.name} has told the rows of file {found[0]}, and the compaction does not know of it. "
+        "Plan anew on the newest snapshot.",
+        found[0],
+    )
 
 
 def _find_newer(group: _Group, change: Change) -> DroppedGroup | None:

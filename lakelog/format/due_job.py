@@ -6,11 +6,22 @@ wakes a job that failed for good seldom: else a damaged file would be read again
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from lakelog.format.job import COMPACT, DUE, NOT_BEFORE, STRATEGY, DueJob, Job, JobState, merge_payloads, plan_request
+from lakelog.format.job import (
+    BY_ITSELF,
+    COMPACT,
+    DUE,
+    NOT_BEFORE,
+    STRATEGY,
+    DueJob,
+    Job,
+    JobState,
+    merge_payloads,
+    plan_request,
+)
 
 FAILED_REST_MS: Final = 3_600_000
 """How long a job that failed for good rests before a commit may have it tried once more. What made it fail (a damaged
@@ -37,18 +48,37 @@ def plan_due(job: Job | None, due: DueJob, now_ms: int) -> DueJob:
     if job.state is JobState.DUE and due.delay_ms and not job.remaining_ms:
         # It is due already, for another reason than that time has passed.
         return replace(due, payload=job.payload)
-    # Of two that are due by themselves the newer one knows more.
+    # Of two that are due by themselves the newer one knows more, or does more.
     return due
+
+
+def merge_due(due: Sequence[DueJob]) -> list[DueJob]:
+    """One job for each kind and scope of a table, where several planners make the same one due. Pure.
+
+    It does the strongest of what they want, as soon as the first of them wants it.
+    """
+    merged: dict[tuple[str, str], DueJob] = {}
+    for each in due:
+        known = merged.get((each.kind, each.scope))
+        if known is not None:
+            each = replace(
+                each,
+                priority=max(known.priority, each.priority),
+                payload=merge_payloads(known.payload, each.payload),
+                delay_ms=min(known.delay_ms, each.delay_ms),
+            )
+        merged[each.kind, each.scope] = each
+    return list(merged.values())
 
 
 def is_asked_for(payload: Mapping[str, str]) -> bool:
     """Whether somebody asked for what a payload says; else it is due by itself, or there is nothing. Pure."""
-    return payload.get(STRATEGY, DUE) != DUE
+    return payload.get(STRATEGY, DUE) != DUE and BY_ITSELF not in payload
 
 
 def take_delay(requested: Mapping[str, str], now_ms: int) -> tuple[dict[str, str], int]:
     """What a job has to do behind its end, and in how many milliseconds. Pure."""
-    payload = {key: value for key, value in requested.items() if key != NOT_BEFORE}
+    payload = {key: value for key, value in requested.items() if key not in (NOT_BEFORE, BY_ITSELF)}
     return payload, max(int(requested.get(NOT_BEFORE, "0")) - now_ms, 0)
 
 
@@ -60,7 +90,11 @@ def _plan_behind(requested: Mapping[str, str], due: DueJob, now_ms: int) -> DueJ
     """
     if requested and NOT_BEFORE not in requested and due.delay_ms:
         return replace(due, payload=requested, delay_ms=0)
-    payload = merge_payloads(requested, due.payload) if is_asked_for(requested) else dict(due.payload)
+    is_weaker = due.payload.get(STRATEGY, DUE) == DUE != requested.get(STRATEGY, DUE)
+    payload = merge_payloads(requested, due.payload) if is_weaker or is_asked_for(requested) else dict(due.payload)
+    payload.pop(NOT_BEFORE, None)
     if due.delay_ms:
         payload[NOT_BEFORE] = str(now_ms + due.delay_ms)
+    if payload.get(STRATEGY, DUE) != DUE and not is_asked_for(requested):
+        payload[BY_ITSELF] = "true"
     return replace(due, payload=payload, delay_ms=0)

@@ -23,6 +23,9 @@ EXPIRE: Final = "expire"
 CLEAN: Final = "clean"
 """The kind of job that deletes what writers that died, or gave up, have left below a table's location."""
 
+EXPIRE_PARTITIONS: Final = "expire-partitions"
+"""The kind of job that removes a table's partitions that are old enough."""
+
 PURGE: Final = "purge"
 """The kind of job that deletes a dropped table, once nobody may restore it any more."""
 
@@ -49,6 +52,9 @@ FULL: Final = "full"
 
 NOT_BEFORE: Final = "not_before_ms"
 """In what a job is to do behind its end, if it is due by itself: not before this time, by the database's clock."""
+
+BY_ITSELF: Final = "by_itself"
+"""In what a job is to do behind its end, if it is more than what is due, but nobody asked for it."""
 
 ADDED_AFTER: Final = "added_after"
 """In the payload of what is due by itself in an append table: no small file was added up to this snapshot."""
@@ -228,7 +234,7 @@ def plan_request(job: Job | None, payload: Mapping[str, str]) -> dict[str, str]:
         return dict(payload)
     if job.state is JobState.LEASED:
         # Who asks for it does not wait as what is due by itself does.
-        behind = {key: value for key, value in job.requested.items() if key != NOT_BEFORE}
+        behind = {key: value for key, value in job.requested.items() if key not in (NOT_BEFORE, BY_ITSELF)}
         return merge_payloads(behind, payload) if behind else dict(payload)
     return merge_payloads(job.payload, payload)
 
@@ -239,4 +245,5 @@ def take_requested(job: Job) -> Job:
         return job
     payload = merge_payloads(job.payload, job.requested)
     payload.pop(NOT_BEFORE, None)
+    payload.pop(BY_ITSELF, None)
     return replace(job, payload=payload, requested={})

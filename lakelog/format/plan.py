@@ -58,6 +58,9 @@ class PlanRequest:
             rows stands for itself, so the predicate may then be on any column, also where there is a primary key.
         below_bytes: With a state: only files smaller than this; 0: of any size.
         added_after: With a state: only files that a later snapshot than this one added.
+        told: With a state, or none: list the files of what streams have been shown by then, on which later changes lead
+            on. It is the state itself but where full compactions tell changes (SEMANTICS.md 3.6): there it is what
+            they have told, of files that may not be live any more.
     """
 
     table_uuid: str
@@ -70,6 +73,7 @@ class PlanRequest:
     changelog: bool = False
     below_bytes: int = 0
     added_after: int = 0
+    told: bool = False
 
 
 @dataclass(frozen=True)

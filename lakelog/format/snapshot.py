@@ -26,7 +26,10 @@ class ChangelogState(enum.Enum):
     OPEN = "open"
     """A compactor is to make its changelog; until then streams show neither it nor what comes behind it."""
     ATTACHED = "attached"
-    """Its changelog files tell all of its changes; where it has none, nothing has changed."""
+    """Its changelog files tell all of its changes; where it has none, nothing has changed. Of a COMPACT: they tell what
+    has changed in its buckets since they were compacted as a whole the time before (3.6)."""
+    LATER = "later"
+    """The changelog producer was `full-compaction`: what it changed is told with the next full compaction."""
 
 
 @dataclass(frozen=True)
@@ -57,3 +60,13 @@ class Snapshot:
     changelog: ChangelogState = ChangelogState.NONE
     siblings: Mapping[str, int] = field(default_factory=dict)
     """What the same commit made of other tables: their snapshots' ids by table uuid."""
+
+    @property
+    def is_told_late(self) -> bool:
+        """Whether it was committed under the changelog producer `full-compaction`.
+
+        What streams have shown up to it is then no state of the table, but what full compactions have told.
+        """
+        return self.changelog is ChangelogState.LATER or (
+            self.kind is SnapshotKind.COMPACT and self.changelog is ChangelogState.ATTACHED
+        )

@@ -10,6 +10,13 @@ from lakelog.options.call_options import (
     SCAN_TIMESTAMP_MILLIS,
 )
 from lakelog.options.option import Option, Scope
+from lakelog.options.partition_options import (
+    PARTITION_EXPIRATION_CHECK_INTERVAL,
+    PARTITION_EXPIRATION_STRATEGY,
+    PARTITION_EXPIRATION_TIME,
+    PARTITION_TIMESTAMP_FORMATTER,
+    PARTITION_TIMESTAMP_PATTERN,
+)
 from lakelog.options.refused import REFUSED_OPTIONS, find_refusal
 from lakelog.options.registry import ALL_OPTIONS, check_options, list_options
 from lakelog.options.retention_options import (
@@ -43,6 +50,7 @@ from lakelog.options.table_options import (
     CHANGELOG_PRODUCER,
     COMPACTION_TRIGGER,
     CONSUMER_EXPIRATION_TIME,
+    DELTA_COMMITS,
     FILE_COMPRESSION,
     IGNORE_DELETE,
     IGNORE_UPDATE_BEFORE,
@@ -88,6 +96,7 @@ __all__ = [
     "COMPACTION_TRIGGER",
     "CONSUMER_EXPIRATION_TIME",
     "CONSUMER_ID",
+    "DELTA_COMMITS",
     "DYNAMIC_PARTITION_OVERWRITE",
     "EXPIRED_POSITION",
     "FILE_COMPRESSION",
@@ -112,6 +121,11 @@ __all__ = [
     "MIN_FILE_NUM",
     "NUM_LEVELS",
     "OPEN_FILE_COST",
+    "PARTITION_EXPIRATION_CHECK_INTERVAL",
+    "PARTITION_EXPIRATION_STRATEGY",
+    "PARTITION_EXPIRATION_TIME",
+    "PARTITION_TIMESTAMP_FORMATTER",
+    "PARTITION_TIMESTAMP_PATTERN",
     "PRECOMMIT_COMPACT",
     "REFUSED_OPTIONS",
     "RESERVED_COLUMNS",

@@ -31,7 +31,9 @@ _METASTORE_DECIDES: Final = "the metastore orders all commits and chooses a tabl
 _ALL_STATISTICS: Final = "statistics are written and used by themselves"
 _NO_DYNAMIC: Final = "the number of buckets of a primary-key table is fixed; give 'bucket' a number above 0"
 _SCHEMA: Final = "say it where the table is made (primary_key=, partition_by=; in SQL PRIMARY KEY and PARTITIONED BY)"
-_NO_PARTITION_ACTIONS: Final = "partitions are not expired or marked by themselves"
+_NO_PARTITION_ACTIONS: Final = (
+    "partitions are not marked when they are done; they expire by 'partition.expiration-time'"
+)
 _NO_EXTERNAL_CATALOG: Final = "lakelog's metastore is the only catalog of its tables"
 _BITMAPS: Final = "what a read leaves out is found by the reader itself, without deletion vector files"
 
@@ -49,7 +51,6 @@ REFUSED_OPTIONS: Final[dict[str, str]] = {
     "lookup.*": "old rows are looked up in sorted local copies, which know three options: lookup.cache-file-retention, "
     "lookup.cache-max-disk-size and lookup.cache-max-memory-size",
     "lookup-*": _NO_LATE_LOOKUP,
-    "full-compaction.*": _BY_SIZES,
     "compaction.optimization-interval": _BY_SIZES,
     "compaction.*": _PLANNED_BY_BUCKET,
     "append.compaction.*": _PLANNED_BY_BUCKET,

@@ -7,13 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from lakelog.errors import InvalidArgument
-from lakelog.options import call_options, retention_options, spark_options, stream_options, table_options
+from lakelog.options import (
+    call_options,
+    partition_options,
+    retention_options,
+    spark_options,
+    stream_options,
+    table_options,
+)
 from lakelog.options.option import MAX_SHOWN_LENGTH, Option, Scope
 from lakelog.options.refused import find_refusal
 
 ALL_OPTIONS: Final[tuple[Option[Any], ...]] = tuple(
     value
-    for module in (table_options, retention_options, call_options, stream_options, spark_options)
+    for module in (table_options, retention_options, partition_options, call_options, stream_options, spark_options)
     for value in vars(module).values()
     if isinstance(value, Option)
 )

@@ -88,23 +88,26 @@ IGNORE_UPDATE_BEFORE: Final = Option[bool](
     False,
     "Drop rows of the kind `-U` before anything else happens to them. Holds for later commits when changed.",
 )
+FULL_COMPACTION: Final = "full-compaction"
+"""The value of `changelog-producer` with which full compactions tell what has changed."""
+
 CHANGELOG_PRODUCER: Final = Option[str](
     "changelog-producer",
     Choice(
-        ("none", "input", "lookup"),
-        refused={"full-compaction": "a full compaction does not compare what it replaces with what it writes yet"},
+        ("none", "input", "lookup", FULL_COMPACTION),
     ),
     "none",
     "What a commit's changelog files hold. `none`: there are none, and readers look up what was there before. `input`: "
     "every record as it was written. `lookup`: each key's change with the row that was there before, looked up by the "
-    "writer before it commits, or by a compactor afterwards (`lookup-wait`). Needs a primary key. Holds for later "
-    "commits when changed.",
+    "writer before it commits, or by a compactor afterwards (`lookup-wait`). `full-compaction`: commits bring none; "
+    "each full compaction of a bucket tells what has changed since the one before. Needs a primary key. Holds for "
+    "later commits when changed.",
 )
 ROW_DEDUPLICATE: Final = Option[bool](
     "changelog-producer.row-deduplicate",
     Flag(),
     False,
-    "Whether the `lookup` changelog leaves out updates that replace a row by an equal one.",
+    "Whether the changelog by `lookup` or `full-compaction` leaves out updates that replace a row by an equal one.",
 )
 ROW_DEDUPLICATE_IGNORE_FIELDS: Final = Option[tuple[str, ...]](
     "changelog-producer.row-deduplicate-ignore-fields",
@@ -237,6 +240,13 @@ INCREMENTAL_SIZE_THRESHOLD: Final = Option[int | None](
     None,
     "A bucket is compacted as a whole when what lies above its highest level is larger than this.",
     default_text="none",
+)
+DELTA_COMMITS: Final = Option[int | None](
+    "full-compaction.delta-commits",
+    Whole(1, 1_000_000),
+    None,
+    "After how many commits of data all buckets written since are compacted as a whole.",
+    default_text="1 with the changelog producer full-compaction, else never by commits",
 )
 MAX_JOBS: Final = Option[int](
     "compaction.max-jobs",

@@ -11,6 +11,7 @@ from pyarrow import types as pt
 
 from lakelog.errors import InvalidArgument
 from lakelog.options.option import Option, Scope, invalid_option
+from lakelog.options.partition_options import check_partition_expiry
 from lakelog.options.registry import check_options, find_option, quote_names
 from lakelog.options.retention_options import check_retention
 from lakelog.options.table_options import (
@@ -18,7 +19,9 @@ from lakelog.options.table_options import (
     BUCKET_KEY,
     CHANGELOG_PRODUCER,
     COMPACTION_TRIGGER,
+    DELTA_COMMITS,
     FIRST_ROW,
+    FULL_COMPACTION,
     IGNORE_DELETE,
     IGNORE_UPDATE_BEFORE,
     INCREMENTAL_SIZE_THRESHOLD,
@@ -57,6 +60,7 @@ _SORTED_RUN_OPTIONS: Final[tuple[Option[Any], ...]] = (
     SIZE_RATIO,
     TOTAL_SIZE_THRESHOLD,
     INCREMENTAL_SIZE_THRESHOLD,
+    DELTA_COMMITS,
 )
 """By which buckets of tables with a primary key are compacted."""
 
@@ -93,6 +97,7 @@ def validate_table_options(
         _check_buckets_of_append(options, columns)
         _check_compaction_of_append(options)
     check_retention(options)
+    check_partition_expiry(options, partition_by)
 
 
 def check_alter(current: Mapping[str, str], set: Mapping[str, str], unset: Sequence[str]) -> None:  # noqa: A002
@@ -314,11 +319,13 @@ def _check_first_row(options: Mapping[str, str]) -> None:
 
 def _check_producer(options: Mapping[str, str], columns: pa.Schema) -> None:
     for option, wanted in (
-        (ROW_DEDUPLICATE, CHANGELOG_PRODUCER.read(options) == "lookup"),
+        (ROW_DEDUPLICATE, CHANGELOG_PRODUCER.read(options) in ("lookup", FULL_COMPACTION)),
         (ROW_DEDUPLICATE_IGNORE_FIELDS, ROW_DEDUPLICATE.read(options)),
     ):
         if option.read(options) != option.default and not wanted:
-            needs = f"'{CHANGELOG_PRODUCER.key}' = lookup" if option is ROW_DEDUPLICATE else f"'{ROW_DEDUPLICATE.key}'"
+            needs = f"'{ROW_DEDUPLICATE.key}'"
+            if option is ROW_DEDUPLICATE:
+                needs = f"'{CHANGELOG_PRODUCER.key}' = lookup or {FULL_COMPACTION}"
             raise invalid_option(
                 option.key, options[option.key], f"It has no effect without {needs}. Give both, or none."
             )

@@ -132,6 +132,9 @@ def _to_proto_group(group: CompactionGroup) -> snapshots_pb2.CompactionGroup:
         moved_file_ids=group.moves,
         level=group.level,
         changelog_count=group.changelog_count,
+        is_full=group.is_full,
+        tells=group.tells,
+        told_file_ids=group.told,
     )
 
 
@@ -143,6 +146,9 @@ def _from_proto_group(message: snapshots_pb2.CompactionGroup) -> CompactionGroup
         moves=tuple(message.moved_file_ids),
         level=message.level,
         changelog_count=message.changelog_count,
+        is_full=message.is_full,
+        tells=message.tells,
+        told=tuple(message.told_file_ids),
     )
 
 

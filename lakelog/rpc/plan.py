@@ -45,6 +45,7 @@ def to_proto_plan_request(request: PlanRequest) -> snapshots_pb2.PlanRequest:
         changelog=request.changelog,
         below_bytes=request.below_bytes,
         added_after=request.added_after,
+        told=request.told,
     )
     match request.at:
         case AtSnapshot(snapshot_id):
@@ -89,6 +90,7 @@ def from_proto_plan_request(message: snapshots_pb2.PlanRequest) -> PlanRequest:
         changelog=message.changelog,
         below_bytes=message.below_bytes,
         added_after=message.added_after,
+        told=message.told,
     )
 
 

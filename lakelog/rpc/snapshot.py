@@ -19,6 +19,7 @@ _CHANGELOG_TO_PROTO: Final[dict[ChangelogState, types_pb2.ChangelogState.ValueTy
     ChangelogState.NONE: types_pb2.CHANGELOG_STATE_UNSPECIFIED,
     ChangelogState.ATTACHED: types_pb2.CHANGELOG_STATE_ATTACHED,
     ChangelogState.OPEN: types_pb2.CHANGELOG_STATE_OPEN,
+    ChangelogState.LATER: types_pb2.CHANGELOG_STATE_LATER,
 }
 _CHANGELOG_FROM_PROTO: Final = {int(number): state for state, number in _CHANGELOG_TO_PROTO.items()}
 
@@ -58,7 +59,7 @@ def from_proto_changelog_state(number: int, field: str) -> ChangelogState:
     """
     state = _CHANGELOG_FROM_PROTO.get(number)
     if state is None:
-        raise refusal(field, f"has the unknown value {number}", "Use none (0), ATTACHED (1) or OPEN (2)")
+        raise refusal(field, f"has the unknown value {number}", "Use none (0), ATTACHED (1), OPEN (2) or LATER (3)")
     return state
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lakelog.errors import InternalError
 from lakelog.format.commit_facts import AttemptState
+from lakelog.format.partition_expiry import PartitionFiles, PartitionPage
 from lakelog.format.table_files import AttemptAge, FileUse, FoundFiles, UsedFile, UsedPage
 from lakelog.rpc.messages import build
 from lakelog.rpc.v1 import table_files_pb2
@@ -95,3 +96,34 @@ def to_proto_used_page(page: UsedPage) -> table_files_pb2.ListUsedFilesResponse:
 def from_proto_used_page(message: table_files_pb2.ListUsedFilesResponse) -> UsedPage:
     """Translates a page of files back."""
     return UsedPage(tuple([from_proto_used_file(file) for file in message.files]), message.cursor)
+
+
+def to_proto_partition_page(page: PartitionPage) -> table_files_pb2.ListPartitionFilesResponse:
+    """Translates a page of partitions."""
+    partitions = [
+        build(
+            table_files_pb2.PartitionFiles,
+            partition=each.partition,
+            files=each.files,
+            rows=each.rows,
+            size_bytes=each.size_bytes,
+            updated_at_ms=each.updated_at_ms,
+        )
+        for each in page.partitions
+    ]
+    return build(
+        table_files_pb2.ListPartitionFilesResponse,
+        partitions=partitions,
+        snapshot_id=page.snapshot_id,
+        now_ms=page.now_ms,
+        is_last=page.is_last,
+    )
+
+
+def from_proto_partition_page(message: table_files_pb2.ListPartitionFilesResponse) -> PartitionPage:
+    """Translates a page of partitions back."""
+    partitions = [
+        PartitionFiles(each.partition, each.files, each.rows, each.size_bytes, each.updated_at_ms)
+        for each in message.partitions
+    ]
+    return PartitionPage(tuple(partitions), message.snapshot_id, message.now_ms, message.is_last)

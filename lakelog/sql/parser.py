@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from lakelog.format.filter_syntax import Syntax
+from lakelog.sql.call_syntax import parse_call
 from lakelog.sql.create_table import parse_create_table, take_options
 from lakelog.sql.statements import (
     AlterOptions,
@@ -30,14 +31,13 @@ from lakelog.sql.word_reader import WordReader
 
 _SUPPORTED: Final = (
     "CREATE DATABASE, DROP DATABASE, SHOW DATABASES, SHOW TABLES, USE, CREATE TABLE, DROP TABLE, ALTER TABLE ... SET, "
-    "ALTER TABLE ... RESET, DESCRIBE, SHOW CREATE TABLE, INSERT INTO, INSERT OVERWRITE and SELECT"
+    "ALTER TABLE ... RESET, DESCRIBE, SHOW CREATE TABLE, INSERT INTO, INSERT OVERWRITE, CALL and SELECT"
 )
 _OTHER_WAYS: Final = {
     "DELETE": "Rows are deleted by their keys with the SDK: table.delete(keys).",
     "UPDATE": "Rows are changed by writing them anew: INSERT INTO, or table.upsert(rows) of the SDK.",
     "MERGE": "Rows of a table with a primary key are merged when they are written: INSERT INTO, or table.upsert(rows).",
     "TRUNCATE": "A table is emptied with the SDK: table.overwrite(no_rows).",
-    "CALL": "There are no procedures in this version.",
     "EXPLAIN": "There is no EXPLAIN; repr(table.scan(...)) of the SDK tells what is read.",
 }
 
@@ -214,4 +214,5 @@ _STATEMENTS: Final[dict[str, Callable[[WordReader], Statement]]] = {
     "DESCRIBE": _parse_describe,
     "DESC": _parse_describe,
     "INSERT": _parse_insert,
+    "CALL": parse_call,
 }

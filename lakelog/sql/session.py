@@ -15,8 +15,10 @@ from lakelog.options.call_options import DYNAMIC_PARTITION_OVERWRITE
 from lakelog.overwrite import to_static_partition
 from lakelog.sql.create_table import to_create_sql
 from lakelog.sql.parser import parse_statement
+from lakelog.sql.procedures import run_call
 from lakelog.sql.statements import (
     AlterOptions,
+    Call,
     CreateDatabase,
     CreateTable,
     DescribeTable,
@@ -49,7 +51,7 @@ class SqlResult:
 
     Args:
         message: What was done, one sentence; empty for what returns rows.
-        rows: The rows of a SELECT, SHOW or DESCRIBE; None for what returns none.
+        rows: The rows of a SELECT, SHOW, DESCRIBE or CALL; None for what returns none.
         table: The full name of the table that an INSERT wrote to; None for all else.
         snapshot_id: The snapshot that an INSERT made; None for all else, and where there were no rows.
     """
@@ -102,6 +104,8 @@ class SqlSession:
                 return SqlResult(rows=run_query(self, statement.sql).read_all())
             case Insert():
                 return self._insert(statement)
+            case Call():
+                return SqlResult(rows=run_call(self, statement))
             case CreateTable():
                 return self._create_table(statement)
             case DropTable():

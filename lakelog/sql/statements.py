@@ -150,6 +150,38 @@ class Insert:
     source: Source | None = None
 
 
+@dataclass(frozen=True)
+class CallArgument:
+    """What a procedure is given.
+
+    Args:
+        name: Of the parameter; empty: it is known by its place.
+        value: As it was written.
+        start: Its place in the text.
+    """
+
+    name: str
+    value: Syntax
+    start: int
+
+
+@dataclass(frozen=True)
+class Call:
+    """CALL sys.name(...).
+
+    Args:
+        source: The text.
+        name: Of the procedure.
+        start: Its place in the text.
+        arguments: In their order.
+    """
+
+    source: Source
+    name: str
+    start: int
+    arguments: tuple[CallArgument, ...] = ()
+
+
 Statement = (
     CreateDatabase
     | DropDatabase
@@ -162,5 +194,6 @@ Statement = (
     | DescribeTable
     | ShowCreateTable
     | Insert
+    | Call
     | Query
 )

@@ -1,7 +1,8 @@
 """A full compaction of a bucket that also tells what changed since the one before (SEMANTICS.md 3.6).
 
-The state of the compaction before is the run that it left; what was committed since lies in the runs above. So only
-keys of these can have changed, and both sides of the difference pass by while the runs are merged.
+What was told so far is the rows of some files, merged: those that the compaction before left, of which most are still
+there and are rewritten now; an overwrite may have taken others away since. So only keys of what was committed since,
+and of what was taken away, can have changed, and both sides of the difference pass by while the runs are merged.
 """
 
 from __future__ import annotations
@@ -16,15 +17,26 @@ import pyarrow as pa
 
 from lakelog.format.changelog import ChangelogRules, find_difference
 from lakelog.format.files import DataFile
+from lakelog.format.merge import MergeRun, find_superseded
 from lakelog.format.ordering import comparable_keys
 from lakelog.format.rowkind import ROW_KIND_COLUMN, is_retract
 from lakelog.format.schema import TableSchema
+from lakelog.format.sections import KeyRange, find_depth
 from lakelog.options.table_options import ROW_DEDUPLICATE, ROW_DEDUPLICATE_IGNORE_FIELDS
 from lakelog.options.values import TableOptions
-from lakelog.storage.aligned_runs import AlignedRows
+from lakelog.storage.aligned_runs import AlignedRows, read_aligned
+from lakelog.storage.data_files import DataFiles
+from lakelog.storage.live_file import LiveFile
 from lakelog.storage.own_columns import KIND_FIELD
-from lakelog.storage.run_rewrite import DEFAULT_REWRITE_MEMORY_BYTES, RunRewrite, RunRewriter
+from lakelog.storage.run_rewrite import (
+    DEFAULT_REWRITE_MEMORY_BYTES,
+    RunRewrite,
+    RunRewriter,
+    start_run_writer,
+    to_run_parts,
+)
 from lakelog.storage.store import ObjectStore
+from lakelog.storage.superseded import to_merge_policy
 
 Mask = npt.NDArray[np.bool_]
 
@@ -42,6 +54,42 @@ class FullRewrite:
     changelog_files: tuple[DataFile, ...]
 
 
+@dataclass(frozen=True)
+class TellingRewrite:
+    """What a full compaction does with the files in some range of a bucket's keys. Picklable.
+
+    Args:
+        name: Begins the names of the new files; no other one of the attempt has it.
+        rewrite: What is rewritten; None: nothing.
+        moved: The only live file of the range, which stays as it is; None: there is no such file.
+        told: The files that were told before, in a plan's order, live or not.
+    """
+
+    name: str
+    rewrite: RunRewrite | None
+    moved: LiveFile | None
+    told: tuple[LiveFile, ...]
+
+    @property
+    def inputs(self) -> tuple[LiveFile, ...]:
+        """The files that are replaced."""
+        return () if self.rewrite is None else self.rewrite.inputs
+
+
+def rewrite_and_tell(
+    store: ObjectStore, schema: TableSchema, options: TableOptions, attempt_id: str, work: TellingRewrite
+) -> FullRewrite:
+    """Does a part of a full compaction, and writes what it changes of what was told. Blocks; see `rewrite_fully`."""
+    inputs = {file.file_id for file in work.inputs}
+    if work.rewrite is not None:
+        before = {file.path for file in work.told if file.file_id in inputs}
+        gone = [file for file in work.told if file.file_id not in inputs]
+        return rewrite_fully(store, schema, options, attempt_id, work.rewrite, before, gone=gone)
+    if work.moved is not None and [file.file_id for file in work.told] == [work.moved.file_id]:
+        return FullRewrite((), ())
+    return FullRewrite((), tell_unwritten(store, schema, options, attempt_id, work.name, work.moved, work.told))
+
+
 def rewrite_fully(
     store: ObjectStore,
     schema: TableSchema,
@@ -50,6 +98,7 @@ def rewrite_fully(
     rewrite: RunRewrite,
     before: Collection[str],
     *,
+    gone: Sequence[LiveFile] = (),
     memory_bytes: int = DEFAULT_REWRITE_MEMORY_BYTES,
 ) -> FullRewrite:
     """Writes what all runs of a bucket come to, and what changed since the full compaction before. Blocks.
@@ -62,26 +111,25 @@ def rewrite_fully(
         schema: The table's.
         options: The table's.
         attempt_id: Whose files they are.
-        rewrite: What to do; its inputs are all files of the bucket.
-        before: Paths of those inputs that the full compaction before left; none: there was none.
+        rewrite: What to do; its inputs are all files of the bucket, or of some range of its keys.
+        before: Paths of those inputs that were told before; none: there was no full compaction yet.
+        gone: Other files that were told before, in a plan's order; they are not live any more.
         memory_bytes: As of `rewrite_runs`.
 
     Raises:
         As `rewrite_runs`; a failure leaves no file behind.
     """
-    ignored = options.get(ROW_DEDUPLICATE_IGNORE_FIELDS)
-    rules = ChangelogRules(
-        schema.trimmed_key,
-        drop_equal=options.get(ROW_DEDUPLICATE),
-        compared=tuple(name for name in schema.arrow.names if name not in ignored),
-    )
-    are_before = [file.path in before for file in rewrite.inputs]
-    rewriter = RunRewriter(store, schema, options, rewrite, memory_bytes)
-    writer, changelog = rewriter.start_writer(attempt_id), rewriter.start_changelog(attempt_id)
+    files = [*rewrite.inputs, *gone]
+    are_told = [place >= len(rewrite.inputs) or file.path in before for place, file in enumerate(files)]
+    teller = _Teller(schema, options, files, are_told, len(rewrite.inputs))
+    rewriter = RunRewriter(store, schema, options, rewrite, memory_bytes, beside=gone)
+    writer = rewriter.start_writer(attempt_id)
+    changelog = start_run_writer(store, schema, options, _changelog_prefix(attempt_id, rewrite.name), files[0])
     try:
         for step, rows in rewriter.read_steps():
-            changelog.write(_tell(step, are_before, rows, rules, schema.arrow.names))
-            writer.write(rows)
+            changelog.write(teller.tell(step, rows))
+            if rows.num_rows:
+                writer.write(rows)
         return FullRewrite(writer.finish(), changelog.finish())
     except BaseException:
         changelog.abort()
@@ -89,25 +137,122 @@ def rewrite_fully(
         raise
 
 
-def _tell(
-    step: Sequence[AlignedRows],
-    are_before: Sequence[bool],
-    rows: pa.Table,
-    rules: ChangelogRules,
-    names: Sequence[str],
-) -> pa.Table:
-    """What a step changes: the table's columns and `_row_kind`, by rising key, -U right before its +U."""
-    nothing = rows.select(names).slice(0, 0)
-    old = pa.concat_tables(
-        [nothing, *(_shown(e.rows, names) for e, is_old in zip(step, are_before, strict=True) if is_old)]
-    )
-    since = [e.rows.select(rules.key) for e, is_old in zip(step, are_before, strict=True) if not is_old]
-    touched = pa.concat_tables([nothing.select(rules.key), *since])
-    if touched.num_rows == 0:
-        return nothing.append_column(_KIND_FIELD, pa.array([], pa.int8()))
-    new = _shown(rows, names)
-    was_touched, is_touched = _find(touched, [old, new], rules.key)
-    return find_difference(old.filter(pa.array(was_touched)), new.filter(pa.array(is_touched)), rules)
+def tell_unwritten(
+    store: ObjectStore,
+    schema: TableSchema,
+    options: TableOptions,
+    attempt_id: str,
+    name: str,
+    moved: LiveFile | None,
+    gone: Sequence[LiveFile],
+    *,
+    memory_bytes: int = DEFAULT_REWRITE_MEMORY_BYTES,
+) -> tuple[DataFile, ...]:
+    """Writes what a full compaction tells of a range of keys in which it writes no data. Blocks.
+
+    Args:
+        store: Where the table's files are.
+        schema: The table's.
+        options: The table's.
+        attempt_id: Whose files they are.
+        name: Begins the names of the files, as that of a rewrite.
+        moved: The only file that is live there, which was not told before and stays as it is; None: there is none.
+        gone: Files that were told before, in a plan's order; they are not live any more. One at least, or a moved one.
+        memory_bytes: As of `rewrite_runs`.
+
+    Raises:
+        As `rewrite_runs`; a failure leaves no file behind.
+    """
+    files = [*([] if moved is None else [moved]), *gone]
+    inputs = len(files) - len(gone)
+    teller = _Teller(schema, options, files, [place >= inputs for place in range(len(files))], inputs)
+    policy = to_merge_policy(schema, options)
+    parts = to_run_parts(schema, policy.sequence, files)
+    changelog = start_run_writer(store, schema, options, _changelog_prefix(attempt_id, name), files[0])
+    try:
+        for step in read_aligned(DataFiles(store), parts, policy.key, held_bytes=memory_bytes):
+            rows = step[0].rows if inputs else step[0].rows.slice(0, 0)
+            changelog.write(teller.tell(step, rows))
+        return changelog.finish()
+    except BaseException:
+        changelog.abort()
+        raise
+
+
+def _changelog_prefix(attempt_id: str, name: str) -> str:
+    return f"data/{attempt_id}/{name}-changelog"
+
+
+class _Teller:
+    """Tells what each step of a compaction changes.
+
+    Args:
+        schema: The table's.
+        options: The table's.
+        files: Whose rows come side by side, in the order of the bucket as far as they were told.
+        are_told: Which of them were.
+        input_count: So many of them are compacted: the first ones.
+    """
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        options: TableOptions,
+        files: Sequence[LiveFile],
+        are_told: Sequence[bool],
+        input_count: int,
+    ) -> None:
+        ignored = options.get(ROW_DEDUPLICATE_IGNORE_FIELDS)
+        self._policy = to_merge_policy(schema, options)
+        self._rules = ChangelogRules(
+            schema.trimmed_key,
+            drop_equal=options.get(ROW_DEDUPLICATE),
+            compared=tuple(name for name in schema.arrow.names if name not in ignored),
+        )
+        self._names = schema.arrow.names
+        # In the order of the bucket, as a plan has them; of the inputs and of what is gone each in its own.
+        told = [place for place, is_told in enumerate(are_told) if is_told]
+        self._told = sorted(told, key=lambda place: _place(files[place]))
+        self._times_ms = [file.order_time_ms for file in files]
+        ranges = [KeyRange(files[place].min_key, files[place].max_key) for place in told]
+        self._are_apart = not ranges or find_depth(ranges) == 1
+        # Only their keys can have changed: what is compacted and was not told, what was told and is gone.
+        self._touched = [place for place, is_told in enumerate(are_told) if is_told is (place >= input_count)]
+
+    def tell(self, step: Sequence[AlignedRows], rows: pa.Table) -> pa.Table:
+        """What a step changes: the table's columns and `_row_kind`, by rising key, -U right before its +U."""
+        nothing = rows.select(self._names).slice(0, 0)
+        key = list(self._rules.key)
+        touched = pa.concat_tables([nothing.select(key), *(step[place].rows.select(key) for place in self._touched)])
+        if touched.num_rows == 0:
+            return nothing.append_column(_KIND_FIELD, pa.array([], pa.int8()))
+        old = pa.concat_tables([nothing, *self._merge_told(step)])
+        new = _shown(rows, self._names)
+        was_touched, is_touched = _find(touched, [old, new], key)
+        return find_difference(old.filter(pa.array(was_touched)), new.filter(pa.array(is_touched)), self._rules)
+
+    def _merge_told(self, step: Sequence[AlignedRows]) -> list[pa.Table]:
+        found = [place for place in self._told if step[place].rows.num_rows]
+        if self._are_apart or len(found) < 2:
+            return [_shown(step[place].rows, self._names) for place in found]
+        policy = self._policy
+        runs = [MergeRun(step[place].rows, self._times_ms[place]) for place in found]
+        superseded = find_superseded(
+            runs,
+            policy.key,
+            policy.sequence,
+            sequence_descending=policy.sequence_descending,
+            delete_retention_ms=policy.delete_retention_ms,
+            keep_first=policy.keep_first,
+        )
+        return [
+            run.table.select(self._names).take(pa.array(np.delete(np.arange(run.table.num_rows), gone)))
+            for run, gone in zip(runs, superseded, strict=True)
+        ]
+
+
+def _place(file: LiveFile) -> tuple[int, int, int]:
+    return file.order_snapshot, file.order_ordinal, file.file_id
 
 
 def _shown(rows: pa.Table, names: Sequence[str]) -> pa.Table:

@@ -112,10 +112,20 @@ def rewrite_runs(
 
 
 class RunRewriter:
-    """Reads and merges the runs of a rewrite step by step; for one thread. Arguments and errors as `rewrite_runs`."""
+    """Reads and merges the runs of a rewrite step by step; for one thread. Arguments and errors as `rewrite_runs`.
+
+    Files `beside` are read side by side with the inputs, and take no part in what is merged.
+    """
 
     def __init__(
-        self, store: ObjectStore, schema: TableSchema, options: TableOptions, rewrite: RunRewrite, memory_bytes: int
+        self,
+        store: ObjectStore,
+        schema: TableSchema,
+        options: TableOptions,
+        rewrite: RunRewrite,
+        memory_bytes: int,
+        *,
+        beside: Sequence[LiveFile] = (),
     ) -> None:
         assert rewrite.inputs, "there is something to rewrite"
         assert rewrite.level > 0, "what writers write is at level 0"
@@ -123,8 +133,7 @@ class RunRewriter:
         self._store = store
         self._schema = schema
         self._memory_bytes = memory_bytes
-        self._compression: str = options.get(FILE_COMPRESSION)
-        self._target_bytes = options.target_file_size_bytes(True)
+        self._options = options
         self._data_files = DataFiles(store)
         self._key = policy.key
         self._rewrite = rewrite
@@ -134,7 +143,8 @@ class RunRewriter:
         )
         fields = list(plan_file_schema(schema, with_row_kind=False))
         self._names = [field.name for field in fields]
-        self._parts = [RunPart(file, [*fields, *pick_own_fields(file, policy.sequence)]) for file in rewrite.inputs]
+        self._nothing = pa.schema(fields).empty_table()
+        self._parts = to_run_parts(schema, policy.sequence, [*rewrite.inputs, *beside])
         self._older, newer = split_rest(rewrite.inputs, rewrite.rest)
         self._outlived_from_ms = _find_first_time(rewrite, newer) - policy.delete_retention_ms
         """A delete that was committed before this time beats no late row any more."""
@@ -153,39 +163,27 @@ class RunRewriter:
         """Reads and merges.
 
         Yields:
-            The next rows of each input, as of `read_aligned`, with all of the table's columns; and what is kept of
-            them, by rising key: the table's columns, perhaps `_row_kind`, and what else a compacted file keeps.
+            The next rows of each input and of each file beside, as of `read_aligned`, with all of the table's columns;
+            and what is kept of the inputs', by rising key: the table's columns, perhaps `_row_kind`, and what else a
+            compacted file keeps.
         """
+        count = len(self._rewrite.inputs)
         for step in read_aligned(self._data_files, self._parts, self._key, held_bytes=self._memory_bytes):
-            yield step, self._merge(step)
+            inputs = step[:count]
+            yield step, self._merge(inputs) if any(each.rows.num_rows for each in inputs) else self._nothing
 
     def start_writer(self, attempt_id: str) -> RollingWriter:
         """Begins to write what is kept; ended by the caller."""
-        return self._start_writer(f"data/{attempt_id}/{self._rewrite.name}", self._rewrite.level, self._keeps_deletes)
-
-    def start_changelog(self, attempt_id: str) -> RollingWriter:
-        """Begins to write changes of the bucket's rows; ended by the caller."""
-        return self._start_writer(f"data/{attempt_id}/{self._rewrite.name}-changelog", 0, True)
-
-    def _start_writer(self, prefix: str, level: int, with_row_kind: bool) -> RollingWriter:
-        first = self._rewrite.inputs[0]
-        further = self._further if level else []
-
-        def start_file(number: int, encoding: FileEncoding) -> FileBuilder:
-            return FileBuilder(
-                self._store,
-                f"{prefix}-{number:03d}-{first.bucket}.parquet",
-                self._schema,
-                encoding,
-                partition=first.partition,
-                bucket=first.bucket,
-                with_row_kind=with_row_kind,
-                target_size_bytes=self._target_bytes,
-                level=level,
-                further=further,
-            )
-
-        return RollingWriter(self._store, start_file, self._compression, self._target_bytes)
+        return start_run_writer(
+            self._store,
+            self._schema,
+            self._options,
+            f"data/{attempt_id}/{self._rewrite.name}",
+            self._rewrite.inputs[0],
+            level=self._rewrite.level,
+            with_row_kind=self._keeps_deletes,
+            further=self._further,
+        )
 
     def _merge(self, step: Sequence[AlignedRows]) -> pa.Table:
         present = [
@@ -253,6 +251,54 @@ class RunRewriter:
                 values = pa.array(kept.replaces_older)
             rows = rows.append_column(field, values)
         return rows
+
+
+def to_run_parts(schema: TableSchema, sequence: tuple[str, ...], files: Sequence[LiveFile]) -> list[RunPart]:
+    """What is read of files to merge their rows: all of the table's columns, and what decides between rows. Pure."""
+    fields = list(plan_file_schema(schema, with_row_kind=False))
+    return [RunPart(file, [*fields, *pick_own_fields(file, sequence)]) for file in files]
+
+
+def start_run_writer(
+    store: ObjectStore,
+    schema: TableSchema,
+    options: TableOptions,
+    prefix: str,
+    place: LiveFile,
+    *,
+    level: int = 0,
+    with_row_kind: bool = True,
+    further: Sequence[pa.Field] = (),
+) -> RollingWriter:
+    """Begins to write a sorted run of a bucket, or changes of it; ended by the caller.
+
+    Args:
+        store: Where the table's files are.
+        schema: The table's.
+        options: The table's.
+        prefix: Begins the paths of the files.
+        place: A file of the bucket.
+        level: Of the files.
+        with_row_kind: The rows have kinds.
+        further: What else is kept of each row.
+    """
+    target_bytes = options.target_file_size_bytes(True)
+
+    def start_file(number: int, encoding: FileEncoding) -> FileBuilder:
+        return FileBuilder(
+            store,
+            f"{prefix}-{number:03d}-{place.bucket}.parquet",
+            schema,
+            encoding,
+            partition=place.partition,
+            bucket=place.bucket,
+            with_row_kind=with_row_kind,
+            target_size_bytes=target_bytes,
+            level=level,
+            further=further,
+        )
+
+    return RollingWriter(store, start_file, options.get(FILE_COMPRESSION), target_bytes)
 
 
 def split_rest(

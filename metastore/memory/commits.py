@@ -25,9 +25,10 @@ from lakelog.format.snapshot import ChangelogState, Snapshot, SnapshotKind
 from ..records import Attachment, GroupFacts, GroupKeys, GroupRecords
 from .jobs import MemoryJobs
 from .state import StoredFile, StoredResult, StoredTable
+from .told import MemoryTold
 
 
-class MemoryCommits(MemoryJobs):
+class MemoryCommits(MemoryJobs, MemoryTold):
     """See `metastore.store.CommitTransaction`."""
 
     async def lock_heads(self, table_uuids: Sequence[str]) -> dict[str, TableHead]:
@@ -150,6 +151,8 @@ class MemoryCommits(MemoryJobs):
             journal.put(files, moved.file_id, StoredFile(_moved(files[moved.source_id].placed, moved)))
         for table_id, changelog_file in records.changelog_files:
             journal.append(self._table(table_id).changelog_files, changelog_file)
+        for table_id, told in records.told:
+            self._change_told(table_id, told)
         for new in records.results:
             table = self._table(new.table_id)
             journal.put(table.results, (new.writer, new.identifier), StoredResult(new.result, dict(new.properties)))

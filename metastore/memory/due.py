@@ -118,6 +118,11 @@ class MemoryDue(MemoryCatalog):
         known = self._state.backlogs
         return [known[table_id, bucket] for bucket in buckets if (table_id, bucket) in known]
 
+    async def clear_backlogs(self, table_id: int) -> None:
+        """Forgets all that is remembered of a table."""
+        for key in [key for key in self._state.backlogs if key[0] == table_id]:
+            self._journal.pop(self._state.backlogs, key)
+
     async def put_backlogs(self, table_id: int, backlogs: Sequence[Backlog]) -> None:
         """Remembers it instead of what was remembered of these buckets."""
         for each in backlogs:

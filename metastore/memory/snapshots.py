@@ -15,6 +15,7 @@ from ..records import Chunk, FileQuery, NewChunk, Packed
 from ..statistics import encode_statistics
 from .catalog import MemoryCatalog
 from .state import StoredChunk, StoredFile
+from .told import find_told_at
 
 
 class MemorySnapshots(MemoryCatalog):
@@ -43,10 +44,13 @@ class MemorySnapshots(MemoryCatalog):
 
     async def load_files(self, query: FileQuery) -> pa.Table:
         """Files in any order."""
+        table = self._table(query.table_id)
+        told = None if query.told_at is None else find_told_at(table, query.told_at)
         rows = [
             stored
-            for stored in self._table(query.table_id).files.values()
-            if _is_wanted(stored.placed.file, stored.placed.added_snapshot, stored.removed_snapshot, query)
+            for stored in table.files.values()
+            if (told is None or stored.placed.file_id in told)
+            and _is_wanted(stored.placed.file, stored.placed.added_snapshot, stored.removed_snapshot, query)
         ]
         columns = to_file_columns(rows)
         return _entries(columns, [stored.placed.file for stored in rows], query)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from lakelog.format.commit import BucketRef
 from lakelog.format.commit_facts import Attempt, PlacedChangelogFile, PlacedFile, RecordedResult, TableHead
+from lakelog.format.compaction.commit_count import CommitsSinceFull
 from lakelog.format.consumer import Consumer
 from lakelog.format.expiry import Pin
 from lakelog.format.job import Job
@@ -60,6 +61,9 @@ class StoredTable:
     snapshots: list[Snapshot] = field(default_factory=list)
     files: dict[int, StoredFile] = field(default_factory=dict)
     changelog_files: list[PlacedChangelogFile] = field(default_factory=list)
+    told: dict[tuple[int, int], int | None] = field(default_factory=dict)
+    """Until which snapshot a file is told, by its id and the snapshot from which on it is."""
+    full_count: CommitsSinceFull | None = None
     results: dict[tuple[str, int], StoredResult] = field(default_factory=dict)
     last_identifiers: dict[str, int] = field(default_factory=dict)
     chunks: list[StoredChunk] = field(default_factory=list)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lakelog.format.commit_facts import AttemptState
+from lakelog.format.commit_facts import AttemptState, PlacedFile
+from lakelog.format.partition_expiry import PartitionFiles
 from lakelog.format.table_files import AttemptAge, FileUse, UsedFile, UsedPage
 
 from .catalog import MemoryCatalog
@@ -27,6 +28,24 @@ class MemoryTableFiles(MemoryCatalog):
         files = self._list_used(table_id)
         end = start + limit
         return UsedPage(tuple(files[start:end]), str(end) if end < len(files) else "")
+
+    async def list_partition_files(self, table_id: int, after: bytes | None, limit: int) -> list[PartitionFiles]:
+        """The partitions with live files, by their encoding."""
+        live: dict[bytes, list[PlacedFile]] = {}
+        for stored in self._table(table_id).files.values():
+            if stored.removed_snapshot is None:
+                live.setdefault(stored.placed.file.partition, []).append(stored.placed)
+        wanted = [partition for partition in sorted(live) if partition > (after or b"")][:limit]
+        return [
+            PartitionFiles(
+                partition,
+                len(live[partition]),
+                sum(placed.file.row_count for placed in live[partition]),
+                sum(placed.file.size_bytes for placed in live[partition]),
+                max(placed.place.time_ms for placed in live[partition]),
+            )
+            for partition in wanted
+        ]
 
     async def find_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> list[AttemptAge]:
         """Those of the attempts that were opened for the table."""

@@ -37,7 +37,8 @@ from .snapshot_rows import SNAPSHOT_COLUMNS, to_snapshot
 _HEAD_COLUMNS: Final = """
     table_id, replace(table_uuid::text, '-', ''), name, schema_id, bucket_count, partitioned, latest_snapshot_id,
     replace(latest_uuid::text, '-', ''), earliest_snapshot_id, committed_at_ms, watermark_ms, total_rows, total_files,
-    total_bytes, next_file_id, coalesce(first_open_snapshot, 0), coalesce(earliest_change_id, earliest_snapshot_id)
+    total_bytes, next_file_id, coalesce(first_open_snapshot, 0), coalesce(earliest_change_id, earliest_snapshot_id),
+    coalesce(tells_later, false), coalesce(last_full_snapshot, 0)
 """
 
 _LOCK_HEADS: Final = f"""

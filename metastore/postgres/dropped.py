@@ -9,9 +9,9 @@ from lakelog.format.job import PURGE, PURGE_PRIORITY
 from lakelog.format.table import TableName
 
 from ..dropped_store import DroppedRecord
+from .all_tables import metadata
 from .catalog import NOW_MS
 from .session import Row, Session, Statement
-from .tables import metadata
 
 # With 0 it is purged from the start: nobody shall restore what a compactor may delete at any moment.
 _DROP: Final = f"""

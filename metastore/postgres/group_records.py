@@ -18,6 +18,7 @@ from ..statistics import encode_statistics
 from . import arrays
 from .catalog import NOW_MS
 from .session import Statement
+from .told import told_statements
 
 # Three in one statement: what each statement costs the client is more than what they cost the server.
 _RECORD: Final = """
@@ -37,10 +38,11 @@ SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::u
 UPDATE table_head h SET latest_snapshot_id = n.latest_snapshot_id, latest_uuid = n.latest_uuid,
     committed_at_ms = n.committed_at_ms, watermark_ms = n.watermark_ms, total_rows = n.total_rows,
     total_files = n.total_files, total_bytes = n.total_bytes, next_file_id = n.next_file_id,
-    first_open_snapshot = n.first_open_snapshot
+    first_open_snapshot = n.first_open_snapshot, last_full_snapshot = n.last_full_snapshot
 FROM unnest(%s::bigint[], %s::bigint[], %s::uuid[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[],
-    %s::bigint[], %s::bigint[], %s::bigint[]) AS n(table_id, latest_snapshot_id, latest_uuid, committed_at_ms,
-    watermark_ms, total_rows, total_files, total_bytes, next_file_id, first_open_snapshot)
+    %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[]) AS n(table_id, latest_snapshot_id, latest_uuid,
+    committed_at_ms, watermark_ms, total_rows, total_files, total_bytes, next_file_id, first_open_snapshot,
+    last_full_snapshot)
 WHERE h.table_id = n.table_id
 """
 
@@ -148,7 +150,7 @@ def attachment_statements(attachment: Attachment) -> list[Statement]:
 
 
 def group_statements(records: GroupRecords) -> list[Statement]:
-    """The statements that write a group: at most eight, and no more than four where all only add data."""
+    """The statements that write a group: at most ten, and no more than four where all only add data."""
     statements = [Statement(_RECORD, (*_snapshots(records), *_results(records.results), *_heads(records.heads)))]
     if records.files:
         statements += _files(records.files)
@@ -156,6 +158,7 @@ def group_statements(records: GroupRecords) -> list[Statement]:
         statements.append(Statement(_INSERT_MOVED, _moved(records.moved_files)))
     if records.changelog_files:
         statements += _changelog_files(records.changelog_files)
+    statements += told_statements(records.told)
     if records.attempts:
         states = [state.value for state in records.attempts.values()]
         statements.append(Statement(_SET_ATTEMPTS, (arrays.words(records.attempts), arrays.words(states))))
@@ -316,6 +319,7 @@ def _heads(heads: Sequence[TableHead]) -> tuple[str, ...]:
         arrays.integers([head.total_bytes for head in heads]),
         arrays.integers([head.next_file_id for head in heads]),
         arrays.integers([head.first_open_snapshot or None for head in heads]),
+        arrays.integers([head.last_full_snapshot or None for head in heads]),
     )
 
 

@@ -19,8 +19,8 @@ from sqlalchemy.pool import NullPool
 
 from lakelog.errors import InvalidArgument, Unavailable
 
+from .all_tables import metadata
 from .connections import libpq_url
-from .tables import metadata
 
 VERSION_TABLE: Final = "lakelog_schema_version"
 

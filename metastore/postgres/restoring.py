@@ -26,7 +26,7 @@ WITH went AS (
     FROM went w JOIN came c USING (path, level)
 ), place AS (
     SELECT DISTINCT partition_id, bucket, order_snapshot, order_ordinal FROM went
-    WHERE added_snapshot > order_snapshot AND file_id NOT IN (SELECT then_id FROM same)
+    WHERE added_snapshot > order_snapshot AND NOT EXISTS (SELECT FROM same WHERE then_id = file_id)
 ), beside AS (
     SELECT f.file_id AS then_id, f.file_id AS now_id
     FROM data_file f JOIN place USING (partition_id, bucket, order_snapshot, order_ordinal)
@@ -35,7 +35,8 @@ WITH went AS (
     SELECT s.then_id, s.now_id FROM same s JOIN place USING (partition_id, bucket, order_snapshot, order_ordinal)
 ), back AS (
     SELECT * FROM data_file WHERE table_id = %s AND file_id = ANY(ARRAY(
-        SELECT file_id FROM went WHERE file_id NOT IN (SELECT then_id FROM same) UNION ALL SELECT then_id FROM beside
+        SELECT file_id FROM went WHERE NOT EXISTS (SELECT FROM same WHERE then_id = file_id)
+        UNION ALL SELECT then_id FROM beside
     ))
 ), entered AS (
     INSERT INTO data_file (table_id, file_id, partition_id, row_count, delete_count, size_bytes, added_snapshot,
@@ -46,7 +47,8 @@ WITH went AS (
     FROM back
 ), removed AS (
     UPDATE data_file SET removed_snapshot = %s WHERE table_id = %s AND file_id = ANY(ARRAY(
-        SELECT file_id FROM came WHERE file_id NOT IN (SELECT now_id FROM same) UNION ALL SELECT now_id FROM beside
+        SELECT file_id FROM came WHERE NOT EXISTS (SELECT FROM same WHERE now_id = file_id)
+        UNION ALL SELECT now_id FROM beside
     ))
     RETURNING row_count, size_bytes
 )

@@ -99,6 +99,12 @@ _FROM_CHANGELOG: Final = (
     "WHERE f.table_id = %s AND f.snapshot_id > %s AND f.snapshot_id <= %s"
 )
 
+_FROM_TOLD: Final = (
+    "FROM told_file t JOIN data_file f ON f.table_id = t.table_id AND f.file_id = t.file_id "
+    "LEFT JOIN table_partition p ON p.partition_id = f.partition_id "
+    f"WHERE t.table_id = %s AND t.told_from <= %s AND coalesce(t.told_until, {_NEVER}) > %s"
+)
+
 _FIRST_FILE_OF_LATER: Final = f"""
 coalesce((SELECT next_file_id FROM snapshot WHERE table_id = %s AND snapshot_id = %s), {_NEVER})
 """
@@ -216,8 +222,13 @@ def files_query(query: FileQuery) -> tuple[str, list[Any]]:
       asked in a way that no partial index can answer; else the planner, which knows nothing of new tables, may
       prefer to go through all that is live.
     - What is live goes by the index of live files; what was live then, but is not any more, by that of removed ones.
+    - What is told goes by an index of its own.
     """
     columns = _ENTRY_COLUMNS + (", f.statistics" if query.with_statistics else "")
+    if query.told_at is not None:
+        narrowed, parameters = _narrowed_to_part(query, "t")
+        values = [*_fixed(query.table_id, query.told_at, query.told_at), *parameters]
+        return f"SELECT {columns} {_FROM_TOLD}{narrowed}", values
     narrowed, parameters = _narrowed(query)
     branches: list[tuple[str, list[Any]]]
     if query.removed_after is not None:
@@ -274,18 +285,23 @@ def _changelog_query(query: FileQuery) -> tuple[str, list[Any]]:
     return sql, [*_fixed(query.table_id, query.added_after, until), *values]
 
 
-def _narrowed_to_part(query: FileQuery) -> tuple[str, list[Any]]:
-    """Conditions on partition, bucket and key range, which data and changelog files have alike."""
+def _narrowed_to_part(query: FileQuery, place: str = "f") -> tuple[str, list[Any]]:
+    """Conditions on partition, bucket and key range, which data and changelog files have alike.
+
+    Args:
+        query: Which.
+        place: The table of which partition and bucket are asked.
+    """
     sql = ""
     parameters: list[Any] = []
     if query.partitions is not None:
-        sql += """ AND f.partition_id = ANY(ARRAY(
+        sql += f""" AND {place}.partition_id = ANY(ARRAY(
             SELECT partition_id FROM table_partition WHERE table_id = %s AND encoded = ANY(%s::bytea[])
             UNION ALL SELECT 0 WHERE ''::bytea = ANY(%s::bytea[])))"""
         wanted = arrays.blobs(sorted(query.partitions))
         parameters += [str(query.table_id), wanted, wanted]
     if query.buckets is not None:
-        sql += " AND f.bucket = ANY(%s::int[])"
+        sql += f" AND {place}.bucket = ANY(%s::int[])"
         parameters.append(arrays.integers(sorted(query.buckets)))
     if query.below_bytes:
         sql += " AND f.size_bytes < %s"

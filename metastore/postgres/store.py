@@ -27,6 +27,7 @@ from .consumers import PostgresConsumers
 from .dropped import PostgresDropped
 from .due import PostgresDue
 from .failures import is_lost, translate
+from .full_counts import PostgresFullCounts
 from .jobs import PostgresJobs
 from .restoring import PostgresRestoring
 from .retention import PostgresRetention
@@ -34,6 +35,7 @@ from .session import Session
 from .snapshots import PostgresSnapshots
 from .table_files import PostgresTableFiles
 from .tags import PostgresTags
+from .told import PostgresTold
 from .work import PostgresWork
 from .work_cursors import PostgresWorkCursors
 
@@ -62,6 +64,8 @@ class PostgresTransaction(
     PostgresRetention,
     PostgresTableFiles,
     PostgresCatalog,
+    PostgresTold,
+    PostgresFullCounts,
 ):
     """A transaction on one connection."""
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from lakelog.format.commit_facts import AttemptState
+from lakelog.format.partition_expiry import PartitionFiles
 from lakelog.format.table_files import AttemptAge, FileUse, UsedFile, UsedPage
 
 from . import arrays
@@ -39,6 +40,19 @@ WHERE table_id = %s AND file_id > %s ORDER BY file_id LIMIT %s
 _LIST_CHANGELOG: Final = """
 SELECT snapshot_id, ordinal, path, size_bytes FROM changelog_file
 WHERE table_id = %s AND (snapshot_id, ordinal) > (%s::bigint, %s::int) ORDER BY snapshot_id, ordinal LIMIT %s
+"""
+
+# A compaction's files have the place, and so the time, of what they were made of. Partitions are taken by the index of
+# their encodings, and what is live of each by that of live files.
+_LIST_PARTITIONS: Final = """
+SELECT p.encoded, f.files, f.rows, f.bytes, f.updated_at_ms FROM table_partition p
+CROSS JOIN LATERAL (
+    SELECT count(*) AS files, sum(row_count)::bigint AS rows, sum(size_bytes)::bigint AS bytes,
+        max(order_time_ms) AS updated_at_ms
+    FROM data_file WHERE table_id = p.table_id AND partition_id = p.partition_id AND removed_snapshot IS NULL
+) f
+WHERE p.table_id = %s AND p.encoded > %s::bytea AND f.files > 0
+ORDER BY p.encoded LIMIT %s
 """
 
 _ATTEMPT: Final = """
@@ -104,6 +118,11 @@ class PostgresTableFiles:
         files = tuple([UsedFile(path, FileUse.CHANGELOG, size) for _, _, path, size in rows])
         is_last = len(rows) < limit
         return UsedPage(files, "" if is_last else make_cursor(FileUse.CHANGELOG, rows[-1][0], rows[-1][1]))
+
+    async def list_partition_files(self, table_id: int, after: bytes | None, limit: int) -> list[PartitionFiles]:
+        """The partitions with live files, by their encoding."""
+        rows = await self._session.read(_LIST_PARTITIONS, (str(table_id), after or b"", limit))
+        return [PartitionFiles(bytes(row[0]), *row[1:]) for row in rows]
 
     async def find_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> list[AttemptAge]:
         """Those of the attempts that were opened for the table."""

@@ -102,6 +102,10 @@ table_head = Table(
     Column("first_open_snapshot", BigInteger),
     # From where on changes are kept; NULL: from the earliest snapshot.
     Column("earliest_change_id", BigInteger),
+    # Whether the changelog producer is full-compaction; NULL: it is not.
+    Column("tells_later", Boolean),
+    # The newest snapshot in which a bucket was compacted as a whole; NULL: none is known.
+    Column("last_full_snapshot", BigInteger),
     Index("table_head_uuid", "table_uuid", unique=True),
     postgresql_with={"fillfactor": 10},
 )

@@ -68,6 +68,7 @@ NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_DROPPED}PurgeRows": Role.WRITER,
     f"{_FILES}FindUsedFiles": Role.READER,
     f"{_FILES}ListUsedFiles": Role.READER,
+    f"{_FILES}ListPartitionFiles": Role.READER,
     f"{_FILES}ListUnfinishedAttempts": Role.READER,
     f"{_FILES}DoomAttempts": Role.WRITER,
     f"{_FILES}ForgetAttempts": Role.WRITER,

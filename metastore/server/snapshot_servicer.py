@@ -133,6 +133,7 @@ class SnapshotServicer(snapshots_pb2_grpc.SnapshotServiceServicer):
                     snapshot_uuid=each.snapshot_uuid,
                     earliest_snapshot_id=each.earliest_snapshot_id,
                     earliest_change_id=each.earliest_change_id,
+                    last_full_snapshot_id=each.last_full_snapshot_id,
                 )
                 for each in found
             ]

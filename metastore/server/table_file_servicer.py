@@ -6,7 +6,12 @@ from typing import Any
 
 import grpc
 
-from lakelog.rpc.table_files import to_proto_attempt, to_proto_found_files, to_proto_used_page
+from lakelog.rpc.table_files import (
+    to_proto_attempt,
+    to_proto_found_files,
+    to_proto_partition_page,
+    to_proto_used_page,
+)
 from lakelog.rpc.v1 import table_files_pb2, table_files_pb2_grpc
 
 from ..service import MetastoreService
@@ -34,6 +39,14 @@ class TableFileServicer(table_files_pb2_grpc.TableFileServiceServicer):
         """Lists the files that a table refers to."""
         page = await self._service.table_files.list_used_files(request.table_uuid, request.cursor, request.limit)
         return to_proto_used_page(page)
+
+    async def ListPartitionFiles(  # noqa: N802
+        self, request: table_files_pb2.ListPartitionFilesRequest, context: Context
+    ) -> table_files_pb2.ListPartitionFilesResponse:
+        """Lists partitions."""
+        after = request.after if request.HasField("after") else None
+        page = await self._service.table_files.list_partition_files(request.table_uuid, after, request.limit)
+        return to_proto_partition_page(page)
 
     async def ListUnfinishedAttempts(  # noqa: N802
         self, request: table_files_pb2.ListUnfinishedAttemptsRequest, context: Context

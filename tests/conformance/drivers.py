@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakelog.catalog import Catalog
+from lakelog.table import Table
 from tests.conformance.language import Outcome, Step, TableSpec
 from tests.integration.compactor.attaching import attach_all
 
@@ -37,6 +38,10 @@ class SdkDriver:
 
     def apply(self, name: str, table: TableSpec, step: Step) -> Outcome:
         handle = self._catalog.table(name)
+        if step.call == "compact":
+            return self._compact(handle)
+        if step.call in ("rollback", "tag"):
+            return self._apply_to_state(handle, step)
         data = table.rows(step.rows, step.columns)
         arguments: dict[str, Any] = dict(step.arguments)
         if step.call == "overwrite":
@@ -44,8 +49,20 @@ class SdkDriver:
         result = getattr(handle, step.call)(data, **arguments)
         return Outcome(result.snapshot_id, result.already_applied)
 
-    def read(self, name: str, snapshot_id: int | None = None) -> pa.Table:
-        return self._catalog.table(name).scan(snapshot_id=snapshot_id).to_arrow()
+    def _compact(self, table: Table) -> Outcome:
+        table.compact(full=True, wait=False)
+        attach_all(self._catalog.metastore, find_tables=lambda: [table.uuid])
+        return Outcome(table.snapshots(1).column("id")[0].as_py(), False)
+
+    def _apply_to_state(self, handle: Table, step: Step) -> Outcome:
+        arguments: dict[str, Any] = dict(step.arguments)
+        if step.call == "tag":
+            return Outcome(handle.tags.create(str(step.state), **arguments), False)
+        result = handle.rollback_to(step.state, **arguments)
+        return Outcome(result.snapshot_id, result.already_applied)
+
+    def read(self, name: str, state: int | str | None = None) -> pa.Table:
+        return self._catalog.table(name).scan(**_named(state)).to_arrow()
 
     def changes(self, name: str, snapshot_id: int, *, raw: bool) -> pa.Table:
         table = self._catalog.table(name)
@@ -65,6 +82,10 @@ class SparkDriver(SdkDriver):
     def apply(self, name: str, table: TableSpec, step: Step) -> Outcome:
         import lakelog.spark
 
+        if step.call == "compact":
+            return self._compact(self._catalog.table(name))
+        if step.call in ("rollback", "tag"):
+            return super().apply(name, table, step)
         data = table.rows(step.rows, step.columns)
         # The default parallelism spreads the rows over tasks, so that the order between tasks is tested as well.
         frame = self._spark.createDataFrame(data)
@@ -75,7 +96,12 @@ class SparkDriver(SdkDriver):
         result = lakelog.spark.write(frame, name, mode=mode, **arguments)
         return Outcome(result.snapshot_id, result.already_applied)
 
-    def read(self, name: str, snapshot_id: int | None = None) -> pa.Table:
+    def read(self, name: str, state: int | str | None = None) -> pa.Table:
         import lakelog.spark
 
-        return lakelog.spark.read_table(self._spark, name, snapshot_id=snapshot_id).toArrow()
+        return lakelog.spark.read_table(self._spark, name, **_named(state)).toArrow()
+
+
+def _named(state: int | str | None) -> dict[str, Any]:
+    """A state as reads take it."""
+    return {"tag": state} if isinstance(state, str) else {"snapshot_id": state}

@@ -88,15 +88,17 @@ class Step:
         partition: For an overwrite.
         columns: The columns that the rows have; None: all.
         error: A regular expression that the error must match; None: it must succeed.
+        state: Of a rollback: the snapshot or tag; of a tag: its name.
         arguments: Further arguments of the call: writer, identifier, watermark ...
         snapshot: The snapshot id it must return; 0: none; None: not looked at.
     """
 
-    call: Literal["append", "upsert", "delete", "write", "overwrite"]
+    call: Literal["append", "upsert", "delete", "write", "overwrite", "compact", "rollback", "tag"]
     rows: tuple[str, ...]
     partition: Mapping[str, object] | Literal["dynamic"] | None = None
     columns: tuple[str, ...] | None = None
     error: str | None = None
+    state: int | str = 0
     arguments: Mapping[str, object] = field(default_factory=dict)
     snapshot: int | None = None
 
@@ -110,7 +112,7 @@ class Case:
         table: The table.
         steps: The commits in order.
         expect: Rows in any order of the newest state; None: not looked at.
-        at: Rows in any order, by snapshot id.
+        at: Rows in any order, by snapshot id or tag.
         ordered: The rows must come in exactly this order.
         changes: What the snapshots changed, by snapshot id, with kinds; in any order, but for `-U` before its `+U`.
         raw: What they wrote, by snapshot id, with kinds; in any order.
@@ -120,7 +122,7 @@ class Case:
     table: TableSpec
     steps: tuple[Step, ...]
     expect: tuple[str, ...] | None = None
-    at: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    at: Mapping[int | str, tuple[str, ...]] = field(default_factory=dict)
     ordered: bool = False
     changes: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     raw: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
@@ -145,8 +147,8 @@ class Driver(Protocol):
         """Carries out a step."""
         ...
 
-    def read(self, name: str, snapshot_id: int | None = None) -> pa.Table:
-        """The table's rows."""
+    def read(self, name: str, state: int | str | None = None) -> pa.Table:
+        """The table's rows, now or at a snapshot or tag."""
         ...
 
     def changes(self, name: str, snapshot_id: int, *, raw: bool) -> pa.Table:
@@ -179,7 +181,22 @@ def overwrite(*rows: str, partition: Mapping[str, object] | Literal["dynamic"] |
     return _step("overwrite", rows, {**more, "partition": partition})
 
 
-_STEP_FIELDS = ("partition", "columns", "error", "snapshot")
+def compact() -> Step:
+    """A step that compacts everything; of one bucket it makes one snapshot."""
+    return Step("compact", ())
+
+
+def rollback(state: int | str, **more: object) -> Step:
+    """A step that makes the state at a snapshot or tag the state again."""
+    return _step("rollback", (), {**more, "state": state})
+
+
+def tag(name: str, snapshot_id: int | None = None, **more: object) -> Step:
+    """A step that gives a snapshot a name, the newest where none is named."""
+    return _step("tag", (), {**more, "state": name, "snapshot_id": snapshot_id})
+
+
+_STEP_FIELDS = ("partition", "columns", "error", "snapshot", "state")
 
 
 def _step(call: str, rows: tuple[str, ...], more: Mapping[str, object]) -> Step:
@@ -222,8 +239,8 @@ def check(driver: Driver, case: Case) -> None:
             assert (outcome.snapshot_id or 0) == step.snapshot, f"{case.rule}: {step}"
     if case.expect is not None:
         _compare(case, driver.read(name), case.expect)
-    for snapshot_id, rows in case.at.items():
-        _compare(case, driver.read(name, snapshot_id), rows)
+    for state, rows in case.at.items():
+        _compare(case, driver.read(name, state), rows)
     for snapshot_id, rows in case.changes.items():
         _compare_changes(case, driver.changes(name, snapshot_id, raw=False), rows)
     for snapshot_id, rows in case.raw.items():

@@ -7,8 +7,10 @@ import pytest
 from tests.conformance import (
     cases_changelog,
     cases_commits,
+    cases_full_compaction,
     cases_late,
     cases_producers,
+    cases_rollbacks,
     cases_tables,
     cases_touched_buckets,
 )
@@ -21,6 +23,8 @@ CASES = (
     *cases_producers.CASES,
     *cases_touched_buckets.CASES,
     *cases_late.CASES,
+    *cases_full_compaction.CASES,
+    *cases_rollbacks.CASES,
 )
 
 

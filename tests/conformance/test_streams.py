@@ -6,11 +6,16 @@ import pytest
 
 from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
-from tests.conformance import cases_stream_positions, cases_stream_shown, cases_stream_starts
+from tests.conformance import cases_full_compaction, cases_stream_positions, cases_stream_shown, cases_stream_starts
 from tests.conformance.stream_drivers import ReaderDriver, SubscriptionDriver
 from tests.conformance.stream_language import StreamCase, check_stream
 
-CASES = (*cases_stream_starts.CASES, *cases_stream_shown.CASES, *cases_stream_positions.CASES)
+CASES = (
+    *cases_stream_starts.CASES,
+    *cases_stream_shown.CASES,
+    *cases_stream_positions.CASES,
+    *cases_full_compaction.STREAMS,
+)
 
 
 @pytest.mark.parametrize("driver", [SubscriptionDriver, ReaderDriver], ids=["subscription", "reader"])

@@ -20,6 +20,7 @@ QUERIED = (
     "5.3 snapshot by snapshot over many buckets",
     "5.4 a filter tests each change row alone",
     "5.5 what comes while it is stopped",
+    "3.6 default: changes come with full compactions",
 )
 
 

@@ -1,63 +1,58 @@
 """When buckets are compacted as a whole because of the commits since (`full-compaction.delta-commits`, 3.6).
 
-Counted are commits that bring or take data, not compactions. What is known is a few numbers and the buckets of as many
-commits as the option says at most, kept up to date commit by commit; no file is ever listed for it.
+Counted are commits that bring or take data, not compactions. What is known is a few numbers, kept up to date as commits
+come; which buckets they wrote is asked once, when a full compaction is due.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakelog.format.commit import BucketRef
 from lakelog.format.compaction.plan import NoPlan
 from lakelog.format.compaction.settings import CompactionSettings
-from lakelog.format.snapshot import SnapshotKind
-
-
-@dataclass(frozen=True)
-class DataCommit:
-    """A snapshot that brought or took data, and where."""
-
-    snapshot_id: int
-    buckets: frozenset[BucketRef]
 
 
 @dataclass(frozen=True)
 class CommitsSinceFull:
-    """The commits of data behind the last full compaction, in their order. Begins empty."""
+    """The commits of data behind the last full compaction that they made due.
 
-    commits: tuple[DataCommit, ...] = ()
+    Args:
+        settled_until: That one covers all commits up to and with this snapshot.
+        counted_until: All snapshots up to this one were looked at.
+        count: How many of those in between bring or take data.
+    """
+
+    settled_until: int = 0
+    counted_until: int = 0
+    count: int = 0
 
 
 @dataclass(frozen=True)
 class FullCompactionDue:
-    """Buckets that are to be compacted as a whole, together, in one snapshot.
+    """All buckets that some commits wrote are to be compacted as a whole.
 
     Args:
-        buckets: Ordered by partition, then number.
-        until: The snapshot of the last commit that they cover; they are planned on this or a later one.
+        after: The commits behind this snapshot,
+        until: up to and with this one, which is the last they cover.
         why: In a sentence for people.
     """
 
-    buckets: tuple[BucketRef, ...]
+    after: int
     until: int
     why: str
 
 
-def count_commit(
-    known: CommitsSinceFull, snapshot_id: int, kind: SnapshotKind, buckets: frozenset[BucketRef]
-) -> CommitsSinceFull:
-    """What is known behind a snapshot. Pure; a snapshot that was counted before is not counted twice.
+def count_commits(known: CommitsSinceFull, until: int, count: int) -> CommitsSinceFull:
+    """What is known behind some snapshots. Pure.
 
     Args:
-        known: Before it.
-        snapshot_id: The snapshot.
-        kind: What it did; compactions do not count.
-        buckets: Where it added or removed files.
+        known: Before them.
+        until: The last one; one that was looked at before changes nothing.
+        count: How many of those behind `known.counted_until`, up to and with `until`, bring or take data.
     """
-    if kind is SnapshotKind.COMPACT or (known.commits and snapshot_id <= known.commits[-1].snapshot_id):
+    if until <= known.counted_until:
         return known
-    return CommitsSinceFull((*known.commits, DataCommit(snapshot_id, buckets)))
+    return CommitsSinceFull(known.settled_until, until, known.count + count)
 
 
 def plan_full_by_commits(known: CommitsSinceFull, settings: CompactionSettings) -> FullCompactionDue | NoPlan:
@@ -66,24 +61,21 @@ def plan_full_by_commits(known: CommitsSinceFull, settings: CompactionSettings) 
     Args:
         known: The commits since the last one.
         settings: The table's.
-
-    Returns:
-        All buckets written since, for each of which `plan_full` says what to do.
     """
     wanted = settings.delta_commits
     if wanted is None:
         return NoPlan("Commits do not make full compactions due; the option 'full-compaction.delta-commits' does.")
-    count = len(known.commits)
-    if count < wanted:
-        return NoPlan(f"There were {count} commits of data since the last full compaction; {wanted} make one due.")
-    buckets = {bucket for commit in known.commits for bucket in commit.buckets}
+    if known.count < wanted:
+        return NoPlan(
+            f"There were {known.count} commits of data since the last full compaction; {wanted} make one due."
+        )
     return FullCompactionDue(
-        tuple(sorted(buckets, key=lambda found: (found.partition, found.bucket))),
-        known.commits[-1].snapshot_id,
-        f"There were {count} commits of data since the last full compaction.",
+        known.settled_until,
+        known.counted_until,
+        f"There were {known.count} commits of data since the last full compaction.",
     )
 
 
-def settle_full(known: CommitsSinceFull, until: int) -> CommitsSinceFull:
-    """What is known once a full compaction covers all commits up to and with the snapshot `until`. Pure."""
-    return CommitsSinceFull(tuple(commit for commit in known.commits if commit.snapshot_id > until))
+def settle_full(due: FullCompactionDue) -> CommitsSinceFull:
+    """What is known once a full compaction was made due. Pure."""
+    return CommitsSinceFull(due.until, due.until)

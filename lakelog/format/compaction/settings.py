@@ -1,8 +1,7 @@
 """What a table's options say about compaction.
 
-Two options stand here, not in `lakelog.options`, since nothing makes compactions due by them yet: until then a table
-that is given one of them is refused. To let users give them, their declarations move to
-`lakelog/options/table_options.py` as they are.
+One option stands here, not in `lakelog.options`, since nothing makes compactions due by it yet: until then a table that
+is given it is refused. To let users give it, its declaration moves to `lakelog/options/table_options.py` as it is.
 """
 
 from __future__ import annotations
@@ -15,6 +14,8 @@ from lakelog.options.option import Option, invalid_option
 from lakelog.options.table_options import (
     CHANGELOG_PRODUCER,
     COMPACTION_TRIGGER,
+    DELTA_COMMITS,
+    FULL_COMPACTION,
     INCREMENTAL_SIZE_THRESHOLD,
     MAX_LEVELS,
     MAX_SIZE_AMPLIFICATION,
@@ -25,7 +26,7 @@ from lakelog.options.table_options import (
     TARGET_FILE_SIZE,
     TOTAL_SIZE_THRESHOLD,
 )
-from lakelog.options.value_types import Duration, Whole
+from lakelog.options.value_types import Duration
 from lakelog.options.values import TableOptions
 
 OPTIMIZATION_INTERVAL: Final = Option[int | None](
@@ -35,15 +36,7 @@ OPTIMIZATION_INTERVAL: Final = Option[int | None](
     "How long after its last full compaction a bucket of more than one sorted run is compacted as a whole again.",
     default_text="never by time",
 )
-DELTA_COMMITS: Final = Option[int | None](
-    "full-compaction.delta-commits",
-    Whole(1, 1_000_000),
-    None,
-    "After how many commits of data all buckets written since are compacted as a whole.",
-    default_text="1 with the changelog producer full-compaction, else never by commits",
-)
 
-_FULL_COMPACTION: Final = "full-compaction"
 _FOR_KEYED_TABLES: Final[tuple[Option[Any], ...]] = (DELTA_COMMITS, OPTIMIZATION_INTERVAL)
 """Of those that stand here; `lakelog.options.validate` looks after the others."""
 
@@ -102,7 +95,7 @@ def to_compaction_settings(options: Mapping[str, str], *, has_primary_key: bool)
     delta_commits = DELTA_COMMITS.read(options)
     if not has_primary_key:
         _check_append(options)
-    elif producer == _FULL_COMPACTION and delta_commits is None:
+    elif producer == FULL_COMPACTION and delta_commits is None:
         # Without it a stream of the table would never show anything (SEMANTICS.md 3.6).
         delta_commits = 1
     trigger = COMPACTION_TRIGGER.read(options)

@@ -610,6 +610,9 @@ class CompactionGroup(_message.Message):
     MOVED_FILE_IDS_FIELD_NUMBER: _builtins.int
     LEVEL_FIELD_NUMBER: _builtins.int
     CHANGELOG_COUNT_FIELD_NUMBER: _builtins.int
+    IS_FULL_FIELD_NUMBER: _builtins.int
+    TELLS_FIELD_NUMBER: _builtins.int
+    TOLD_FILE_IDS_FIELD_NUMBER: _builtins.int
     output_count: _builtins.int
     """How many of the change's `add_files` are its outputs, the next ones behind those of the groups before it. They get the latest
     place of its inputs. 0: all rows are gone.
@@ -618,6 +621,12 @@ class CompactionGroup(_message.Message):
     """Of its outputs and of what it moves: at least 1 where the table has a primary key, else 0."""
     changelog_count: _builtins.int
     """How many of the change's `changelog_files` are its own, counted as the outputs are."""
+    is_full: _builtins.bool
+    """All that the bucket held in the range of the group's keys, as it was planned, ends at its highest level."""
+    tells: _builtins.bool
+    """Its changelog leads from the rows of the told files to those of its outputs and moved files, which are told from then on. The
+    group is dropped where the changelog producer is not full-compaction. A group with a changelog or told files must say so.
+    """
     @_builtins.property
     def bucket(self) -> Global___BucketRef:
         """Where all of its files are."""
@@ -630,6 +639,12 @@ class CompactionGroup(_message.Message):
     def moved_file_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Files that get the level as they are, and keep their rows and place; ids from a plan. They get new ids."""
 
+    @_builtins.property
+    def told_file_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Files, live or not, that are told and are not any more behind the group; ids from a plan with `told`. It is dropped where
+        another group has told of one before. A group may have these alone.
+        """
+
     def __init__(
         self,
         *,
@@ -639,10 +654,13 @@ class CompactionGroup(_message.Message):
         moved_file_ids: _abc.Iterable[_builtins.int] | None = ...,
         level: _builtins.int = ...,
         changelog_count: _builtins.int = ...,
+        is_full: _builtins.bool = ...,
+        tells: _builtins.bool = ...,
+        told_file_ids: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["bucket", b"bucket"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bucket", b"bucket", "changelog_count", b"changelog_count", "input_file_ids", b"input_file_ids", "level", b"level", "moved_file_ids", b"moved_file_ids", "output_count", b"output_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bucket", b"bucket", "changelog_count", b"changelog_count", "input_file_ids", b"input_file_ids", "is_full", b"is_full", "level", b"level", "moved_file_ids", b"moved_file_ids", "output_count", b"output_count", "tells", b"tells", "told_file_ids", b"told_file_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1147,6 +1165,7 @@ class LatestSnapshot(_message.Message):
     SNAPSHOT_UUID_FIELD_NUMBER: _builtins.int
     EARLIEST_SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
     EARLIEST_CHANGE_ID_FIELD_NUMBER: _builtins.int
+    LAST_FULL_SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
     table_uuid: _builtins.str
     """The table."""
     snapshot_id: _builtins.int
@@ -1157,6 +1176,8 @@ class LatestSnapshot(_message.Message):
     """The oldest snapshot that is kept; 0 when there is none."""
     earliest_change_id: _builtins.int
     """The oldest one whose changes are kept, not behind that; 0 when there is none."""
+    last_full_snapshot_id: _builtins.int
+    """The newest snapshot in which a bucket was compacted as a whole; 0: none."""
     def __init__(
         self,
         *,
@@ -1165,10 +1186,11 @@ class LatestSnapshot(_message.Message):
         snapshot_uuid: _builtins.str = ...,
         earliest_snapshot_id: _builtins.int = ...,
         earliest_change_id: _builtins.int = ...,
+        last_full_snapshot_id: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["earliest_change_id", b"earliest_change_id", "earliest_snapshot_id", b"earliest_snapshot_id", "snapshot_id", b"snapshot_id", "snapshot_uuid", b"snapshot_uuid", "table_uuid", b"table_uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["earliest_change_id", b"earliest_change_id", "earliest_snapshot_id", b"earliest_snapshot_id", "last_full_snapshot_id", b"last_full_snapshot_id", "snapshot_id", b"snapshot_id", "snapshot_uuid", b"snapshot_uuid", "table_uuid", b"table_uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1193,6 +1215,7 @@ class PlanRequest(_message.Message):
     CHANGELOG_FIELD_NUMBER: _builtins.int
     BELOW_BYTES_FIELD_NUMBER: _builtins.int
     ADDED_AFTER_FIELD_NUMBER: _builtins.int
+    TOLD_FIELD_NUMBER: _builtins.int
     table_uuid: _builtins.str
     """The table."""
     snapshot_id: _builtins.int
@@ -1211,6 +1234,10 @@ class PlanRequest(_message.Message):
     """Without `range`: only files smaller than this; 0: of any size."""
     added_after: _builtins.int
     """Without `range`: only files that a later snapshot than this one added; 0: all."""
+    told: _builtins.bool
+    """Without `range`: list the files of what streams have been shown up to the snapshot. It is its state, but where the changelog
+    producer is full-compaction: there it is what full compactions have told, of files that may not be live any more.
+    """
     @_builtins.property
     def range(self) -> Global___SnapshotRange:
         """What a range of snapshots added."""
@@ -1243,10 +1270,11 @@ class PlanRequest(_message.Message):
         changelog: _builtins.bool = ...,
         below_bytes: _builtins.int = ...,
         added_after: _builtins.int = ...,
+        told: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_first_key", b"_first_key", "_last_key", b"_last_key", "at", b"at", "first_key", b"first_key", "last_key", b"last_key", "predicate", b"predicate", "range", b"range", "snapshot_id", b"snapshot_id", "tag", b"tag", "timestamp_ms", b"timestamp_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_first_key", b"_first_key", "_last_key", b"_last_key", "added_after", b"added_after", "at", b"at", "below_bytes", b"below_bytes", "buckets", b"buckets", "changelog", b"changelog", "first_key", b"first_key", "last_key", b"last_key", "partitions", b"partitions", "predicate", b"predicate", "range", b"range", "snapshot_id", b"snapshot_id", "table_uuid", b"table_uuid", "tag", b"tag", "timestamp_ms", b"timestamp_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_first_key", b"_first_key", "_last_key", b"_last_key", "added_after", b"added_after", "at", b"at", "below_bytes", b"below_bytes", "buckets", b"buckets", "changelog", b"changelog", "first_key", b"first_key", "last_key", b"last_key", "partitions", b"partitions", "predicate", b"predicate", "range", b"range", "snapshot_id", b"snapshot_id", "table_uuid", b"table_uuid", "tag", b"tag", "timestamp_ms", b"timestamp_ms", "told", b"told"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__first_key: _TypeAlias = _typing.Literal["first_key"]  # noqa: Y015
     _WhichOneofArgType__first_key: _TypeAlias = _typing.Literal["_first_key", b"_first_key"]  # noqa: Y015

@@ -258,6 +258,112 @@ class ListUsedFilesResponse(_message.Message):
 Global___ListUsedFilesResponse: _TypeAlias = ListUsedFilesResponse  # noqa: Y015
 
 @_typing.final
+class ListPartitionFilesRequest(_message.Message):
+    """Asks for partitions."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_UUID_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    table_uuid: _builtins.str
+    """The table, which has partitions."""
+    after: _builtins.bytes
+    """Only those behind this one, encoded, of the page before; absent: from the beginning."""
+    limit: _builtins.int
+    """1 to 10,000."""
+    def __init__(
+        self,
+        *,
+        table_uuid: _builtins.str = ...,
+        after: _builtins.bytes | None = ...,
+        limit: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after", b"_after", "after", b"after"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after", b"_after", "after", b"after", "limit", b"limit", "table_uuid", b"table_uuid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__after: _TypeAlias = _typing.Literal["after"]  # noqa: Y015
+    _WhichOneofArgType__after: _TypeAlias = _typing.Literal["_after", b"_after"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__after) -> _WhichOneofReturnType__after | None: ...
+
+Global___ListPartitionFilesRequest: _TypeAlias = ListPartitionFilesRequest  # noqa: Y015
+
+@_typing.final
+class PartitionFiles(_message.Message):
+    """A partition that has live files."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    FILES_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    UPDATED_AT_MS_FIELD_NUMBER: _builtins.int
+    partition: _builtins.bytes
+    """As data files name it."""
+    files: _builtins.int
+    """How many files are live."""
+    rows: _builtins.int
+    """In these, as stored."""
+    size_bytes: _builtins.int
+    """Of these."""
+    updated_at_ms: _builtins.int
+    """The last time at which a commit other than a compaction wrote one of them, in milliseconds since the epoch."""
+    def __init__(
+        self,
+        *,
+        partition: _builtins.bytes = ...,
+        files: _builtins.int = ...,
+        rows: _builtins.int = ...,
+        size_bytes: _builtins.int = ...,
+        updated_at_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["files", b"files", "partition", b"partition", "rows", b"rows", "size_bytes", b"size_bytes", "updated_at_ms", b"updated_at_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PartitionFiles: _TypeAlias = PartitionFiles  # noqa: Y015
+
+@_typing.final
+class ListPartitionFilesResponse(_message.Message):
+    """Answers ListPartitionFiles."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITIONS_FIELD_NUMBER: _builtins.int
+    SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
+    NOW_MS_FIELD_NUMBER: _builtins.int
+    IS_LAST_FIELD_NUMBER: _builtins.int
+    snapshot_id: _builtins.int
+    """The table's newest snapshot, from before they were looked up; 0: none."""
+    now_ms: _builtins.int
+    """The database's time then, in milliseconds since the epoch."""
+    is_last: _builtins.bool
+    """There are none behind these."""
+    @_builtins.property
+    def partitions(self) -> _containers.RepeatedCompositeFieldContainer[Global___PartitionFiles]:
+        """By their encoding."""
+
+    def __init__(
+        self,
+        *,
+        partitions: _abc.Iterable[Global___PartitionFiles] | None = ...,
+        snapshot_id: _builtins.int = ...,
+        now_ms: _builtins.int = ...,
+        is_last: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_last", b"is_last", "now_ms", b"now_ms", "partitions", b"partitions", "snapshot_id", b"snapshot_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPartitionFilesResponse: _TypeAlias = ListPartitionFilesResponse  # noqa: Y015
+
+@_typing.final
 class ListUnfinishedAttemptsRequest(_message.Message):
     """Asks for attempts that were not committed."""
 

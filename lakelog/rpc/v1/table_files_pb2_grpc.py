@@ -46,6 +46,11 @@ class TableFileServiceStub:
                 request_serializer=lakelog_dot_rpc_dot_v1_dot_table__files__pb2.ListUsedFilesRequest.SerializeToString,
                 response_deserializer=lakelog_dot_rpc_dot_v1_dot_table__files__pb2.ListUsedFilesResponse.FromString,
                 _registered_method=True)
+        self.ListPartitionFiles = channel.unary_unary(
+                '/lakelog.rpc.v1.TableFileService/ListPartitionFiles',
+                request_serializer=lakelog_dot_rpc_dot_v1_dot_table__files__pb2.ListPartitionFilesRequest.SerializeToString,
+                response_deserializer=lakelog_dot_rpc_dot_v1_dot_table__files__pb2.ListPartitionFilesResponse.FromString,
+                _registered_method=True)
         self.ListUnfinishedAttempts = channel.unary_unary(
                 '/lakelog.rpc.v1.TableFileService/ListUnfinishedAttempts',
                 request_serializer=lakelog_dot_rpc_dot_v1_dot_table__files__pb2.ListUnfinishedAttemptsRequest.SerializeToString,
@@ -77,6 +82,13 @@ class TableFileServiceServicer:
 
     def ListUsedFiles(self, request, context):
         """Lists the files that a table refers to, page by page.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListPartitionFiles(self, request, context):
+        """Lists the partitions of a table that have live files, page by page.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -115,6 +127,11 @@ def add_TableFileServiceServicer_to_server(servicer, server):
                     servicer.ListUsedFiles,
                     request_deserializer=lakelog_dot_rpc_dot_v1_dot_table__files__pb2.ListUsedFilesRequest.FromString,
                     response_serializer=lakelog_dot_rpc_dot_v1_dot_table__files__pb2.ListUsedFilesResponse.SerializeToString,
+            ),
+            'ListPartitionFiles': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListPartitionFiles,
+                    request_deserializer=lakelog_dot_rpc_dot_v1_dot_table__files__pb2.ListPartitionFilesRequest.FromString,
+                    response_serializer=lakelog_dot_rpc_dot_v1_dot_table__files__pb2.ListPartitionFilesResponse.SerializeToString,
             ),
             'ListUnfinishedAttempts': grpc.unary_unary_rpc_method_handler(
                     servicer.ListUnfinishedAttempts,
@@ -188,6 +205,33 @@ class TableFileService:
             '/lakelog.rpc.v1.TableFileService/ListUsedFiles',
             lakelog_dot_rpc_dot_v1_dot_table__files__pb2.ListUsedFilesRequest.SerializeToString,
             lakelog_dot_rpc_dot_v1_dot_table__files__pb2.ListUsedFilesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListPartitionFiles(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/lakelog.rpc.v1.TableFileService/ListPartitionFiles',
+            lakelog_dot_rpc_dot_v1_dot_table__files__pb2.ListPartitionFilesRequest.SerializeToString,
+            lakelog_dot_rpc_dot_v1_dot_table__files__pb2.ListPartitionFilesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -39,6 +39,8 @@ class TableFileServiceStub:
     """Tells which of some files a table refers to, and in which state the attempts are in whose folders they are."""
     ListUsedFiles: _grpc.UnaryUnaryMultiCallable[_table_files_pb2.ListUsedFilesRequest, _table_files_pb2.ListUsedFilesResponse]
     """Lists the files that a table refers to, page by page."""
+    ListPartitionFiles: _grpc.UnaryUnaryMultiCallable[_table_files_pb2.ListPartitionFilesRequest, _table_files_pb2.ListPartitionFilesResponse]
+    """Lists the partitions of a table that have live files, page by page."""
     ListUnfinishedAttempts: _grpc.UnaryUnaryMultiCallable[_table_files_pb2.ListUnfinishedAttemptsRequest, _table_files_pb2.ListUnfinishedAttemptsResponse]
     """Lists attempts of a table that are open or doomed, the oldest first."""
     DoomAttempts: _grpc.UnaryUnaryMultiCallable[_table_files_pb2.DoomAttemptsRequest, _table_files_pb2.DoomAttemptsResponse]
@@ -57,6 +59,8 @@ class TableFileServiceAsyncStub(TableFileServiceStub):
     """Tells which of some files a table refers to, and in which state the attempts are in whose folders they are."""
     ListUsedFiles: _aio.UnaryUnaryMultiCallable[_table_files_pb2.ListUsedFilesRequest, _table_files_pb2.ListUsedFilesResponse]  # type: ignore[assignment]
     """Lists the files that a table refers to, page by page."""
+    ListPartitionFiles: _aio.UnaryUnaryMultiCallable[_table_files_pb2.ListPartitionFilesRequest, _table_files_pb2.ListPartitionFilesResponse]  # type: ignore[assignment]
+    """Lists the partitions of a table that have live files, page by page."""
     ListUnfinishedAttempts: _aio.UnaryUnaryMultiCallable[_table_files_pb2.ListUnfinishedAttemptsRequest, _table_files_pb2.ListUnfinishedAttemptsResponse]  # type: ignore[assignment]
     """Lists attempts of a table that are open or doomed, the oldest first."""
     DoomAttempts: _aio.UnaryUnaryMultiCallable[_table_files_pb2.DoomAttemptsRequest, _table_files_pb2.DoomAttemptsResponse]  # type: ignore[assignment]
@@ -84,6 +88,14 @@ class TableFileServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_table_files_pb2.ListUsedFilesResponse, _abc.Awaitable[_table_files_pb2.ListUsedFilesResponse]]:
         """Lists the files that a table refers to, page by page."""
+
+    @_abc_1.abstractmethod
+    def ListPartitionFiles(
+        self,
+        request: _table_files_pb2.ListPartitionFilesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_table_files_pb2.ListPartitionFilesResponse, _abc.Awaitable[_table_files_pb2.ListPartitionFilesResponse]]:
+        """Lists the partitions of a table that have live files, page by page."""
 
     @_abc_1.abstractmethod
     def ListUnfinishedAttempts(

@@ -59,6 +59,8 @@ class _ChangelogStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Change
     """Its changelog files tell all of its changes; where it has none, nothing has changed."""
     CHANGELOG_STATE_OPEN: _ChangelogState.ValueType  # 2
     """A compactor is to make its changelog; until then streams show neither it nor what comes behind it."""
+    CHANGELOG_STATE_LATER: _ChangelogState.ValueType  # 3
+    """Full compactions tell what it changed (changelog producer full-compaction). Only metastores say so; commits leave it out."""
 
 class ChangelogState(_ChangelogState, metaclass=_ChangelogStateEnumTypeWrapper):
     """Whether a snapshot tells its changes in changelog files."""
@@ -69,6 +71,8 @@ CHANGELOG_STATE_ATTACHED: ChangelogState.ValueType  # 1
 """Its changelog files tell all of its changes; where it has none, nothing has changed."""
 CHANGELOG_STATE_OPEN: ChangelogState.ValueType  # 2
 """A compactor is to make its changelog; until then streams show neither it nor what comes behind it."""
+CHANGELOG_STATE_LATER: ChangelogState.ValueType  # 3
+"""Full compactions tell what it changed (changelog producer full-compaction). Only metastores say so; commits leave it out."""
 Global___ChangelogState: _TypeAlias = ChangelogState  # noqa: Y015
 
 @_typing.final

@@ -84,7 +84,8 @@ def plan_segments(
     segments = []
     for has_changelog, group in split_by_changelog(snapshots):
         if has_changelog:
-            segments.append(KeyedSegment(pick_shown_files(told.changelog, group, overwrites=overwrites), None))
+            shown = pick_shown_files(told.changelog, group, overwrites=overwrites, changelog=True)
+            segments.append(KeyedSegment(shown, None))
             continue
         files = pick_shown_files(told.data, group)
         broken = find_overwrites(group)

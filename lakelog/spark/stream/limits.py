@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from lakelog.change_plan import is_telling
 from lakelog.format.snapshot import ChangelogState, Snapshot, SnapshotKind
 from lakelog.spark.stream.offsets import StreamOffset
 
@@ -80,7 +81,12 @@ def pick_last(
     shown = 0
     for each in snapshots:
         if each.snapshot_id > offset.snapshot_id:
-            is_shown = each.kind is SnapshotKind.APPEND or (each.kind is SnapshotKind.OVERWRITE and shows_overwrites)
+            # Where rows are shown as they were written, nobody measures changelogs.
+            is_shown = measure_changelog is None or is_telling(each)
+            if each.kind is SnapshotKind.COMPACT:
+                is_shown &= measure_changelog is not None
+            elif each.kind is SnapshotKind.OVERWRITE:
+                is_shown &= shows_overwrites
             if is_shown and not offset.passes_over(each):
                 if measure_changelog is not None and each.changelog is ChangelogState.ATTACHED:
                     size = size.plus(measure_changelog(each.snapshot_id))

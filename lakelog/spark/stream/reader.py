@@ -160,7 +160,12 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first = last.began or first
         if first.has_rows_before:
             plan, splits = plan_row_splits(
-                self._metastore, table, first.snapshot_id, first.rows_since_ms, self._terms.filter
+                self._metastore,
+                table,
+                first.snapshot_id,
+                first.rows_since_ms,
+                self._terms.filter,
+                told=not self._shows_raw,
             )
         else:
             plan, splits = self._plan_changes(table, first, last)

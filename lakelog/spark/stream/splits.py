@@ -29,10 +29,25 @@ _READ_BYTES: Final = 128 << 20
 
 
 def plan_row_splits(
-    metastore: Metastore, table: TableInfo, snapshot_id: int, since_ms: int | None, condition: str | None
+    metastore: Metastore,
+    table: TableInfo,
+    snapshot_id: int,
+    since_ms: int | None,
+    condition: str | None,
+    *,
+    told: bool,
 ) -> tuple[Plan, list[ChangeSplit]]:
-    """The rows at a snapshot; with `since_ms` only those of files committed at or after this time. Blocks."""
-    plan, _ = plan_files(metastore, table, AtSnapshot(snapshot_id), make_parser(condition))
+    """The rows that a stream begins with; blocks.
+
+    Args:
+        metastore: Who plans.
+        table: The table.
+        snapshot_id: Of its state.
+        since_ms: Only the rows of files committed at or after this time; None: all.
+        condition: Of the rows wanted; None: all.
+        told: What streams have been shown by then, which is not the state where full compactions tell changes.
+    """
+    plan, _ = plan_files(metastore, table, AtSnapshot(snapshot_id), make_parser(condition), told=told)
     files = [file for file in to_live_files(plan.files) if since_ms is None or file.order_time_ms >= since_ms]
     assert plan.snapshot is not None, "it was asked for by its number"
     whole = dataclasses.replace(plan.table, schema=plan.schema)

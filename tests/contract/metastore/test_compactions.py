@@ -233,7 +233,7 @@ def test_groups_for_another_number_of_buckets_are_dropped(metastore: Metastore) 
 
 def test_a_compaction_brings_its_changelog_group_by_group(metastore: Metastore) -> None:
     """3.6: what a dropped group would have told is not told."""
-    table = make_table(metastore)
+    table = make_table(metastore, options={"bucket": "4", "changelog-producer": "full-compaction"})
     append(metastore, table, 1, names="a")
     append(metastore, table, 2, names="b", bucket=1)
     attempt = stage(metastore, table)
@@ -242,7 +242,8 @@ def test_a_compaction_brings_its_changelog_group_by_group(metastore: Metastore) 
         [make_file(attempt, "x", level=5), make_file(attempt, "y", level=5, bucket=1)],
         kind=SnapshotKind.COMPACT,
         groups=tuple(
-            CompactionGroup(BucketRef(b"", bucket), (inputs,), 1, (), 5, 1) for bucket, inputs in [(0, 9), (1, 2)]
+            CompactionGroup(BucketRef(b"", bucket), (inputs,), 1, (), 5, 1, tells=True)
+            for bucket, inputs in [(0, 9), (1, 2)]
         ),
         changelog=ChangelogState.ATTACHED,
         changelog_files=(make_file(attempt, "cx"), make_file(attempt, "cy", bucket=1)),

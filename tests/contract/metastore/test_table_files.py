@@ -9,16 +9,16 @@ import pytest
 
 from lakelog.client.metastore import Metastore
 from lakelog.errors import CommitConflict, InvalidArgument, LakelogError, NotFound
-from lakelog.format.commit import BucketRef, CommitRequest
+from lakelog.format.commit import BucketRef, CommitRequest, RemovePartitions
 from lakelog.format.commit_facts import AttemptState
 from lakelog.format.plan import PlanRequest
-from lakelog.format.snapshot import ChangelogState
+from lakelog.format.snapshot import ChangelogState, SnapshotKind
 from lakelog.format.table import TableInfo
 from lakelog.format.table_files import FileUse, UsedFile
 from metastore.inprocess import InProcessMetastore
 from metastore.postgres import table_files
 from tests.contract.metastore.conftest import open_in_process
-from tests.contract.metastore.making import append, make_change, make_file, make_table
+from tests.contract.metastore.making import append, day, make_change, make_file, make_table, rewrite
 
 
 def stage(metastore: Metastore, *tables: TableInfo, writer: str = "w") -> str:
@@ -87,6 +87,35 @@ def test_files_are_listed_page_by_page(metastore: Metastore) -> None:
     assert max(len(page) for page in pages) == 4
     paths = [each.path for page in pages for each in page]
     assert sorted(paths) == sorted(metastore.plan(PlanRequest(table.table_uuid)).files.column("path").to_pylist())
+
+
+def test_partitions_are_listed_with_what_is_live_in_them(metastore: Metastore) -> None:
+    table = make_table(metastore, partitioned=True)
+    for number, name in enumerate(["a", "b", None, "a", "c"], start=1):
+        append(metastore, table, number, partition=day(name))
+    change = make_change(table, kind=SnapshotKind.OVERWRITE, remove=RemovePartitions((day("c"),)))
+    metastore.commit(CommitRequest("w", 6, (change,)))
+    uuid = table.table_uuid
+    times = [each.committed_at_ms for each in metastore.list_snapshots(uuid).snapshots]
+    page = metastore.list_partition_files(uuid)
+    found = {each.partition: (each.files, each.rows, each.size_bytes, each.updated_at_ms) for each in page.partitions}
+    assert found == {
+        day("a"): (2, 20, 2000, times[3]),
+        day("b"): (1, 10, 1000, times[1]),
+        day(None): (1, 10, 1000, times[2]),
+    }
+    assert (page.snapshot_id, page.is_last, list(found)) == (6, True, sorted(found))
+    assert page.now_ms >= times[5]
+    first = metastore.list_partition_files(uuid, None, 2)
+    assert (len(first.partitions), first.is_last) == (2, False)
+    second = metastore.list_partition_files(uuid, first.partitions[-1].partition, 2)
+    assert (first.partitions + second.partitions, second.is_last) == (page.partitions, True)
+    # What a compaction writes is as old as what it was made of.
+    rewrite(metastore, table, 1, 1, 4, file={"partition": day("a"), "row_count": 20})
+    again = {each.partition: each for each in metastore.list_partition_files(uuid).partitions}
+    assert (again[day("a")].files, again[day("a")].updated_at_ms) == (1, times[3])
+    with pytest.raises(InvalidArgument, match="has no partitions"):
+        metastore.list_partition_files(make_table(metastore).table_uuid)
 
 
 def test_only_attempts_that_are_open_for_long_are_doomed(metastore: Metastore) -> None:

@@ -11,12 +11,14 @@ from compactor.attendance import Attendance
 from compactor.changelogs import ChangelogDuty
 from compactor.cleaning import CleaningDuty
 from compactor.compactions import CompactionDuty
+from compactor.expiry import ExpiryDuty
 from compactor.metrics import Metrics
+from compactor.partition_expiry import PartitionExpiryDuty
 from compactor.purges import PurgeDuty
 from compactor.queue_watch import QueueWatch
 from compactor.service import Service
 from lakelog.clock import SystemClock
-from lakelog.format.job import CHANGELOG, CLEAN, COMPACT, PURGE
+from lakelog.format.job import CHANGELOG, CLEAN, COMPACT, EXPIRE, EXPIRE_PARTITIONS, PURGE
 from lakelog.storage.caches import Caches
 from lakelog.storage.stores import LocationStores, Stores
 
@@ -41,7 +43,9 @@ def make_service(
             CHANGELOG: ChangelogDuty(metastore, stores, Caches(), clock, metrics, log),
             COMPACT: CompactionDuty(metastore, stores, clock, metrics, log),
             CLEAN: CleaningDuty(metastore, stores, metrics, log),
+            EXPIRE_PARTITIONS: PartitionExpiryDuty(metastore, metrics, log),
             PURGE: PurgeDuty(metastore, stores, metrics, log),
+            EXPIRE: ExpiryDuty(metastore, stores, metrics, log),
         },
         stores=stores,
         holder=holder,

@@ -55,3 +55,23 @@ def test_jobs_tell_what_is_due_and_what_was_done(command: Command, metastore: In
     assert "attached the changelogs of snapshots 1 to 2 (3 rows)" in out
     code, _, err = command("jobs", "retry", str(due["job_id"]))
     assert (code, "is done, and nothing is left to do" in err) == (2, True)
+
+
+def test_expire_tells_what_goes_and_who_needs_the_rest(command: Command, metastore: InProcessMetastore) -> None:
+    code, out, _ = command(
+        "table", "expire", "shop.t", "--older-than", "2200-01-01", "--retain-last", "1", "-o", "json"
+    )
+    (found,) = [json.loads(out)]
+    # Both snapshots wait for their changelogs.
+    assert (code, found["snapshots"], found["first_kept"]) == (0, 0, 1)
+    assert [(pin["kind"], pin["snapshot_id"]) for pin in found["held_by"]] == [("changelog", 0)]
+    attach_all(metastore)
+    command.capture.readouterr()
+    arguments = ("table", "expire", "shop.t", "--older-than", "2200-01-01", "--retain-last", "1")
+    code, out, err = command(*arguments, "--dry-run")
+    assert code == 0
+    assert re.search(r"Snapshots expired\s+1\n", out)
+    assert "Nothing was changed (--dry-run)." in out + err
+    assert json.loads(command(*arguments, "-o", "json")[1])["first_kept"] == 2
+    code, _, err = command("table", "expire", "shop.t", "--older-than", "soon")
+    assert (code, "The time 'soon' cannot be read" in err) == (2, True)

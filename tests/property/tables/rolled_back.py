@@ -37,7 +37,7 @@ class RolledBackHistory(CompactedHistory):
         random = self.random
         if self.model.snapshots and random.random() < 0.4:
             name = f"v{random.randrange(10**6)}"
-            self.tags[name] = random.randrange(len(self.model.snapshots)) + 1
+            self.tags[name] = random.choice(self.targets())
             assert self.table.tags.create(name, self.tags[name]) == self.tags[name]
         if self.tags and random.random() < 0.15:
             gone = random.choice([*self.tags])
@@ -46,12 +46,16 @@ class RolledBackHistory(CompactedHistory):
         if self.model.snapshots and random.random() < 0.4:
             self._roll_back()
 
+    def targets(self) -> list[int]:
+        """Snapshots that can be tagged and rolled back to."""
+        return [*range(1, len(self.model.snapshots) + 1)]
+
     def _note_states(self) -> None:
         self._states += [list(self.model.records)] * (len(self.model.snapshots) - len(self._states))
 
     def _roll_back(self) -> None:
         random, model = self.random, self.model
-        targets: list[int | str] = [random.randrange(len(model.snapshots)) + 1, *self.tags]
+        targets: list[int | str] = [random.choice(self.targets()), *self.tags]
         target = random.choice(targets)
         snapshot_id = self.tags[target] if isinstance(target, str) else target
         writer = random.choice((None, "w1"))

@@ -21,7 +21,7 @@ from tests.property.tables.rolled_back import RolledBackHistory
 from tests.property.tables.test_random_compactions import LateHistory, SteppedClock
 from tests.property.tables.test_random_tables import memory_catalog, served_catalog  # noqa: F401
 
-TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "5"))
+TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "4"))
 FIRST_SEED = int(os.environ.get("LAKELOG_RANDOM_SEED", "1"))
 
 

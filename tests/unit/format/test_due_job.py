@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakelog.format.due_job import plan_due, take_delay
+from lakelog.format.due_job import is_asked_for, merge_due, plan_due, take_delay
 from lakelog.format.job import (
     COMPACT,
     DUE,
@@ -73,6 +73,33 @@ def test_what_is_due_later_is_remembered_with_its_time_while_the_job_is_done() -
     # And they are not put off again.
     assert plan_due(replace(job, requested=NOW), due(LATER, 100), 1050).payload == NOW
     assert plan_due(replace(job, requested={STRATEGY: FULL}), due(LATER, 100), 1050).payload == {STRATEGY: FULL}
+
+
+def test_what_is_more_than_due_but_was_not_asked_for_is_not_weakened_and_not_taken_for_a_request() -> None:
+    job = make_job(JobState.LEASED, NOW)
+    full = due({STRATEGY: FULL})
+    behind = plan_due(job, full, 0).payload
+    assert behind[STRATEGY] == FULL
+    assert not is_asked_for(behind)
+    # What is due besides does not weaken it, and what is asked for makes it a request.
+    waiting = replace(job, requested=behind)
+    again = plan_due(waiting, due(), 0).payload
+    assert (again[STRATEGY], is_asked_for(again)) == (FULL, False)
+    assert is_asked_for(plan_request(waiting, {STRATEGY: MINOR}))
+    asked = replace(job, requested={STRATEGY: MINOR})
+    assert is_asked_for(plan_due(asked, full, 0).payload)
+    assert plan_due(asked, full, 0).payload[STRATEGY] == FULL
+    # It does it behind the end, or with what was not done, and knows no more who wanted it.
+    assert take_delay(behind, 0) == ({STRATEGY: FULL}, 0)
+    assert take_requested(waiting).payload == {**NOW, STRATEGY: FULL}
+
+
+def test_what_several_planners_make_due_is_one_job() -> None:
+    other = DueJob(1, COMPACT, "/1", 1, NOW)
+    merged = merge_due([due(LATER, 100), other, DueJob(1, COMPACT, "/0", 9, {STRATEGY: FULL})])
+    assert merged == [DueJob(1, COMPACT, "/0", 9, {**LATER, STRATEGY: FULL}), other]
+    assert merge_due([due({STRATEGY: FULL}), due(NOW)])[0].payload == {**NOW, STRATEGY: FULL}
+    assert merge_due([]) == []
 
 
 def test_other_kinds_of_jobs_have_what_they_are_told() -> None:

@@ -105,7 +105,6 @@ def test_append_tables_may_have(options: dict[str, str]) -> None:
             },
             ["'changelog-producer.row-deduplicate'", "no row is ever replaced"],
         ),
-        ({"changelog-producer": "full-compaction"}, ["'full-compaction' is not in this version", "does not compare"]),
         ({"changelog-producer.row-deduplicate": "true"}, ["no effect without 'changelog-producer' = lookup"]),
         (
             {"changelog-producer": "lookup", "changelog-producer.row-deduplicate-ignore-fields": "seq"},
@@ -124,7 +123,8 @@ def test_append_tables_may_have(options: dict[str, str]) -> None:
         ({"num-levels": "129"}, ["'num-levels' = '129'", "from 2 to 128"]),
         ({"num-sorted-run.compaction-trigger": "0"}, ["from 1 to 1000"]),
         ({"num-sorted-run.stop-trigger": "9"}, ["not in this version", "nor wait for compactions"]),
-        ({"full-compaction.delta-commits": "9"}, ["not in this version", "compact --full"]),
+        ({"full-compaction.delta-commits": "0"}, ["from 1 to 1000000"]),
+        ({"merge-engine": "first-row", "changelog-producer": "full-compaction"}, ["looks up (lookup)", "(none)"]),
         ({"compaction.optimization-interval": "1 h"}, ["not in this version", "compact --full"]),
         ({"precommit-compact": "yes"}, ["Give true or false"]),
         ({"lookup-wait": "no"}, ["Give true or false"]),

@@ -1,0 +1,174 @@
+"""Reads that last long hold their snapshot, so that it does not expire under their hands (RELIABILITY.md, C7).
+
+Objectives, which pull against each other: no read loses a file that it still needs; a read that is over in a moment
+pays nothing for that. So a read only writes itself down in this process; a thread looks now and then for those that
+last, and holds their snapshots in the metastore until they end. What is lost all the same says that it has expired.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from lakelog.client.metastore import Metastore
+from lakelog.clock import Clock, SystemClock
+from lakelog.errors import DataCorrupted, LakelogError, SnapshotExpired
+from lakelog.format.plan import AtSnapshot, PlanRequest
+from lakelog.format.table import TableInfo
+
+_LONG_S: Final = 30.0
+"""A read that lasts longer is held."""
+
+_HOLD_S: Final = 60.0
+"""A process that dies keeps its snapshots for so long at most."""
+
+
+@dataclass
+class _Read:
+    table_uuid: str
+    snapshot_id: int
+    due_s: float
+    """When it is to be held, again."""
+    holder: str = ""
+    is_held: bool = False
+    is_over: bool = False
+
+
+class HeldReads:
+    """The reads of one catalog that are going on in this process. Thread-safe.
+
+    Args:
+        metastore: Who holds snapshots.
+        long_s: How long a read lasts before it is held.
+        hold_s: For how long it is held each time.
+        clock: For how long reads have lasted.
+    """
+
+    def __init__(
+        self,
+        metastore: Metastore,
+        *,
+        long_s: float = _LONG_S,
+        hold_s: float = _HOLD_S,
+        clock: Clock | None = None,
+    ) -> None:
+        self._metastore = metastore
+        self._long_s = long_s
+        self._hold_s = hold_s
+        self._clock = clock or SystemClock()
+        self._reads: dict[int, _Read] = {}
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._pid = 0
+        self._closed = threading.Event()
+
+    @contextlib.contextmanager
+    def reading(self, table: TableInfo, snapshot_id: int, *, is_range: bool = False) -> Iterator[None]:
+        """Holds a snapshot, and all behind it, if the block lasts.
+
+        Args:
+            table: The table.
+            snapshot_id: The earliest snapshot that is read.
+            is_range: Changes are read, from that snapshot on, and not its state alone.
+
+        Raises:
+            SnapshotExpired: A file that is missing is so because the snapshot has expired.
+        """
+        number, read = self._begin(table.table_uuid, snapshot_id)
+        try:
+            yield
+        except DataCorrupted as error:
+            if error.reason == "FILE_MISSING":
+                self._check_kept(table, snapshot_id, is_range, error)
+            raise
+        finally:
+            self._end(number, read)
+
+    def close(self) -> None:
+        """Ends the thread; idempotent."""
+        self._closed.set()
+
+    def _begin(self, table_uuid: str, snapshot_id: int) -> tuple[int, _Read]:
+        number = next(self._numbers)
+        read = _Read(table_uuid, snapshot_id, self._clock.monotonic_s() + self._long_s)
+        with self._lock:
+            if self._pid != os.getpid():
+                # SUBTLE: of a parent process there are neither threads here nor reads of ours.
+                self._pid, self._thread, self._reads = os.getpid(), None, {}
+            self._reads[number] = read
+            if self._thread is None and not self._closed.is_set():
+                self._thread = threading.Thread(target=self._watch, name="lakelog-held-reads", daemon=True)
+                self._thread.start()
+        return number, read
+
+    def _end(self, number: int, read: _Read) -> None:
+        with self._lock:
+            self._reads.pop(number, None)
+            read.is_over = True
+            is_held = read.is_held
+        if is_held:
+            # It ends by itself otherwise, somewhat later.
+            with contextlib.suppress(LakelogError):
+                self._metastore.release_snapshot(read.table_uuid, read.holder)
+
+    def _watch(self) -> None:
+        """Holds what lasts; ends when nothing was read for as long as a read must last."""
+        while not self._closed.wait(self._long_s / 3):
+            now_s = self._clock.monotonic_s()
+            with self._lock:
+                if not self._reads:
+                    self._thread = None
+                    return
+                due = [read for read in self._reads.values() if read.due_s <= now_s]
+            for read in due:
+                self._hold(read, now_s)
+
+    def _hold(self, read: _Read, now_s: float) -> None:
+        read.due_s = now_s + self._hold_s / 3
+        read.holder = read.holder or f"read by {socket.gethostname()[:100]}:{os.getpid()} {uuid.uuid4().hex[:12]}"
+        try:
+            self._metastore.hold_snapshot(read.table_uuid, read.holder, read.snapshot_id, int(self._hold_s * 1000))
+        except SnapshotExpired:
+            # Nothing can be held any more; perhaps no file of it is missing yet.
+            read.due_s = float("inf")
+            return
+        except LakelogError:
+            # Asked for again at the next look.
+            return
+        with self._lock:
+            read.is_held = True
+            is_over = read.is_over
+        if is_over:
+            with contextlib.suppress(LakelogError):
+                self._metastore.release_snapshot(read.table_uuid, read.holder)
+
+    def _check_kept(self, table: TableInfo, snapshot_id: int, is_range: bool, error: DataCorrupted) -> None:
+        try:
+            if is_range:
+                page = self._metastore.list_snapshots(table.table_uuid, limit=1)
+                if snapshot_id >= page.earliest_snapshot_id:
+                    return
+                left = f"snapshots {page.earliest_snapshot_id} to {page.latest_snapshot_id} can still be read"
+            else:
+                # Any bucket will do: whether the snapshot is kept is told before files are looked for.
+                self._metastore.plan(PlanRequest(table.table_uuid, AtSnapshot(snapshot_id), buckets=(0,)))
+                return
+        except SnapshotExpired as expired:
+            left = expired.message.partition("; ")[2].rstrip(".") or "later ones can still be read"
+        except LakelogError:
+            # Not known: then what is known is that a file is missing.
+            return
+        raise SnapshotExpired(
+            f"Snapshot {snapshot_id} of {table.name} expired while it was read, and a file of it is gone; {left}. Read "
+            "one of these. Snapshots that are read for long are kept by a tag, or by a longer "
+            "'snapshot.time-retained'.",
+            metadata={"table": str(table.name), "snapshot_id": str(snapshot_id)},
+        ) from error

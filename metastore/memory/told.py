@@ -1,0 +1,98 @@
+"""What changelogs have told, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lakelog.format.commit import BucketRef
+from lakelog.format.commit_facts import ToldFiles
+from lakelog.format.compaction.commit_count import CommitsSinceFull
+from lakelog.format.snapshot import ChangelogState, SnapshotKind
+
+from .catalog import MemoryCatalog
+from .state import StoredTable
+
+
+class MemoryTold(MemoryCatalog):
+    """See `metastore.told_store.ToldTransaction`."""
+
+    async def find_told(self, table_id: int, file_ids: Sequence[int]) -> frozenset[int]:
+        """Those of some files that are told now."""
+        return _find_told(self._table(table_id)) & frozenset(file_ids)
+
+    async def begin_told(self, table_id: int, snapshot_id: int) -> None:
+        """Lets all live files of a table of which none is told be so from a snapshot on."""
+        table = self._table(table_id)
+        live = [file_id for file_id, stored in table.files.items() if stored.removed_snapshot is None]
+        self._change_told(table_id, ToldFiles(snapshot_id, tuple(live), ()))
+
+    async def end_told(self, table_id: int, snapshot_id: int) -> None:
+        """Lets no file of a table be told any more from a snapshot on."""
+        self._change_told(table_id, ToldFiles(snapshot_id, (), tuple(_find_told(self._table(table_id)))))
+
+    async def has_untold(self, table_id: int) -> bool:
+        """Whether some file of a table is live and not told, or told and not live."""
+        table = self._table(table_id)
+        live = {file_id for file_id, stored in table.files.items() if stored.removed_snapshot is None}
+        return live != _find_told(table)
+
+    async def set_tells_later(self, table_id: int, tells_later: bool) -> None:
+        """Changes whether full compactions tell what the commits to a table change."""
+        table = self._table(table_id)
+        self._journal.set(table, "head", replace(table.head, tells_later=tells_later))
+
+    async def find_told_pin(self, table_id: int) -> int | None:
+        """The lowest snapshot whose files the next changelog of a table needs, though they are not live any more."""
+        table = self._table(table_id)
+        removed = (table.files[file_id].removed_snapshot for file_id in _find_told(table))
+        first = min((each for each in removed if each is not None), default=None)
+        return None if first is None else first - 1
+
+    async def find_full_count(self, table_id: int) -> CommitsSinceFull | None:
+        """The commits since the last full compaction that they made due; None: they were never counted."""
+        return self._table(table_id).full_count
+
+    async def put_full_count(self, table_id: int, known: CommitsSinceFull) -> None:
+        """Writes this down, for whoever plans the table's work next."""
+        self._journal.set(self._table(table_id), "full_count", known)
+
+    async def count_data_commits(self, table_id: int, after: int, until: int) -> int:
+        """How many of some snapshots are no compactions."""
+        return sum(each.kind is not SnapshotKind.COMPACT for each in self._table(table_id).snapshots[after:until])
+
+    async def list_written_buckets(self, table_id: int, after: int, until: int) -> list[BucketRef]:
+        """Where some snapshots added or removed files, in order."""
+        table = self._table(table_id)
+        wanted = {
+            each.snapshot_id
+            for each in table.snapshots[after:until]
+            if each.kind is not SnapshotKind.COMPACT or each.changelog is ChangelogState.LATER
+        }
+        found = {
+            (stored.placed.file.partition, stored.placed.file.bucket)
+            for stored in table.files.values()
+            if stored.placed.added_snapshot in wanted or stored.removed_snapshot in wanted
+        }
+        return [BucketRef(*each) for each in sorted(found)]
+
+    def _change_told(self, table_id: int, change: ToldFiles) -> None:
+        told = self._table(table_id).told
+        ended = set(change.ended)
+        for key in [key for key, until in told.items() if until is None and key[0] in ended]:
+            self._journal.put(told, key, change.snapshot_id)
+        for file_id in change.begun:
+            self._journal.put(told, (file_id, change.snapshot_id), None)
+
+
+def find_told_at(table: StoredTable, snapshot_id: int) -> frozenset[int]:
+    """Ids of the files whose rows were told up to a snapshot."""
+    return frozenset(
+        file_id
+        for (file_id, first), until in table.told.items()
+        if first <= snapshot_id and (until is None or until > snapshot_id)
+    )
+
+
+def _find_told(table: StoredTable) -> frozenset[int]:
+    return frozenset(file_id for (file_id, _), until in table.told.items() if until is None)

@@ -1,0 +1,145 @@
+"""Pins: what keeps snapshots of a table from expiring, and for whom (RELIABILITY.md, C7)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakelog.errors import NotFound, SnapshotExpired
+from lakelog.format.commit_facts import TableHead
+from lakelog.format.expiry import Pin, PinKind
+from lakelog.options.table_options import CONSUMER_EXPIRATION_TIME
+from lakelog.options.values import TableOptions
+
+from .dropped_tables import explain_gone
+from .requests import check_number, check_text, check_uuid
+from .store import Store, Transaction, run_transaction
+
+MAX_HOLD_MS: Final = 86_400_000
+"""A reader that is gone keeps nothing for longer than a day."""
+
+
+class Pins:
+    """The use cases of pins. Only the store's clock judges deadlines.
+
+    Args:
+        store: Where everything is kept.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def hold_snapshot(self, table_uuid: str, holder: str, snapshot_id: int, duration_ms: int) -> int:
+        """Keeps a snapshot, and all behind it, from expiring for a while, or for longer; when that ends.
+
+        Args:
+            table_uuid: The table.
+            holder: Who needs it; one holder holds one snapshot of a table.
+            snapshot_id: The snapshot.
+            duration_ms: For how long from now on.
+
+        Raises:
+            NotFound: There is no such table or snapshot.
+            SnapshotExpired: It is not kept any more, perhaps because it was held too late again.
+        """
+        check_uuid("table_uuid", table_uuid)
+        check_text("holder", holder, 1, 256)
+        check_number("snapshot_id", snapshot_id, 1)
+        check_number("duration_ms", duration_ms, 1, MAX_HOLD_MS)
+
+        async def hold(tx: Transaction) -> int:
+            head = await lock_head(tx, table_uuid)
+            if snapshot_id > head.latest_snapshot_id:
+                raise NotFound(
+                    f"{head.name} has no snapshot {snapshot_id}; its newest one is {head.latest_snapshot_id}.",
+                    reason="SNAPSHOT_NOT_FOUND",
+                    metadata={"table": head.name, "snapshot_id": str(snapshot_id)},
+                )
+            if snapshot_id < head.earliest_snapshot_id:
+                held = [pin.snapshot_id for pin in await tx.list_leases(head.table_id) if pin.holder == holder]
+                if snapshot_id not in held and not await tx.has_tag(head.table_id, snapshot_id):
+                    raise _expired(head, snapshot_id)
+            return await tx.put_lease(head.table_id, holder, snapshot_id, duration_ms)
+
+        return await run_transaction(self._store, hold)
+
+    async def release_snapshot(self, table_uuid: str, holder: str) -> None:
+        """Ends what a holder holds of a table. Idempotent."""
+        check_uuid("table_uuid", table_uuid)
+        check_text("holder", holder, 1, 256)
+
+        async def release(tx: Transaction) -> None:
+            head = (await tx.lock_heads([table_uuid])).get(table_uuid)
+            if head is not None:
+                await tx.delete_lease(head.table_id, holder)
+                await tx.ask_for_planning(head.table_id)
+
+        await run_transaction(self._store, release)
+
+    async def list_pins(self, table_uuid: str) -> list[Pin]:
+        """What keeps snapshots of a table from expiring, the lowest first; tags keep theirs alone, and are not here."""
+        check_uuid("table_uuid", table_uuid)
+
+        async def load(tx: Transaction) -> list[Pin]:
+            head = await find_head(tx, table_uuid)
+            pins = await load_pins(tx, head, await load_options(tx, head), await tx.now_ms())
+            return sorted(pins, key=lambda pin: (pin.snapshot_id, pin.kind.value, pin.holder))
+
+        return await run_transaction(self._store, load)
+
+
+async def load_pins(tx: Transaction, head: TableHead, options: TableOptions, now_ms: int) -> list[Pin]:
+    """What keeps snapshots of a table from expiring."""
+    life_ms = options.get(CONSUMER_EXPIRATION_TIME)
+    pins = []
+    for each in await tx.list_consumers(head.table_id, head.table_uuid):
+        ends_ms = 0 if life_ms is None else each.used_at_ms + life_ms
+        if each.snapshot_id is not None and not 0 < ends_ms <= now_ms:
+            pins.append(Pin(PinKind.CONSUMER, each.consumer_id, each.snapshot_id, ends_ms))
+    # Whoever holds a snapshot below keeps that one alone, as a tag does.
+    leases = await tx.list_leases(head.table_id)
+    pins += [pin for pin in leases if pin.snapshot_id >= head.earliest_snapshot_id]
+    if head.first_open_snapshot:
+        pins.append(Pin(PinKind.CHANGELOG, "compactor", head.first_open_snapshot - 1))
+    if head.tells_later:
+        first = await tx.find_told_pin(head.table_id)
+        if first is not None:
+            pins.append(Pin(PinKind.CHANGELOG, "full compaction", first))
+    return pins
+
+
+async def load_named(tx: Transaction, head: TableHead) -> set[int]:
+    """The snapshots that stay by themselves: those with a tag, and those that somebody holds."""
+    tags = {tag.snapshot_id for tag in await tx.list_tags(head.table_id)}
+    return tags | {pin.snapshot_id for pin in await tx.list_leases(head.table_id)}
+
+
+async def load_options(tx: Transaction, head: TableHead) -> TableOptions:
+    """The options of a table."""
+    table = await tx.find_table_by_uuid(head.table_uuid)
+    if table is None:
+        raise await explain_gone(tx, head.table_uuid)
+    return TableOptions(table.info.options)
+
+
+async def find_head(tx: Transaction, table_uuid: str) -> TableHead:
+    """The head of a table, without locking it."""
+    head = (await tx.find_heads([table_uuid])).get(table_uuid)
+    if head is None:
+        raise await explain_gone(tx, table_uuid)
+    return head
+
+
+async def lock_head(tx: Transaction, table_uuid: str) -> TableHead:
+    """The head of a table, locked."""
+    head = (await tx.lock_heads([table_uuid])).get(table_uuid)
+    if head is None:
+        raise await explain_gone(tx, table_uuid)
+    return head
+
+
+def _expired(head: TableHead, snapshot_id: int) -> SnapshotExpired:
+    return SnapshotExpired(
+        f"Snapshot {snapshot_id} of {head.name} has expired, so that it cannot be held; the snapshots "
+        f"{head.earliest_snapshot_id} to {head.latest_snapshot_id} can. Read one of these.",
+        metadata={"table": head.name, "snapshot_id": str(snapshot_id), "earliest": str(head.earliest_snapshot_id)},
+    )

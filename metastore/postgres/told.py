@@ -1,0 +1,103 @@
+"""What changelogs have told, in Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from lakelog.format.commit_facts import ToldFiles
+
+from . import arrays
+from .session import Session, Statement
+
+_FIND_TOLD: Final = """
+SELECT file_id FROM told_file WHERE table_id = %s AND file_id = ANY(%s::bigint[]) AND told_until IS NULL
+"""
+
+_INSERT: Final = """
+INSERT INTO told_file (table_id, file_id, told_from, partition_id, bucket)
+SELECT f.table_id, f.file_id, {snapshot_id}, f.partition_id, f.bucket FROM {files}
+"""
+
+_BEGIN_ALL: Final = _INSERT.format(
+    snapshot_id="%s::bigint", files="data_file f WHERE f.table_id = %s AND f.removed_snapshot IS NULL"
+)
+
+_BEGIN: Final = _INSERT.format(
+    snapshot_id="n.snapshot_id",
+    files="""unnest(%s::bigint[], %s::bigint[], %s::bigint[]) AS n(table_id, file_id, snapshot_id)
+    JOIN data_file f ON f.table_id = n.table_id AND f.file_id = n.file_id""",
+)
+
+_END_ALL: Final = "UPDATE told_file SET told_until = %s WHERE table_id = %s AND told_until IS NULL"
+
+_END: Final = """
+UPDATE told_file t SET told_until = n.snapshot_id
+FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[]) AS n(table_id, file_id, snapshot_id)
+WHERE t.table_id = n.table_id AND t.file_id = n.file_id AND t.told_until IS NULL
+"""
+
+_HAS_UNTOLD: Final = """
+SELECT EXISTS (
+    SELECT FROM data_file f WHERE f.table_id = %s AND f.removed_snapshot IS NULL AND NOT EXISTS (
+        SELECT FROM told_file t WHERE t.table_id = f.table_id AND t.file_id = f.file_id AND t.told_until IS NULL
+    )
+) OR EXISTS (
+    SELECT FROM told_file t JOIN data_file f ON f.table_id = t.table_id AND f.file_id = t.file_id
+    WHERE t.table_id = %s AND t.told_until IS NULL AND f.removed_snapshot IS NOT NULL
+)
+"""
+
+_SET_TELLS_LATER: Final = "UPDATE table_head SET tells_later = %s WHERE table_id = %s"
+
+_FIND_PIN: Final = """
+SELECT min(f.removed_snapshot) - 1 FROM told_file t
+JOIN data_file f ON f.table_id = t.table_id AND f.file_id = t.file_id
+WHERE t.table_id = %s AND t.told_until IS NULL AND f.removed_snapshot IS NOT NULL
+"""
+
+
+class PostgresTold:
+    """See `metastore.told_store.ToldTransaction`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def find_told(self, table_id: int, file_ids: Sequence[int]) -> frozenset[int]:
+        """Those of some files that are told now."""
+        rows = await self._session.write(_FIND_TOLD, (table_id, arrays.integers(file_ids)))
+        return frozenset(row[0] for row in rows)
+
+    async def begin_told(self, table_id: int, snapshot_id: int) -> None:
+        """Lets all live files of a table of which none is told be so from a snapshot on."""
+        await self._session.write(_BEGIN_ALL, (snapshot_id, table_id))
+
+    async def end_told(self, table_id: int, snapshot_id: int) -> None:
+        """Lets no file of a table be told any more from a snapshot on."""
+        await self._session.write(_END_ALL, (snapshot_id, table_id))
+
+    async def has_untold(self, table_id: int) -> bool:
+        """Whether some file of a table is live and not told, or told and not live."""
+        rows = await self._session.write(_HAS_UNTOLD, (table_id, table_id))
+        return bool(rows[0][0])
+
+    async def set_tells_later(self, table_id: int, tells_later: bool) -> None:
+        """Changes whether full compactions tell what the commits to a table change."""
+        await self._session.write(_SET_TELLS_LATER, (tells_later, table_id))
+
+    async def find_told_pin(self, table_id: int) -> int | None:
+        """The lowest snapshot whose files the next changelog of a table needs, though they are not live any more."""
+        row = await self._session.read_one(_FIND_PIN, (table_id,))
+        return None if row is None else row[0]
+
+
+def told_statements(records: Sequence[tuple[int, ToldFiles]]) -> list[Statement]:
+    """The statements that write what snapshots changed of what is told, behind those that write their files."""
+    statements = []
+    for sql, named in (
+        (_END, [(table_id, file_id, told.snapshot_id) for table_id, told in records for file_id in told.ended]),
+        (_BEGIN, [(table_id, file_id, told.snapshot_id) for table_id, told in records for file_id in told.begun]),
+    ):
+        if named:
+            statements.append(Statement(sql, tuple(arrays.integers(column) for column in zip(*named, strict=True))))
+    return statements

@@ -1,0 +1,33 @@
+"""The tables of full compactions and of what they have told; see `tables`."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Index, Integer, Table
+
+from .tables import metadata
+
+# The files whose rows full compactions have told, live or not: those of a table that are told at some snapshot are the
+# state to which its changelog has led by then. While a snapshot below `told_until` is kept, so is the file.
+told_file = Table(
+    "told_file",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("file_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("told_from", BigInteger, primary_key=True, autoincrement=False),
+    # NULL: it is told now.
+    Column("told_until", BigInteger),
+    # The file's, so that those of a bucket are a range of the index.
+    Column("partition_id", BigInteger, nullable=False),
+    Column("bucket", Integer, nullable=False),
+    Index("told_file_bucket", "table_id", "partition_id", "bucket"),
+)
+
+# The commits since the last full compaction that their number made due, of tables that have such.
+full_count = Table(
+    "full_count",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("settled_until", BigInteger, nullable=False),
+    Column("counted_until", BigInteger, nullable=False),
+    Column("commit_count", BigInteger, nullable=False),
+)

@@ -1,0 +1,93 @@
+"""What is kept of small files is what there is, whatever was committed, compacted, overwritten and altered."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lakelog.format.commit import BucketRef, CommitRequest, RemoveEverything, RemovePartitions
+from lakelog.format.compaction.settings import to_compaction_settings
+from lakelog.format.plan import PlanRequest
+from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.table import TableInfo
+from metastore.due_store import Backlog
+from tests.contract.metastore.making import append, day, make_change, make_table, rewrite
+from tests.contract.metastore.planning import QuietMetastore, quiet
+
+DAYS = [day(text) for text in ("a", "b", None)]
+SIZES = [1, 500, 713, 714, 715, 9000]
+
+
+@pytest.fixture(params=["memory", "postgres"])
+def metastore(request: pytest.FixtureRequest) -> Iterator[QuietMetastore]:
+    with quiet(request, request.param) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_small_files_are_counted_right(metastore: QuietMetastore, seed: int) -> None:
+    draw = random.Random(seed)
+    table = make_table(metastore, partitioned=True, keyed=False, options={"target-file-size": "1 kb"})
+    removed = False
+    for number in range(1, 41):
+        match draw.choice(["append"] * 5 + ["compact"] * 3 + ["overwrite", "clear", "alter"]):
+            case "append":
+                names = "abc"[: draw.randint(1, 3)]
+                append(
+                    metastore, table, number, names=names, partition=draw.choice(DAYS), size_bytes=draw.choice(SIZES)
+                )
+            case "compact":
+                removed |= compact_some(metastore, table, number, draw)
+            case "overwrite":
+                remove: Any = RemovePartitions((draw.choice(DAYS),))
+                change = make_change(table, kind=SnapshotKind.OVERWRITE, remove=remove, allow_empty=True)
+                metastore.commit(CommitRequest("w", number, (change,)))
+            case "clear":
+                change = make_change(table, kind=SnapshotKind.OVERWRITE, remove=RemoveEverything(), allow_empty=True)
+                metastore.commit(CommitRequest("w", number, (change,)))
+            case "alter":
+                size = draw.choice(["1 kb", "10 kb"])
+                metastore.alter_table(table.table_uuid, set_options={"target-file-size": size}, unset_options=[])
+                metastore.step()
+        if draw.random() < 0.4:
+            metastore.step()
+            check(metastore, table)
+    metastore.step()
+    check(metastore, table)
+    assert removed
+
+
+def compact_some(metastore: QuietMetastore, table: TableInfo, number: int, draw: random.Random) -> bool:
+    """Puts some files of a partition into one, as small or large as chance has it."""
+    partition = draw.choice(DAYS)
+    files = metastore.plan(PlanRequest(table.table_uuid, partitions=(partition,))).files.to_pylist()
+    chosen = draw.sample(files, min(len(files), draw.randint(2, 4)))
+    if len(chosen) < 2:
+        return False
+    rows = sum(file["row_count"] for file in chosen)
+    made = {"partition": partition, "size_bytes": draw.choice(SIZES), "row_count": rows}
+    result = rewrite(metastore, table, number, *(file["file_id"] for file in chosen), file=made)
+    return result.results[0].snapshot_id is not None
+
+
+def check(metastore: QuietMetastore, table: TableInfo) -> None:
+    options = metastore.get_table_by_uuid(table.table_uuid).options
+    below = to_compaction_settings(options, has_primary_key=False).small_file_bytes
+    files = metastore.plan(PlanRequest(table.table_uuid)).files.to_pylist()
+    kept = {each.bucket.partition: each for each in metastore.run(_kept(metastore))}
+    for partition in DAYS:
+        small = [file for file in files if file["partition"] == partition and file["size_bytes"] < below]
+        found = kept.get(partition)
+        if found is None:
+            assert not small
+            continue
+        assert (found.file_count, found.size_bytes) == (len(small), sum(file["size_bytes"] for file in small))
+        assert found.first_snapshot <= min((file["added_snapshot"] for file in small), default=2**62)
+
+
+async def _kept(metastore: QuietMetastore) -> list[Backlog]:
+    async with metastore.store.transaction() as tx:
+        return await tx.find_backlogs(1, [BucketRef(partition, 0) for partition in DAYS])

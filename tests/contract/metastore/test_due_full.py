@@ -1,0 +1,123 @@
+"""Full compactions that commits make due by their number (`full-compaction.delta-commits`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from lakelog.clock import SystemClock
+from lakelog.format.commit import RemovePartitions
+from lakelog.format.job import CHANGELOG_PRIORITY, FULL, STRATEGY, parse_bucket_scope
+from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.table import TableInfo
+from metastore.due_full import plan_full_compactions
+from metastore.inprocess import InProcessMetastore
+from metastore.memory import MemoryStore
+from metastore.postgres import PostgresStore
+from metastore.service import MetastoreService
+from metastore.store import Store
+from tests.contract.metastore.conftest import WAREHOUSE
+
+from .compacting import commit, stage
+from .making import append, day, make_change, make_table
+from .test_told import PRODUCER, compact
+
+
+@pytest.fixture(params=["memory", "postgres"])
+def metastore(request: pytest.FixtureRequest) -> Iterator[InProcessMetastore]:
+    open_store: Callable[[], Store] = lambda: MemoryStore(SystemClock())  # noqa: E731
+    if request.param == "postgres":
+        url = request.getfixturevalue("migrated_url")
+        open_store = lambda: PostgresStore(url, pool_size=4)  # noqa: E731
+
+    async def make_store() -> Store:
+        return open_store()
+
+    found = InProcessMetastore(
+        make_store, lambda store: MetastoreService(store, WAREHOUSE, planners=[plan_full_compactions])
+    )
+    # Nobody else plans meanwhile.
+    found.stop_background()
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def step(metastore: InProcessMetastore, table: TableInfo) -> list[tuple[bytes, int]]:
+    """The buckets whose full compaction is due behind a step, and was not before; all that is due is done at once."""
+    metastore.run(metastore.service.due_work.step())
+    due = []
+    while job := metastore.lease_job(["compact"], [table.table_uuid], "c", duration_ms=60_000):
+        assert job.payload == {STRATEGY: FULL}
+        due.append(parse_bucket_scope(job.scope))
+        metastore.finish_job(job.job_id, job.epoch)
+    return sorted(due)
+
+
+def test_each_commit_makes_the_buckets_that_it_wrote_due(metastore: InProcessMetastore) -> None:
+    table = make_table(metastore, options=PRODUCER)
+    append(metastore, table, 1)
+    append(metastore, table, 2, bucket=3)
+    assert step(metastore, table) == [(b"", 0), (b"", 3)]
+    append(metastore, table, 3, bucket=1)
+    assert step(metastore, table) == [(b"", 1)]
+    assert step(metastore, table) == []
+    assert {job.priority for job in metastore.list_jobs()} == {CHANGELOG_PRIORITY}
+
+
+def test_every_so_many_commits_cover_all_buckets_written_since(metastore: InProcessMetastore) -> None:
+    table = make_table(metastore, partitioned=True, options={**PRODUCER, "full-compaction.delta-commits": "3"})
+    append(metastore, table, 1, partition=day("a"))
+    append(metastore, table, 2, partition=day("b"), bucket=1)
+    assert step(metastore, table) == []
+    removal = RemovePartitions((day("a"),))
+    commit(metastore, make_change(table, kind=SnapshotKind.OVERWRITE, remove=removal), 3)
+    assert step(metastore, table) == [(day("a"), 0), (day("b"), 1)]
+    append(metastore, table, 4, partition=day("b"), bucket=2)
+    append(metastore, table, 5, partition=day("b"), bucket=2)
+    assert step(metastore, table) == []
+    append(metastore, table, 6, partition=day("b"), bucket=2)
+    append(metastore, table, 7, partition=day("b"), bucket=3)
+    assert step(metastore, table) == [(day("b"), 2), (day("b"), 3)]
+
+
+def test_what_compacts_is_no_commit_of_data(metastore: InProcessMetastore) -> None:
+    table = make_table(metastore, options=PRODUCER)
+    append(metastore, table, 1)
+    step(metastore, table)
+    assert compact(metastore, table, 2, (1,), "x", "t") == []
+    assert step(metastore, table) == []
+    append(metastore, table, 3, bucket=1)
+    assert step(metastore, table) == [(b"", 1)]
+
+
+def test_a_compaction_that_does_not_tell_is_not_lost(metastore: InProcessMetastore) -> None:
+    """What it wrote is still to be told, also when the entries of what it replaced are gone."""
+    table = make_table(metastore, options={**PRODUCER, "full-compaction.delta-commits": "2"})
+    append(metastore, table, 1, names="ab")
+    step(metastore, table)
+    assert compact(metastore, table, 2, (1, 2), "x", level=1, tells=False, is_full=False) == []
+    append(metastore, table, 3, bucket=1)
+    assert step(metastore, table) == [(b"", 0), (b"", 1)]
+
+
+def test_write_only_and_other_tables(metastore: InProcessMetastore) -> None:
+    table = make_table(metastore, options={**PRODUCER, "write-only": "true"})
+    append(metastore, table, 1)
+    assert step(metastore, table) == []
+    metastore.alter_table(table.table_uuid, set_options={"write-only": "false"}, unset_options=[])
+    # What was written meanwhile is due now.
+    assert step(metastore, table) == [(b"", 0)]
+    append(metastore, table, 2, bucket=1)
+    assert step(metastore, table) == [(b"", 1)]
+    plain = make_table(metastore)
+    append(metastore, plain, 1)
+    assert step(metastore, plain) == []
+    metastore.alter_table(plain.table_uuid, set_options={"full-compaction.delta-commits": "2"}, unset_options=[])
+    append(metastore, plain, 2)
+    assert step(metastore, plain) == []
+    append(metastore, plain, 3)
+    assert step(metastore, plain) == [(b"", 0)]
+    assert stage(metastore, plain)

@@ -1,0 +1,116 @@
+"""Reads that last hold their snapshot; what expired under a read says so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakelog.catalog import Catalog
+from lakelog.errors import DataCorrupted, SnapshotExpired
+from lakelog.format.expiry import PinKind
+from lakelog.held_reads import HeldReads
+from lakelog.table import Table
+from metastore.inprocess import InProcessMetastore
+
+AT_ONCE = {"snapshot.time-retained": "0 ms", "snapshot.num-retained.min": "1", "bucket": "1"}
+
+
+def make(catalog: Catalog) -> Table:
+    """A table whose newest snapshot has a hundred thousand rows in several files."""
+    catalog.create_database("shop", if_not_exists=True)
+    table = catalog.create_table("shop.read", pa.schema([("k", pa.int64())]), options={**AT_ONCE, "bucket-key": "k"})
+    for number in range(4):
+        table.append(pa.table({"k": range(number * 100_000, number * 100_000 + 100_000)}))
+    return table
+
+
+def expire(metastore: InProcessMetastore, table: Table) -> None:
+    """Replaces everything, and deletes what was there."""
+    table.overwrite(pa.table({"k": [1]}))
+    table.expire_snapshots()
+    for path in metastore.list_doomed_files(table.uuid, 1000):
+        (Path(table.location.removeprefix("file://")) / path).unlink()
+
+
+@pytest.fixture
+def soon(catalog: Catalog, metastore: InProcessMetastore) -> Iterator[HeldReads]:
+    """What lasts a moment counts as long."""
+    held = HeldReads(metastore, long_s=0.05, hold_s=1.0)
+    catalog.held_reads.close()
+    catalog.held_reads = held  # type: ignore[misc]
+    yield held
+    held.close()
+
+
+def wait_for_pin(metastore: InProcessMetastore, table: Table, count: int = 1) -> None:
+    give_up_s = time.monotonic() + 10
+    while len(metastore.list_pins(table.uuid)) != count:
+        assert time.monotonic() < give_up_s
+        time.sleep(0.01)
+
+
+def test_a_read_that_lasts_is_held_until_it_ends(
+    catalog: Catalog, metastore: InProcessMetastore, soon: HeldReads
+) -> None:
+    table = make(catalog)
+    batches = table.scan().to_batches()
+    first = next(batches)
+    wait_for_pin(metastore, table)
+    ((kind, snapshot_id),) = [(pin.kind, pin.snapshot_id) for pin in metastore.list_pins(table.uuid)]
+    assert (kind, snapshot_id) == (PinKind.READER, 4)
+    # Longer than it is held once.
+    time.sleep(1.2)
+    expire(metastore, table)
+    assert first.num_rows + sum(batch.num_rows for batch in batches) == 400_000
+    assert metastore.list_pins(table.uuid) == []
+
+
+def test_a_read_that_is_left_is_not_held_any_more(
+    catalog: Catalog, metastore: InProcessMetastore, soon: HeldReads
+) -> None:
+    table = make(catalog)
+    batches = table.scan().to_batches()
+    next(batches)
+    wait_for_pin(metastore, table)
+    batches.close()  # type: ignore[attr-defined]
+    assert metastore.list_pins(table.uuid) == []
+
+
+def test_control_a_read_that_is_not_held_is_told_that_its_snapshot_expired(
+    catalog: Catalog, metastore: InProcessMetastore
+) -> None:
+    table = make(catalog)
+    scan = table.scan()
+    expire(metastore, table)
+    with pytest.raises(SnapshotExpired, match=r"Snapshot 4 of shop\.read expired while it was read, .* 5 to 5 can"):
+        scan.to_arrow()
+    assert table.scan().count() == 1
+
+
+def test_changes_that_expired_are_told_of(catalog: Catalog, metastore: InProcessMetastore) -> None:
+    table = make(catalog)
+    changes = table.changes(1, 3)
+    expire(metastore, table)
+    with pytest.raises(SnapshotExpired, match=r"Snapshot 2 of shop\.read expired while it was read"):
+        changes.to_arrow()
+
+
+def test_a_file_that_is_missing_without_having_expired_is_damage(catalog: Catalog) -> None:
+    table = make(catalog)
+    for path in table.files()["path"].to_pylist():
+        (Path(table.location.removeprefix("file://")) / path).unlink()
+    with pytest.raises(DataCorrupted, match="is missing, though the table refers to it"):
+        table.scan().to_arrow()
+
+
+def test_short_reads_ask_nobody(catalog: Catalog, metastore: InProcessMetastore) -> None:
+    table = make(catalog)
+    calls: list[str] = []
+    held = metastore.hold_snapshot
+    metastore.hold_snapshot = lambda *a: calls.append("hold") or held(*a)  # type: ignore[method-assign,func-returns-value]
+    assert table.scan().to_arrow().num_rows == 400_000
+    assert calls == []

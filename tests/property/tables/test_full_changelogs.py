@@ -1,0 +1,272 @@
+"""What full compactions tell, applied from the first on, is what they left, whatever came between (SEMANTICS.md 3.6).
+
+LAKELOG_RANDOM_TABLES makes more of them than CI has time for, LAKELOG_RANDOM_SEED begins elsewhere.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from compactor import telling
+from compactor.bucket_work import Strategy, do_piece, to_change
+from compactor.telling import plan_next
+from lakelog.catalog import Catalog
+from lakelog.client.metastore import Metastore
+from lakelog.clock import SystemClock
+from lakelog.errors import CommitConflict
+from lakelog.format import commit_rebase
+from lakelog.format.commit import BucketRef, CommitRequest
+from lakelog.format.compaction.plan import NoPlan
+from lakelog.format.plan import AtSnapshot, PlanRequest
+from lakelog.scan_planning import plan_scan
+from lakelog.storage.bucket_changes import group_by_bucket
+from lakelog.storage.live_file import to_live_files
+from lakelog.storage.stores import LocationStores
+from lakelog.table import Table
+from metastore.inprocess import InProcessMetastore
+from metastore.memory import MemoryStore
+from metastore.service import MetastoreService
+from metastore.store import Store
+from tests.property.tables.compacted import rewrite_some
+
+TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "24"))
+FIRST_SEED = int(os.environ.get("LAKELOG_RANDOM_SEED", "1"))
+CONTROLLED = 24
+SCHEMA = pa.schema(
+    [
+        pa.field("pt", pa.int64(), nullable=False),
+        pa.field("k", pa.int64(), nullable=False),
+        pa.field("v", pa.int64()),
+        pa.field("seq", pa.int64()),
+    ]
+)
+DEDUPLICATE = "changelog-producer.row-deduplicate"
+PRODUCER = {"changelog-producer": "full-compaction"}
+OPTIONS: list[dict[str, str]] = [
+    {},
+    {"bucket": "2"},
+    {"sequence.field": "seq"},
+    {"sequence.field": "seq", "sequence.delete-retention": "1 ms"},
+    {DEDUPLICATE: "true"},
+    # Several files a run, and several runs a commit.
+    {"target-file-size": "1 kb", "write-buffer-size": "1 kb"},
+]
+
+Rows = dict[tuple[int, int], tuple[int | None, int | None]]
+_identifiers = itertools.count(1)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    async def open_store() -> Store:
+        return MemoryStore(SystemClock())
+
+    # Nothing is due by itself.
+    service = InProcessMetastore(open_store, lambda store: MetastoreService(store, f"file://{tmp_path}/", planners=()))
+    catalog = Catalog(service, LocationStores())
+    catalog.create_database("shop")
+    yield catalog
+    service.close()
+
+
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + TABLES))
+def test_the_changelog_leads_to_what_full_compactions_left(catalog: Catalog, seed: int) -> None:
+    run(catalog, seed)
+
+
+def test_control_nothing_is_judged_by_what_was_told(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit_rebase, "_find_untold", lambda *_: None)
+    assert fails(catalog)
+
+
+def test_control_what_was_overwritten_is_forgotten(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = telling.plan_telling_work
+
+    def forget(live: Any, bucket: Any, strategy: Any, told: Any) -> Any:
+        there = set(live.files["file_id"].to_pylist())
+        return plan(live, bucket, strategy, [file for file in told if file.file_id in there])
+
+    monkeypatch.setattr(telling, "plan_telling_work", forget)
+    assert fails(catalog)
+
+
+def fails(catalog: Catalog) -> bool:
+    """Whether the test notices that something is missing."""
+    for seed in range(CONTROLLED):
+        try:
+            run(catalog, seed)
+        except AssertionError:
+            return True
+    return False
+
+
+def run(catalog: Catalog, seed: int) -> None:
+    random = Random(seed)
+    options = random.choice(OPTIONS)
+    begins_so = random.random() < 0.7 or DEDUPLICATE in options
+    table = catalog.create_table(
+        f"shop.t{seed}",
+        SCHEMA,
+        primary_key=["pt", "k"],
+        partition_by=["pt"] if random.random() < 0.6 else [],
+        # Also while each commit tells by itself: then overwrites do, too.
+        options=options | {"streaming-read-overwrite": "true"} | (PRODUCER if begins_so else {}),
+    )
+    history = History(table, random)
+    for _ in range(random.randrange(10, 30)):
+        history.step()
+    history.tell_all()
+    history.check()
+
+
+class History:
+    """A table that is written, overwritten, compacted in every way, and altered."""
+
+    def __init__(self, table: Table, random: Random) -> None:
+        self.table = table
+        self.random = random
+        self._waiting: list[CommitRequest] = []
+
+    @property
+    def metastore(self) -> Metastore:
+        return self.table._catalog.metastore
+
+    def step(self) -> None:
+        what = self.random.random()
+        if what < 0.45:
+            self.table.write(self._draw_rows())
+        elif what < 0.55:
+            self._overwrite()
+        elif what < 0.62:
+            self._alter()
+        elif what < 0.7:
+            rewritten = rewrite_some(self.table, self.random)
+            if rewritten is not None:
+                self._waiting.append(rewritten)
+        else:
+            for bucket in self._buckets():
+                # Now and then by two compactors at once.
+                for _ in range(self.random.choice((0, 1, 1, 2))):
+                    self._compact(bucket, self.random.choice(tuple(Strategy)))
+        while self._waiting and self.random.random() < 0.7:
+            self.metastore.commit(self._waiting.pop(self.random.randrange(len(self._waiting))))
+
+    def tell_all(self) -> None:
+        """Has everything told."""
+        self._commit_waiting()
+        if self.table.options.get("changelog-producer") != "full-compaction":
+            self.table.alter(set=PRODUCER)
+        for bucket in self._buckets():
+            self._compact(bucket, Strategy.FULL)
+        self._commit_waiting()
+        assert self._read_told(self._latest()) == self._read(self._latest())
+        # Nothing is left to tell.
+        live, told = (self.metastore.plan(PlanRequest(self.table.uuid, told=told)).files for told in (False, True))
+        assert sorted(live["file_id"].to_pylist()) == sorted(told["file_id"].to_pylist())
+        self.table.alter(unset=[*PRODUCER, DEDUPLICATE])
+
+    def _commit_waiting(self) -> None:
+        while self._waiting:
+            self.metastore.commit(self._waiting.pop(0))
+
+    def check(self) -> None:
+        """Compares what a reader of changes alone knows at each snapshot with what it is to have been told."""
+        changes: dict[int, list[dict[str, Any]]] = {}
+        for row in self.table.changes().to_arrow().to_pylist():
+            changes.setdefault(row["_snapshot_id"], []).append(row)
+        known: Rows = {}
+        for number in range(1, self._latest() + 1):
+            for row in changes.get(number, ()):
+                key, value = (row["pt"], row["k"]), (row["v"], row["seq"])
+                if row["_row_kind"] in ("-U", "-D"):
+                    assert known.pop(key, None) == value, f"snapshot {number} takes away what was not there: {row}"
+                else:
+                    assert key not in known, f"snapshot {number} adds what is there already: {row}"
+                    known[key] = value
+            assert known == self._read_told(number), f"snapshot {number}"
+
+    def _compact(self, bucket: BucketRef, strategy: Strategy) -> None:
+        """Does what is planned now; it is committed sooner or later."""
+        work = self._plan(bucket, strategy)
+        if isinstance(work, NoPlan):
+            return
+        attempt_id = self.metastore.stage_attempt([self.table.uuid], "compactor").attempt_id
+        store = self.table._catalog.open_store(work.info)
+        done = [do_piece(store, work.info, attempt_id, piece) for piece in work.pieces]
+        change = to_change(work, done, work.moved)
+        self._waiting.append(CommitRequest("compactor", next(_identifiers), (change,), attempt_id))
+
+    def _plan(self, bucket: BucketRef, strategy: Strategy) -> Any:
+        return plan_next(self.metastore, self.metastore.get_table_by_uuid(self.table.uuid), bucket, strategy)
+
+    def _overwrite(self) -> None:
+        rows = self._draw_rows().drop_columns(["_row_kind"])
+        if self.random.random() < 0.3:
+            rows = rows.slice(0, 0)
+        if self.table.schema.names and self.table.partition_by and self.random.random() < 0.6:
+            pt = self.random.randrange(2)
+            self.table.overwrite(rows.filter(pa.compute.equal(rows["pt"], pt)), partition={"pt": pt})
+        else:
+            self.table.overwrite(rows)
+
+    def _alter(self) -> None:
+        if self.table.options.get("changelog-producer") == "full-compaction":
+            if DEDUPLICATE in self.table.options:
+                return
+            try:
+                self.table.alter(unset=list(PRODUCER))
+            except CommitConflict as refused:
+                if refused.reason != "CHANGES_UNTOLD":
+                    raise
+        else:
+            self.table.alter(set=PRODUCER | {"num-levels": str(self.random.randrange(3, 8))})
+
+    def _buckets(self) -> list[BucketRef]:
+        """All that have files, or had some that were told."""
+        if self._latest() == 0:
+            return []
+        plans = [self.metastore.plan(PlanRequest(self.table.uuid, told=told)) for told in (False, True)]
+        files = [file for plan in plans for file in to_live_files(plan.files)]
+        return [BucketRef(*bucket) for bucket in sorted(group_by_bucket(files))]
+
+    def _latest(self) -> int:
+        return self.metastore.list_snapshots(self.table.uuid, limit=1).latest_snapshot_id
+
+    def _read(self, number: int, *, told: bool = False) -> Rows:
+        info = self.metastore.get_table_by_uuid(self.table.uuid)
+        scan = plan_scan(
+            self.table._catalog,
+            info,
+            columns=None,
+            filter=None,
+            limit=None,
+            snapshot_id=number,
+            timestamp=None,
+            options=None,
+            told=told,
+        )
+        return {(row["pt"], row["k"]): (row["v"], row["seq"]) for row in scan.to_arrow().to_pylist()}
+
+    def _read_told(self, number: int) -> Rows:
+        assert self.metastore.plan(PlanRequest(self.table.uuid, AtSnapshot(number), told=True)).snapshot is not None
+        return self._read(number, told=True)
+
+    def _draw_rows(self) -> pa.Table:
+        draw = self.random
+        count = draw.choice((1, 3, 10, 60))
+        columns: dict[str, list[Any]] = {
+            "pt": [draw.randrange(2) for _ in range(count)],
+            "k": [draw.randrange(20) for _ in range(count)],
+            "v": [draw.choice([None, 1, 2, 3]) for _ in range(count)],
+            "seq": [draw.choice([None, *range(6)]) for _ in range(count)],
+            "_row_kind": [draw.choice(["+I", "+I", "+U", "-D", "-U"]) for _ in range(count)],
+        }
+        return pa.table(columns, schema=SCHEMA.append(pa.field("_row_kind", pa.string())))
