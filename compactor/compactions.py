@@ -27,13 +27,7 @@ from lakelog.serving.logs import Log
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.stores import Stores
 
-from .bucket_work import (
-    BucketWork,
-    DonePiece,
-    Strategy,
-    count_new_bytes,
-    to_change,
-)
+from .bucket_work import BucketWork, DonePiece, Strategy, count_new_bytes, to_change
 from .duty import Control
 from .leftovers import give_up_attempt
 from .metrics import Metrics

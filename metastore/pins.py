@@ -100,10 +100,6 @@ async def load_pins(tx: Transaction, head: TableHead, options: TableOptions, now
     pins += [pin for pin in leases if pin.snapshot_id >= head.earliest_snapshot_id]
     if head.first_open_snapshot:
         pins.append(Pin(PinKind.CHANGELOG, "compactor", head.first_open_snapshot - 1))
-    if head.tells_later:
-        first = await tx.find_told_pin(head.table_id)
-        if first is not None:
-            pins.append(Pin(PinKind.CHANGELOG, "full compaction", first))
     return pins
 
 

@@ -37,13 +37,6 @@ class ToldTransaction(Protocol):
         """Changes whether full compactions tell what the commits to a table change."""
         ...
 
-    async def find_told_pin(self, table_id: int) -> int | None:
-        """The lowest snapshot whose files the next changelog of a table needs, though they are not live any more.
-
-        Nothing from its state on may expire. None: the next changelog needs live files only.
-        """
-        ...
-
     async def find_full_count(self, table_id: int) -> CommitsSinceFull | None:
         """The commits since the last full compaction that they made due; None: they were never counted."""
         ...

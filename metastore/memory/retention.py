@@ -80,6 +80,11 @@ class MemoryRetention(MemoryCatalog):
         journal.set(table, "expired", table.expired | frozenset(expired))
         doomed = self._find_unreferred(table, paths)
         journal.set(table, "doomed", table.doomed | doomed.keys())
+        told = [
+            key for key, ended in table.told.items() if ended is not None and _is_told_over(table, key, ended, clearing)
+        ]
+        for key in told:
+            journal.pop(table.told, key)
         is_done = max(len(gone), len(old), len(expired)) < limit
         return Cleared(len(doomed), sum(doomed.values()), is_done)
 
@@ -99,9 +104,27 @@ class MemoryRetention(MemoryCatalog):
 
 
 def _find_expired(table: StoredTable, clearing: Clearing) -> Iterator[StoredFile]:
+    told: dict[int, list[tuple[int, int | None]]] = {}
+    for (file_id, first), ended in table.told.items():
+        told.setdefault(file_id, []).append((first, ended))
     for stored in table.files.values():
         added, removed = stored.placed.added_snapshot, stored.removed_snapshot
-        if removed is None or not clearing.after < removed <= clearing.until:
+        if removed is None or removed > clearing.until:
             continue
-        if not any(added <= each < removed for each in clearing.named):
+        spans = [(added, removed), *told.get(stored.placed.file_id, ())]
+        if any(ended is None or ended > clearing.until for _, ended in spans):
+            # What has told its rows, and not yet what became of them, needs it.
+            continue
+        if not any(clearing.after < ended for _, ended in spans if ended is not None):
+            continue
+        if not any(first <= each < (ended or 0) for each in clearing.named for first, ended in spans):
             yield stored
+
+
+def _is_told_over(table: StoredTable, key: tuple[int, int], ended: int, clearing: Clearing) -> bool:
+    """Whether nobody asks any more for what was told in some snapshots; the file itself is still there, or gone."""
+    file_id, first = key
+    if ended > clearing.until or any(first <= each < ended for each in clearing.named):
+        return False
+    stored = table.files.get(file_id)
+    return stored is None or stored.removed_snapshot is None or stored.removed_snapshot > clearing.until

@@ -42,13 +42,6 @@ class MemoryTold(MemoryCatalog):
         table = self._table(table_id)
         self._journal.set(table, "head", replace(table.head, tells_later=tells_later))
 
-    async def find_told_pin(self, table_id: int) -> int | None:
-        """The lowest snapshot whose files the next changelog of a table needs, though they are not live any more."""
-        table = self._table(table_id)
-        removed = (table.files[file_id].removed_snapshot for file_id in _find_told(table))
-        first = min((each for each in removed if each is not None), default=None)
-        return None if first is None else first - 1
-
     async def find_full_count(self, table_id: int) -> CommitsSinceFull | None:
         """The commits since the last full compaction that they made due; None: they were never counted."""
         return self._table(table_id).full_count

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from . import tables
+from .retention_tables import tag
 from .told_tables import full_count
 
-# Which of those of the other room is named does not matter: they are all declared with it.
-assert full_count.metadata is tables.metadata, "the tables belong to one database"
+# Which of those of another room is named does not matter: they are all declared with it.
+assert {tag.metadata, full_count.metadata} == {tables.metadata}, "the tables belong to one database"
 
 metadata: Final = tables.metadata

@@ -42,9 +42,34 @@ ON CONFLICT (table_id) DO UPDATE SET cleared_until = excluded.cleared_until, kep
 _SET_EARLIEST: Final = "UPDATE table_head SET earliest_snapshot_id = %s, earliest_change_id = %s WHERE table_id = %s"
 
 # A file is live at a name if it is so at the last one before it was removed, which is found by bisection.
+# So is a file whose rows were told, which may be so for longer: it goes once both are over.
 _EXPIRED_FILES: Final = """
-FROM data_file f WHERE f.table_id = %s AND f.removed_snapshot > %s AND f.removed_snapshot <= %s
-AND coalesce((%s::bigint[])[width_bucket(f.removed_snapshot - 1, %s::bigint[])], 0) < f.added_snapshot
+FROM (
+    SELECT d.ctid, d.table_id, d.file_id, d.path, d.size_bytes, d.superseded_path, d.added_snapshot, d.removed_snapshot
+    FROM data_file d WHERE d.table_id = %s AND d.removed_snapshot > %s AND d.removed_snapshot <= %s
+    UNION ALL
+    SELECT d.ctid, d.table_id, d.file_id, d.path, d.size_bytes, d.superseded_path, d.added_snapshot, d.removed_snapshot
+    FROM told_file o JOIN data_file d ON d.table_id = o.table_id AND d.file_id = o.file_id
+    WHERE o.table_id = %s AND o.told_until > %s AND o.told_until <= %s AND d.removed_snapshot <= %s
+) f
+WHERE coalesce((%s::bigint[])[width_bucket(f.removed_snapshot - 1, %s::bigint[])], 0) < f.added_snapshot
+AND NOT EXISTS (
+    SELECT FROM told_file t WHERE t.table_id = f.table_id AND t.file_id = f.file_id AND (
+        t.told_until IS NULL OR t.told_until > %s
+        OR coalesce((%s::bigint[])[width_bucket(t.told_until - 1, %s::bigint[])], 0) >= t.told_from
+    )
+)
+"""
+
+# Of files that are there still, and of those that are gone by now.
+_CLEAR_TOLD: Final = """
+DELETE FROM told_file WHERE ctid = ANY(ARRAY(
+    SELECT t.ctid FROM told_file t WHERE t.table_id = %s AND t.told_until <= %s
+    AND coalesce((%s::bigint[])[width_bucket(t.told_until - 1, %s::bigint[])], 0) < t.told_from
+    AND NOT EXISTS (
+        SELECT FROM data_file d WHERE d.table_id = t.table_id AND d.file_id = t.file_id AND d.removed_snapshot <= %s
+    ) LIMIT %s
+)) RETURNING file_id
 """
 
 _EXPIRED_CHANGELOGS: Final = "FROM changelog_file WHERE table_id = %s AND snapshot_id < %s"
@@ -148,9 +173,11 @@ class PostgresRetention:
         """Deletes entries, and queues the files that no entry refers to any more."""
         table_id, limit = str(clearing.table_id), str(clearing.limit)
         snapshots = (table_id, str(clearing.rows_before), arrays.integers(clearing.named))
-        files, changelogs, gone = await self._session.write_all(
+        named, until = arrays.integers(clearing.named), str(clearing.until)
+        files, told, changelogs, gone = await self._session.write_all(
             [
                 Statement(_CLEAR_FILES, (*_of_files(clearing), limit)),
+                Statement(_CLEAR_TOLD, (table_id, until, named, named, until, limit)),
                 Statement(_CLEAR_CHANGELOGS, (*_of_changelogs(clearing), limit)),
                 Statement(_CLEAR_SNAPSHOTS, (*snapshots, limit)),
             ]
@@ -161,7 +188,7 @@ class PostgresRetention:
         if sizes:
             # Behind the statements that delete, and in their transaction: it sees what they left.
             doomed = await self._session.write(self.doom_sql, (table_id, arrays.texts(sizes), table_id, table_id))
-        is_done = max(len(files), len(changelogs), len(gone)) < clearing.limit
+        is_done = max(len(files), len(told), len(changelogs), len(gone)) < clearing.limit
         return Cleared(len(doomed), sum(sizes[row[0]] for row in doomed), is_done)
 
     async def list_doomed(self, table_id: int, limit: int) -> list[str]:
@@ -175,7 +202,8 @@ class PostgresRetention:
 
 def _of_files(clearing: Clearing) -> tuple[str, ...]:
     named = arrays.integers(clearing.named)
-    return (str(clearing.table_id), str(clearing.after), str(clearing.until), named, named)
+    table_id, after, until = str(clearing.table_id), str(clearing.after), str(clearing.until)
+    return (table_id, after, until, table_id, after, until, after, named, named, until, named, named)
 
 
 def _of_changelogs(clearing: Clearing) -> tuple[str, str]:

@@ -345,45 +345,6 @@ consumer = Table(
     Column("used_at_ms", BigInteger, nullable=False),
 )
 
-# A snapshot that has a tag, and the files that are live at it, outlive expiry.
-tag = Table(
-    "tag",
-    metadata,
-    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("name", NAME, primary_key=True),
-    Column("snapshot_id", BigInteger, nullable=False),
-    Column("created_at_ms", BigInteger, nullable=False),
-)
-
-# Snapshots that readers need for a while.
-snapshot_pin = Table(
-    "snapshot_pin",
-    metadata,
-    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("holder", NAME, primary_key=True),
-    Column("snapshot_id", BigInteger, nullable=False),
-    Column("deadline_ms", BigInteger, nullable=False),
-)
-
-expiry = Table(
-    "expiry",
-    metadata,
-    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
-    # Of the files that were removed up to this snapshot only those are left that a name keeps.
-    Column("cleared_until", BigInteger, nullable=False),
-    # The expired snapshots that names kept then.
-    Column("kept", ARRAY(BigInteger), nullable=False),
-)
-
-# Files that nothing refers to any more, until they are deleted.
-doomed_file = Table(
-    "doomed_file",
-    metadata,
-    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("path", NAME, primary_key=True),
-    Column("doomed_at_ms", BigInteger, nullable=False),
-)
-
 packing = Table(
     "packing",
     metadata,

@@ -50,12 +50,6 @@ SELECT EXISTS (
 
 _SET_TELLS_LATER: Final = "UPDATE table_head SET tells_later = %s WHERE table_id = %s"
 
-_FIND_PIN: Final = """
-SELECT min(f.removed_snapshot) - 1 FROM told_file t
-JOIN data_file f ON f.table_id = t.table_id AND f.file_id = t.file_id
-WHERE t.table_id = %s AND t.told_until IS NULL AND f.removed_snapshot IS NOT NULL
-"""
-
 
 class PostgresTold:
     """See `metastore.told_store.ToldTransaction`."""
@@ -84,11 +78,6 @@ class PostgresTold:
     async def set_tells_later(self, table_id: int, tells_later: bool) -> None:
         """Changes whether full compactions tell what the commits to a table change."""
         await self._session.write(_SET_TELLS_LATER, (tells_later, table_id))
-
-    async def find_told_pin(self, table_id: int) -> int | None:
-        """The lowest snapshot whose files the next changelog of a table needs, though they are not live any more."""
-        row = await self._session.read_one(_FIND_PIN, (table_id,))
-        return None if row is None else row[0]
 
 
 def told_statements(records: Sequence[tuple[int, ToldFiles]]) -> list[Statement]:

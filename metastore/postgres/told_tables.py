@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Index, Integer, Table
+from sqlalchemy import BigInteger, Column, Index, Integer, Table, text
 
 from .tables import metadata
 
@@ -20,6 +20,7 @@ told_file = Table(
     Column("partition_id", BigInteger, nullable=False),
     Column("bucket", Integer, nullable=False),
     Index("told_file_bucket", "table_id", "partition_id", "bucket"),
+    Index("told_file_ended", "table_id", "told_until", postgresql_where=text("told_until IS NOT NULL")),
 )
 
 # The commits since the last full compaction that their number made due, of tables that have such.

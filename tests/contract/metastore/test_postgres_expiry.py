@@ -109,7 +109,8 @@ def read_packed(metastore: InProcessMetastore) -> Sequence[str]:
     table = make_table(metastore)
     for number in range(1, 6):
         append_many(metastore, table, number)
-    assert metastore.run(Packer(metastore.store, min_unpacked=1).step()) == 1
+    # Unless it was packed in the background already.
+    metastore.run(Packer(metastore.store, min_unpacked=1).step())
     replace_all(metastore, table, 1, "z")
     for number in range(6, 9):
         append_many(metastore, table, number)

@@ -5,7 +5,7 @@ from sqlalchemy import Column, Integer, MetaData, Table
 
 from dev.check import ROOT
 from dev.checks import migrations
-from metastore.postgres.tables import metadata
+from metastore.postgres.all_tables import metadata
 
 
 def test_a_table_without_a_migration_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,9 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("table_id", "file_id", "told_from"),
     )
     op.create_index("told_file_bucket", "told_file", ["table_id", "partition_id", "bucket"])
+    op.create_index(
+        "told_file_ended", "told_file", ["table_id", "told_until"], postgresql_where=sa.text("told_until IS NOT NULL")
+    )
     op.create_table(
         "full_count",
         sa.Column("table_id", sa.BigInteger(), autoincrement=False, nullable=False),

@@ -1,0 +1,62 @@
+"""Files whose rows full compactions have told expire once nothing leads on from them (SEMANTICS.md 3.6, 7.3)."""
+
+from __future__ import annotations
+
+from lakelog.client.metastore import Metastore
+from lakelog.format.commit import RemoveEverything
+from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.table import TableInfo
+
+from .compacting import commit
+from .making import append, make_change
+from .test_expiry import doomed, expire
+from .test_told import compact, make_telling, told
+
+
+def overwrite(metastore: Metastore, table: TableInfo, identifier: int) -> None:
+    commit(metastore, make_change(table, kind=SnapshotKind.OVERWRITE, remove=RemoveEverything()), identifier)
+
+
+def make_overwritten(metastore: Metastore) -> TableInfo:
+    """`a` was compacted to `x`, which is told and was overwritten; `b` is there."""
+    table = make_telling(metastore)
+    append(metastore, table, 1)
+    assert compact(metastore, table, 2, (1,), "x", "t") == []
+    overwrite(metastore, table, 3)
+    append(metastore, table, 4, names="b")
+    return table
+
+
+def test_what_is_told_outlives_all_snapshots_in_which_it_was_live(metastore: Metastore) -> None:
+    table = make_overwritten(metastore)
+    assert expire(metastore, table).earliest == 4
+    assert doomed(metastore, table) == ["a.parquet", "t.parquet"]
+    assert told(metastore, table) == "x"
+    # The next full compaction still leads on from it.
+    assert compact(metastore, table, 5, (3,), "y", "u", told=(2,)) == []
+    assert (told(metastore, table, 4), told(metastore, table)) == ("x", "y")
+    append(metastore, table, 6, names="c")
+    expire(metastore, table, retain_last=3)
+    assert told(metastore, table, 4) == "x"
+    # Once no snapshot that is kept has it told, it goes.
+    expire(metastore, table)
+    assert doomed(metastore, table) == ["a.parquet", "b.parquet", "t.parquet", "u.parquet", "x.parquet"]
+    assert told(metastore, table) == "y"
+
+
+def test_what_was_told_and_is_live_stays(metastore: Metastore) -> None:
+    table = make_telling(metastore)
+    append(metastore, table, 1)
+    compact(metastore, table, 2, (1,), "x", "t")
+    append(metastore, table, 3, names="b")
+    compact(metastore, table, 4, (2, 3), "y", "u", told=(2,))
+    append(metastore, table, 5, names="c")
+    expire(metastore, table)
+    assert doomed(metastore, table) == ["a.parquet", "b.parquet", "t.parquet", "u.parquet", "x.parquet"]
+    assert told(metastore, table) == "y"
+    metastore.forget_doomed_files(table.table_uuid, metastore.list_doomed_files(table.table_uuid, 100))
+    overwrite(metastore, table, 6)
+    compact(metastore, table, 7, told=(4,))
+    append(metastore, table, 8, names="d")
+    expire(metastore, table)
+    assert doomed(metastore, table) == ["c.parquet", "y.parquet"]
