@@ -35,7 +35,6 @@ from lakelog.format.compaction.due import (
 from lakelog.format.compaction.plan import AppendPlan, NoPlan
 from lakelog.format.compaction.settings import CompactionSettings, to_compaction_settings
 from lakelog.format.compaction.windows import plan_window
-from lakelog.format.due_job import is_asked_for
 from lakelog.format.job import ADDED_AFTER, COMPACT, DUE, HAS_WAITED, STRATEGY, DueJob, to_bucket_scope
 from lakelog.options.option import Option
 from lakelog.options.table_options import (
@@ -350,8 +349,8 @@ async def _leave_waiting_out(tx: Transaction, table: _Table, due: Sequence[DueJo
             job = waiting.get(each.scope)
             if job is None or job.priority + _WORTH_TELLING < each.priority:
                 left.append(each)
-            elif each.delay_ms == 0 and job.remaining_ms and not job.attempts and not is_asked_for(job.payload):
-                # It waits for time to pass, which it need not any more.
+            elif each.delay_ms == 0 and job.remaining_ms and not job.attempts:
+                # It waits for time to pass, as small files and full compactions do, which it need not any more.
                 left.append(each)
     return left
 
