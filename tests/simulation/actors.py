@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lakelog.catalog import Catalog
 from lakelog.errors import CommitConflict, Effect, LakelogError, OutcomeUnknown, Unavailable
+from lakelog.file_check_result import FileCheck
 from lakelog.format.commit import CommitRequest
 from lakelog.format.snapshot import Snapshot, SnapshotKind
 from lakelog.table import Table
@@ -82,6 +83,8 @@ class World:
     """Snapshots that have expired."""
     held_reads: int = 0
     """How many reads were held, and found all that they needed."""
+    repairs: list[FileCheck] = field(default_factory=list)
+    """What those found that came to their end."""
     compactions: list[tuple[int, int]] = field(default_factory=list)
     """Of each that was answered: its groups, and how many of them were dropped."""
 

@@ -38,6 +38,8 @@ _MUTATIONS: Final = frozenset(
         "hold_snapshot",
         "release_snapshot",
         "forget_doomed_files",
+        "doom_attempts",
+        "forget_attempts",
     }
 )
 
