@@ -35,7 +35,10 @@ LOOKUPS: dict[str, tuple[str, tuple[Any, ...]]] = {
     ),
     "files to remove": (commits._MARK_FILES, (ROWS + 1, 1, [5, 6])),
     "what is live in a bucket": (commits._FIND_LIVE_FILES, ([b""], [7], 1, 1)),
-    "what has expired": (retention._CLEAR_FILES, (1, 0, ROWS, [3], [3], 1000)),
+    "what has expired": (
+        retention._CLEAR_FILES,
+        (1, 0, ROWS, 1, 0, ROWS, 0, [3], [3], ROWS, [3], [3], 1000),
+    ),
     "who else names a file": (retention._DOOM, (1, ["data/7", "data/gone"], 1, 1)),
 }
 
@@ -49,8 +52,8 @@ WITHOUT_CARE = {
     "files to remove": ("coalesce(removed_snapshot, 0) = 0", "removed_snapshot IS NULL"),
     "what is live in a bucket": (" OFFSET 0", ""),
     "what has expired": (
-        "f.removed_snapshot > %s AND f.removed_snapshot <= %s",
-        "coalesce(f.removed_snapshot, 0) > %s AND coalesce(f.removed_snapshot, 0) <= %s",
+        "d.removed_snapshot > %s AND d.removed_snapshot <= %s",
+        "coalesce(d.removed_snapshot, 0) > %s AND coalesce(d.removed_snapshot, 0) <= %s",
     ),
     "who else names a file": (
         'd.path = g.path COLLATE "C" AND d.table_id + 0 = %s',
