@@ -31,11 +31,15 @@ _MUTATIONS: Final = frozenset(
         "commit",
         "stage_attempt",
         "abandon_attempt",
-        "doom_attempts",
-        "forget_attempts",
         "register_writer",
         "open_consumer",
         "advance_consumer",
+        "expire_snapshots",
+        "hold_snapshot",
+        "release_snapshot",
+        "forget_doomed_files",
+        "doom_attempts",
+        "forget_attempts",
     }
 )
 

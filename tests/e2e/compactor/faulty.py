@@ -1,9 +1,10 @@
 """The compactor with a fault in it, for tests: dies at a step of its first job, as told by the variable `FAULT`.
 
 Steps are `taken` (it has the job), `staged` (and an attempt), `written` (files are there, nobody knows of them) and
-`attached`, or `committed` for a compaction (all but the job's end is done). At `frozen`, which is the step `written`,
-it stops until somebody lets it go on. Of a purge they are `purge-half` (some files are deleted) and `purge-rows`
-(all files are, and some of what is known of the table).
+`attached`, or `committed` for a compaction (all but the job's end is done). Of expiry they are `doomed` (what goes is
+known, and nothing deleted) and `deleted` (but not forgotten), of a purge `purge-half` (some files are deleted) and
+`purge-rows` (all files are, and some of what is known of the table). At `frozen`, which is the step `written`, it
+stops until somebody lets it go on.
 """
 
 from __future__ import annotations
@@ -80,6 +81,21 @@ def install_fault(step: str) -> None:
             die()
         return result
 
+    expire, forget = GrpcMetastore.expire_snapshots, GrpcMetastore.forget_doomed_files
+
+    def faulty_expire(self: Any, *arguments: Any, **more: Any) -> Any:
+        found = expire(self, *arguments, **more)
+        if step == "doomed":
+            die()
+        return found
+
+    def faulty_forget(self: Any, *arguments: Any) -> None:
+        if step == "deleted":
+            die()
+        forget(self, *arguments)
+
+    GrpcMetastore.expire_snapshots = faulty_expire  # type: ignore[method-assign]
+    GrpcMetastore.forget_doomed_files = faulty_forget  # type: ignore[assignment,method-assign]
     purges: Any = import_module("compactor.purges")
     delete_files, purge_rows = purges.PurgeDuty._delete_files, GrpcMetastore.purge_rows
 

@@ -24,6 +24,7 @@ from compactor.spark_rewriting import SparkRewriter
 from lakelog.clock import SystemClock
 from lakelog.errors import DataCorrupted, Fenced
 from lakelog.format.job import COMPACT, FULL, STRATEGY, Job, to_bucket_scope
+from lakelog.format.plan import InRange, PlanRequest
 from lakelog.format.table import TableInfo
 from lakelog.spark.installation import installation_of
 from lakelog.storage.stores import LocationStores
@@ -104,6 +105,19 @@ def test_runs_of_a_bucket(spark: SparkSession, make_table: MakeTable) -> None:
     assert Compactor(spark).run(table).startswith("rewrote 4 files")
     assert table.files().num_rows == 1
     assert table.scan().to_arrow().sort_by("k") == before
+
+
+def test_a_full_compaction_tells_what_has_changed(spark: SparkSession, make_table: MakeTable) -> None:
+    table = make_table(KEYED, ("k",), options={"changelog-producer": "full-compaction"})
+    for turn, wanted in enumerate((["+I"] * 100, ["+U", "-U"])):
+        count = 100 if turn == 0 else 1
+        table.upsert(pa.table({"k": range(count), "v": [f"{turn}"] * count}, schema=KEYED))
+        before = table.snapshots().num_rows
+        Compactor(spark).run(table)
+        found = table.changes(before).to_arrow()
+        assert sorted(found.column("_row_kind").to_pylist()) == wanted
+    plan = installation_of(spark).metastore.plan(PlanRequest(table.uuid, InRange(0, 4), changelog=True))
+    assert stored_files(table) >= set(plan.files.column("path").to_pylist())
 
 
 def test_what_is_little_starts_no_spark(spark: SparkSession, log_table: Table) -> None:
