@@ -30,6 +30,8 @@ FILES_PER_BATCH: Final = 26
 TRAVEL_BATCH: Final = 7
 """After so many batches of `FILES_PER_BATCH` daily files, the first being of 2012-12-31, it is the end of June."""
 
+_TAG: Final = "end-of-june"
+
 KILL_AT: Final = 5
 """Behind this snapshot the subscriber is killed: in the middle of the year."""
 
@@ -94,6 +96,8 @@ class Story:
             self._show_history(flights)
         with self._step("Compaction: fewer files, the same rows"):
             self._compact(flights)
+        with self._step("Expiry: old snapshots go, and their files; a tag keeps the end of June"):
+            self._expire(flights)
         with self._step("Reading with Spark"):
             by_carrier = self._read_with_spark()
         with self._step("Comparing with the package's own data"):
@@ -189,9 +193,9 @@ class Story:
 
     def _travel(self, flights: Table) -> None:
         day = dt.date(2012, 12, 31) + dt.timedelta(days=TRAVEL_BATCH * FILES_PER_BATCH - 1)
-        snapshot_id = _commits(flights)[TRAVEL_BATCH - 1]["id"]
+        snapshot_id = flights.tags.create(_TAG, _commits(flights)[TRAVEL_BATCH - 1]["id"])
         then = totals_of(flights.scan(snapshot_id=snapshot_id).to_arrow())
-        self._say(f"snapshot {snapshot_id}, {day}: {then.by_status}")
+        self._say(f"snapshot {snapshot_id}, {day}, from now on also called '{_TAG}': {then.by_status}")
         _check(f"the state of {day}", then, expected_totals(self._flights, day))
 
     def _show_history(self, flights: Table) -> None:
@@ -212,6 +216,20 @@ class Story:
             self._say(f"{each.name}: {each.outcome}")
         self._say(f"behind: {_describe_files(flights)}")
         _check("the year after its compaction", totals_of(flights.scan().to_arrow()), before)
+
+    def _expire(self, flights: Table) -> None:
+        """Leaves the newest snapshot and the one with the tag, and waits until the compactor has deleted the rest."""
+        tagged, before = totals_of(flights.scan(tag=_TAG).to_arrow()), flights.check_files()
+        found = flights.expire_snapshots(older_than=dt.datetime.now(dt.UTC), retain_last=1)
+        self._say(f"{found.snapshots} snapshots expired, {len(found.tagged)} of them with a tag")
+        end_s = time.monotonic() + _COMPACTION_TIMEOUT_S
+        while (after := flights.check_files()).queued_files and time.monotonic() < end_s:
+            time.sleep(0.2)
+        self._say(
+            f"files on disk, with those of changelogs: {before.files} before, {after.files} behind it "
+            f"({before.size_bytes / 2**20:.1f} and {after.size_bytes / 2**20:.1f} MiB)"
+        )
+        _check("the state with the tag, after the expiry", totals_of(flights.scan(tag=_TAG).to_arrow()), tagged)
 
     def _read_with_spark(self) -> dict[str, int]:
         import lakelog.spark
