@@ -57,7 +57,6 @@ PLANNERS: Final[tuple[WorkPlanner, ...]] = (
     plan_compactions,
     plan_full_compactions,
     plan_expiry_work,
-    plan_partition_expiry,
     CleaningPlanner(),
     plan_partition_expiry,
 )

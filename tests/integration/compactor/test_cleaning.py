@@ -123,6 +123,7 @@ def test_orphans_are_told_by_attempt_and_reason_and_deleted_where_that_is_safe(
     assert orders.changes().count() == 2 + 4 + 4
 
 
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
 def test_files_that_are_missing_or_cut_are_told(
     catalog: Catalog, metastore: InProcessMetastore, warehouse: Path
 ) -> None:
@@ -194,6 +195,7 @@ def test_writers_at_work_lose_nothing_while_tables_are_repaired(
     orders.changes().to_arrow()
 
 
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
 def test_arguments_are_checked(catalog: Catalog) -> None:
     orders = make_orders(catalog)
     for wrong in (3600, "1 d", dt.timedelta(seconds=-1)):

@@ -6,6 +6,7 @@ import datetime as dt
 import io
 import json
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -18,12 +19,19 @@ from lakelog.cli.printer import Printer
 from lakelog.errors import CommitConflict, InvalidArgument, NotFound
 from lakelog.format.job import EXPIRE_PARTITIONS, JobState
 from lakelog.table import Table
+from metastore.due_work import WorkPlanner
 from metastore.inprocess import InProcessMetastore
+from metastore.partition_expiry import plan_partition_expiry
 from tests.integration.compactor.attaching import attach_all
 
 SCHEMA = pa.schema([("day", pa.string()), ("n", pa.int64())])
 TODAY = dt.datetime.now(dt.UTC).date()
 OLD, OLDER = ((TODAY - dt.timedelta(days=days)).isoformat() for days in (40, 50))
+
+
+@pytest.fixture
+def planners() -> Sequence[WorkPlanner]:
+    return (plan_partition_expiry,)
 
 
 def make_visits(catalog: Catalog, **options: str) -> Table:
@@ -102,6 +110,7 @@ def test_a_partition_that_is_written_to_is_young(
         visits.alter(set={"partition.expiration-time": "0 ms"}).expire_partitions()
 
 
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
 def test_control_without_the_assumption_what_was_just_written_goes(
     catalog: Catalog, metastore: InProcessMetastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +130,7 @@ def test_control_without_the_assumption_what_was_just_written_goes(
     assert visits.scan().count() == 0, "rows of a moment ago are gone"
 
 
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
 def test_keyed_tables_lose_whole_partitions(catalog: Catalog) -> None:
     schema = pa.schema([("day", pa.date32()), ("id", pa.int64()), ("v", pa.int64())])
     options = {"bucket": "2", "changelog-producer": "lookup", "partition.expiration-time": "30 d"}
@@ -161,6 +171,7 @@ def test_compactors_do_it_again_and_again(catalog: Catalog, metastore: InProcess
     assert OLD in days(visits)
 
 
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
 def test_what_cannot_be_is_refused(catalog: Catalog) -> None:
     plain = catalog.create_table("shop.plain", SCHEMA)
     with pytest.raises(InvalidArgument, match=r"Table shop\.plain has no partitions that could expire"):
@@ -177,6 +188,7 @@ def test_what_cannot_be_is_refused(catalog: Catalog) -> None:
         visits.expire_partitions()
 
 
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
 def test_the_command(catalog: Catalog, capsys: pytest.CaptureFixture[str]) -> None:
     make_visits(catalog)
 

@@ -66,6 +66,7 @@ def test_a_dropped_table_stays_until_its_time_is_over(
     assert others.changes().count() == 2 + 4 + 4
 
 
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
 def test_what_a_late_writer_has_written_goes_too(
     catalog: Catalog, metastore: InProcessMetastore, warehouse: Path
 ) -> None:
@@ -125,6 +126,7 @@ def test_who_dies_at_any_step_is_taken_over(
     assert rows(others) == [(1, 2), (2, 2)]
 
 
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
 def test_control_a_table_that_is_restored_without_the_mark_lacks_files(
     catalog: Catalog, metastore: InProcessMetastore, warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

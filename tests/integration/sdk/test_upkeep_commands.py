@@ -36,6 +36,7 @@ def call(catalog: Catalog, capsys: pytest.CaptureFixture[str], *arguments: str) 
     return code, captured.out + out.getvalue(), captured.err + err.getvalue()
 
 
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
 def test_a_dropped_table_is_listed_and_restored(
     catalog: Catalog, orders: Table, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -67,6 +68,7 @@ def test_a_dropped_table_is_listed_and_restored(
     assert (code, "There is no dropped table 'shop.orders'" in err) == (3, True)
 
 
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
 def test_restoring_from_python(catalog: Catalog, orders: Table) -> None:
     catalog.drop_table("shop.orders")
     with pytest.raises(NotFound, match=rf"catalog\.restore_table\('shop\.orders', uuid='{orders.uuid}'\)"):
@@ -85,6 +87,7 @@ def test_restoring_from_python(catalog: Catalog, orders: Table) -> None:
             catalog.restore_table(**wrong)
 
 
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
 def test_files_are_checked_and_repaired(
     catalog: Catalog, orders: Table, warehouse: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
