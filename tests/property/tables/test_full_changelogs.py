@@ -168,16 +168,21 @@ class History:
             self.table.alter(set=PRODUCER)
         for bucket in self._buckets():
             self._compact(bucket, Strategy.FULL)
-        self._commit_waiting()
+        # Nobody came before them.
+        assert self._commit_waiting() == []
         assert self._read_told(self._latest()) == self._read(self._latest())
         # Nothing is left to tell.
         live, told = (self.metastore.plan(PlanRequest(self.table.uuid, told=told)).files for told in (False, True))
         assert sorted(live["file_id"].to_pylist()) == sorted(told["file_id"].to_pylist())
         self.table.alter(unset=[*PRODUCER, DEDUPLICATE])
 
-    def _commit_waiting(self) -> None:
+    def _commit_waiting(self) -> list[str]:
+        """Commits what waits; tells why groups of it were dropped."""
+        dropped: list[str] = []
         while self._waiting:
-            self.metastore.commit(self._waiting.pop(0))
+            (result,) = self.metastore.commit(self._waiting.pop(0)).results
+            dropped += [f"{each.reason}: {each.message}" for each in result.dropped]
+        return dropped
 
     def check(self) -> None:
         """Compares what a reader of changes alone knows at each snapshot with what it is to have been told."""
