@@ -35,7 +35,8 @@ def request(world: World, strategy: str = FULL) -> None:
 
 
 def are_done(world: World) -> bool:
-    return all(job.state is JobState.DONE for job in world.catalog.metastore.list_jobs([world.table.uuid]))
+    jobs = world.catalog.metastore.list_jobs([world.table.uuid])
+    return all(job.state is JobState.DONE for job in jobs if job.kind == COMPACT)
 
 
 def compacted(world: World) -> list[Path]:
