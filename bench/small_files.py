@@ -1,4 +1,4 @@
-"""W11: many small files of an append table put together, against reading them and writing one file.
+"""W11: many small files of an append table put together, against reading them and writing one file; and never made.
 
 The metastore runs in this process over its store in memory, and nothing is committed, so that each run of both sides
 finds the same files. What is written is durable.
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from bench.compaction import ATTEMPT, table_folder
 from bench.context import Bench
 from bench.expected import check_equal
-from bench.measure import Figure, compare
+from bench.measure import Figure, absolute, compare
 from bench.sdk import HASHED, data_paths, open_catalog, write_plain
 from bench.shapes import order_free_hash, q1, q1_schema
 from lakelog.format.plan import PlanRequest
@@ -27,6 +27,7 @@ from lakelog.storage.live_file import to_live_files
 
 FILES: Final = 2_000
 ROWS_A_FILE: Final = 1_000
+_ROW_BYTES: Final = 163
 
 
 def measure_merge(bench: Bench) -> Iterator[Figure]:
@@ -67,3 +68,20 @@ def measure_merge(bench: Bench) -> Iterator[Figure]:
 
         label = f"{files:,} files of {ROWS_A_FILE:,} rows put together"
         yield compare(label, ours, plain, pairs=bench.pairs, target=round(1 / 1.4, 3))
+
+
+def measure_precommit(bench: Bench) -> Iterator[Figure]:
+    """One commit of 2,000 flushes of about 1,000 rows: how many of its files are left where it merges them before."""
+    rows = bench.scaled(FILES) * ROWS_A_FILE
+    data = q1(np.arange(rows), 1)
+    counts: dict[str, int] = {}
+    with open_catalog(bench.folder / "w11-precommit") as catalog:
+        for precommit in ("false", "true"):
+            options = {"precommit-compact": precommit, "write-buffer-size": f"{_ROW_BYTES * ROWS_A_FILE // 1024} kb"}
+            table = catalog.create_table(f"b.{precommit}", q1_schema(), options=options)
+            table.append(iter(data.to_batches(max_chunksize=ROWS_A_FILE)))
+            found = table.scan(HASHED).to_arrow()
+            check_equal("rows", (rows, order_free_hash(data.select(HASHED))), (found.num_rows, order_free_hash(found)))
+            counts[precommit] = table.files().num_rows
+    left = 100 * counts["true"] / counts["false"]
+    yield absolute(f"files left by precommit-compact of {counts['false']:,}", "%", [left], target=1)

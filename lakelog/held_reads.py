@@ -66,9 +66,13 @@ class HeldReads:
         self._reads: dict[int, _Read] = {}
         self._numbers = itertools.count()
         self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._pid = 0
-        self._closed = threading.Event()
+        self._pid = os.getpid()
+        self._is_closed = False
+
+    @property
+    def look_every_s(self) -> float:
+        """How often is to be looked whether a read lasts."""
+        return self._long_s / 3
 
     @contextlib.contextmanager
     def reading(self, table: TableInfo, snapshot_id: int, *, is_range: bool = False) -> Iterator[None]:
@@ -93,20 +97,18 @@ class HeldReads:
             self._end(number, read)
 
     def close(self) -> None:
-        """Ends the thread; idempotent."""
-        self._closed.set()
+        """Holds nothing any more; idempotent."""
+        self._is_closed = True
 
     def _begin(self, table_uuid: str, snapshot_id: int) -> tuple[int, _Read]:
         number = next(self._numbers)
         read = _Read(table_uuid, snapshot_id, self._clock.monotonic_s() + self._long_s)
         with self._lock:
             if self._pid != os.getpid():
-                # SUBTLE: of a parent process there are neither threads here nor reads of ours.
-                self._pid, self._thread, self._reads = os.getpid(), None, {}
+                # SUBTLE: in a forked child these are reads of its parent.
+                self._pid, self._reads = os.getpid(), {}
             self._reads[number] = read
-            if self._thread is None and not self._closed.is_set():
-                self._thread = threading.Thread(target=self._watch, name="lakelog-held-reads", daemon=True)
-                self._thread.start()
+        _LOOKER.add(self)
         return number, read
 
     def _end(self, number: int, read: _Read) -> None:
@@ -114,22 +116,20 @@ class HeldReads:
             self._reads.pop(number, None)
             read.is_over = True
             is_held = read.is_held
+            if not self._reads:
+                _LOOKER.remove(self)
         if is_held:
             # It ends by itself otherwise, somewhat later.
             with contextlib.suppress(LakelogError):
                 self._metastore.release_snapshot(read.table_uuid, read.holder)
 
-    def _watch(self) -> None:
-        """Holds what lasts; ends when nothing was read for as long as a read must last."""
-        while not self._closed.wait(self._long_s / 3):
-            now_s = self._clock.monotonic_s()
-            with self._lock:
-                if not self._reads:
-                    self._thread = None
-                    return
-                due = [read for read in self._reads.values() if read.due_s <= now_s]
-            for read in due:
-                self._hold(read, now_s)
+    def look(self) -> None:
+        """Holds what lasts; from the thread that looks."""
+        now_s = self._clock.monotonic_s()
+        with self._lock:
+            due = [] if self._is_closed else [read for read in self._reads.values() if read.due_s <= now_s]
+        for read in due:
+            self._hold(read, now_s)
 
     def _hold(self, read: _Read, now_s: float) -> None:
         read.due_s = now_s + self._hold_s / 3
@@ -172,3 +172,56 @@ class HeldReads:
             "'snapshot.time-retained'.",
             metadata={"table": str(table.name), "snapshot_id": str(snapshot_id)},
         ) from error
+
+
+class _Looker:
+    """The one thread of a process that looks at its reads; there is none while nothing is read."""
+
+    _thread: threading.Thread | None
+    _active: set[HeldReads]
+
+    def __init__(self) -> None:
+        self._forget()
+
+    def add(self, reads: HeldReads) -> None:
+        """Has the reads of a catalog looked at."""
+        if self._pid != os.getpid():
+            # SUBTLE: threads do not survive in a forked child, nor is it known who holds the lock.
+            self._forget()
+        with self._lock:
+            self._active.add(reads)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="lakelog-held-reads", daemon=True)
+                self._thread.start()
+            elif reads.look_every_s < self._pause_s:
+                self._sooner.set()
+
+    def remove(self, reads: HeldReads) -> None:
+        """A catalog reads nothing any more."""
+        with self._lock:
+            self._active.discard(reads)
+
+    def _forget(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._active = set()
+        self._thread = None
+        self._pause_s = _LONG_S
+        self._sooner = threading.Event()
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                self._pause_s = min((reads.look_every_s for reads in self._active), default=_LONG_S / 3)
+                self._sooner.clear()
+            is_sooner = self._sooner.wait(self._pause_s)
+            with self._lock:
+                active = list(self._active)
+                if not active and not is_sooner:
+                    self._thread = None
+                    return
+            for reads in active:
+                reads.look()
+
+
+_LOOKER: Final = _Looker()

@@ -64,10 +64,15 @@ def find_starts(metastore: Metastore, tables: Sequence[TableInfo], options: Stre
             metadata={"scan.mode": options.mode},
         )
     found = metastore.list_latest([table.table_uuid for table in tables])
-    return [_find_start(metastore, table, options, latest) for table, latest in zip(tables, found, strict=True)]
+    return [
+        _find_start(metastore, table, options, latest, is_alone=len(tables) == 1)
+        for table, latest in zip(tables, found, strict=True)
+    ]
 
 
-def _find_start(metastore: Metastore, table: TableInfo, options: StreamOptions, found: LatestSnapshot) -> StreamStart:
+def _find_start(
+    metastore: Metastore, table: TableInfo, options: StreamOptions, found: LatestSnapshot, *, is_alone: bool
+) -> StreamStart:
     latest, earliest = found.snapshot_id, found.earliest_snapshot_id
     earliest_change = found.earliest_change_id
     mode = options.mode
@@ -95,10 +100,11 @@ def _find_start(metastore: Metastore, table: TableInfo, options: StreamOptions, 
     if mode == "from-file-creation-time":
         start = _full(latest, found.snapshot_uuid)
         return replace(start, files_since_ms=options.get(STREAM_FILE_CREATION_TIME_MILLIS))
-    if mode == "compacted-full" and _tells_all(table) and found.last_full_snapshot_id >= max(earliest, 1):
+    if mode == "compacted-full" and is_alone and _tells_all(table) and found.last_full_snapshot_id >= max(earliest, 1):
         return _full(found.last_full_snapshot_id)
-    # Without a full compaction `compacted-full` is `latest-full`; and where full compactions tell changes, they all
-    # begin with what these have told by now.
+    # Without a full compaction `compacted-full` is `latest-full`. So it is for several tables, of which each has its
+    # own: a commit to them would be in the rows of one and among the changes of another. And where full compactions
+    # tell changes, both begin with what these have told by now.
     return _full(latest, found.snapshot_uuid)
 
 

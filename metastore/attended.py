@@ -9,6 +9,7 @@ from lakelog.format.job_queue import PlannedTable
 
 from .dropped_tables import explain_gone
 from .due_compactions import is_supplied, plan_attended
+from .due_full import plan_counted
 from .due_work import DueWork, TableWork
 from .job_requests import make_due
 from .requests import check_number, check_uuid
@@ -53,5 +54,6 @@ async def _plan(tx: Transaction, table_uuid: str, after: int) -> PlannedTable | 
     if await is_supplied(tx, work):
         return PlannedTable(after, 0)
     due = await plan_attended(tx, work)
-    await make_due(tx, table_uuid, due.jobs)
-    return PlannedTable(after if due.has_more else until, len(due.jobs))
+    jobs = [*due.jobs, *await plan_counted(tx, work)]
+    await make_due(tx, table_uuid, jobs)
+    return PlannedTable(after if due.has_more else until, len(jobs))

@@ -12,12 +12,16 @@ from lakelog.format.commit import BucketRef
 from lakelog.format.compaction.commit_count import (
     CommitsSinceFull,
     FullCompactionDue,
+    FullCompactionLater,
     count_commits,
     plan_full_by_commits,
+    plan_full_by_time,
     settle_full,
 )
+from lakelog.format.compaction.plan import NoPlan
 from lakelog.format.compaction.settings import to_compaction_settings
 from lakelog.format.job import CHANGELOG_PRIORITY, COMPACT, FULL, STRATEGY, DueJob, to_bucket_scope
+from lakelog.format.snapshot import SnapshotKind
 from lakelog.options.table_options import WRITE_ONLY
 
 from .due_work import TableWork
@@ -27,40 +31,68 @@ from .told import tells_later
 _PRIORITY: Final = 25
 """Of full compactions for which no reader waits: what was asked for comes first."""
 
+_LOOKED_AT: Final = 100
+"""Snapshots among which the first commit is looked for: hardly ever do so many compactions follow each other."""
+
 
 async def plan_full_compactions(tx: Transaction, work: TableWork) -> Sequence[DueJob]:
-    """The full compactions that the number of commits has made due; none while the table is write-only.
+    """The full compactions that commits, or the time behind them, have made due; none while the table is write-only."""
+    return await plan_counted(tx, work, is_quiet=WRITE_ONLY.read(work.table.info.options))
 
-    What is counted is kept with the table, in the transaction in which the jobs are made and under the same lock.
+
+async def plan_counted(tx: Transaction, work: TableWork, *, is_quiet: bool = False) -> list[DueJob]:
+    """The full compactions that the number of commits, or the time since the first of them, has made due.
+
+    What is counted is kept with the table, in the transaction in which the jobs are made and under the same lock: that
+    of its work cursor.
+
+    Args:
+        tx: In which the jobs are made.
+        work: The commits up to `until` count, and of a table whose commits were never counted those behind `after`.
+        is_quiet: Nothing is due now: they are counted once something may be.
     """
     info, table_id = work.table.info, work.head.table_id
     if not info.schema.primary_key:
-        return ()
+        return []
     settings = to_compaction_settings(info.options, has_primary_key=True)
-    if settings.delta_commits is None:
-        return ()
+    if settings.delta_commits is None and settings.optimization_interval_ms is None:
+        return []
     # Of a table that gets the option only now, the commits before it are not counted.
     known = await tx.find_full_count(table_id)
     is_new, known = known is None, known or CommitsSinceFull(work.after, work.after)
-    if WRITE_ONLY.read(info.options):
-        # They are counted once it is not any more: what they changed is still to be told.
+    if is_quiet:
         if is_new:
             await tx.put_full_count(table_id, known)
-        return ()
+        return []
     if known.counted_until < work.until:
         count = await tx.count_data_commits(table_id, known.counted_until, work.until)
         known = count_commits(known, work.until, count)
-    found = plan_full_by_commits(known, settings)
+    found: FullCompactionDue | FullCompactionLater | NoPlan = plan_full_by_commits(known, settings)
+    if isinstance(found, NoPlan) and settings.optimization_interval_ms is not None:
+        first_ms = await _find_first_ms(tx, table_id, known)
+        found = plan_full_by_time(known, settings, first_ms=first_ms, now_ms=await tx.now_ms())
     due: list[DueJob] = []
-    if isinstance(found, FullCompactionDue):
-        buckets = await tx.list_written_buckets(table_id, found.after, found.until)
+    if not isinstance(found, NoPlan):
+        buckets = await tx.list_written_buckets(table_id, known.settled_until, known.counted_until)
         priority = CHANGELOG_PRIORITY if tells_later(info.options) else _PRIORITY
-        due = [_to_job(table_id, bucket, priority) for bucket in buckets]
-        known = settle_full(found)
+        if isinstance(found, FullCompactionDue):
+            due = [_to_job(table_id, bucket, priority) for bucket in buckets]
+            known = settle_full(found)
+        else:
+            # One is enough: when it ends, the table is planned again. So it is, too, when one ends that is being done
+            # now, and would not hear of the delay.
+            due = [_to_job(table_id, bucket, priority, found.delay_ms) for bucket in buckets[:1]]
     await tx.put_full_count(table_id, known)
     return due
 
 
-def _to_job(table_id: int, bucket: BucketRef, priority: int) -> DueJob:
+async def _find_first_ms(tx: Transaction, table_id: int, known: CommitsSinceFull) -> int:
+    """When the first commit since the last full compaction was made; compactions may stand before it."""
+    found = await tx.list_snapshots(table_id, known.settled_until, known.counted_until, _LOOKED_AT)
+    times = [each.committed_at_ms for each in found if each.kind is not SnapshotKind.COMPACT]
+    return times[0] if times else found[-1].committed_at_ms if found else 0
+
+
+def _to_job(table_id: int, bucket: BucketRef, priority: int, delay_ms: int = 0) -> DueJob:
     scope = to_bucket_scope(bucket.partition, bucket.bucket)
-    return DueJob(table_id, COMPACT, scope, priority, {STRATEGY: FULL})
+    return DueJob(table_id, COMPACT, scope, priority, {STRATEGY: FULL}, delay_ms)

@@ -38,8 +38,8 @@ class InProcessDropped:
 
     def begin_purge(self: Running, job_id: int, epoch: int) -> DroppedTable:
         """Notes that a table can no longer be restored."""
-        return self.run(self.service.dropped_tables.begin_purge(job_id, epoch))
+        return self.run(self.service.begin_purge(job_id, epoch))
 
     def purge_rows(self: Running, job_id: int, epoch: int) -> int:
         """Deletes some of what is known of a table."""
-        return self.run(self.service.dropped_tables.purge_rows(job_id, epoch))
+        return self.run(self.service.purge_rows(job_id, epoch))

@@ -15,29 +15,30 @@ class InProcessTableFiles:
 
     def find_used_files(self: Running, table_uuid: str, paths: Sequence[str]) -> FoundFiles:
         """Tells which of some files a table refers to."""
-        return self.run(self.service.table_files.find_used_files(table_uuid, paths))
+        return self.run(self.service.find_used_files(table_uuid, paths))
 
     def list_used_files(self: Running, table_uuid: str, cursor: str = "", limit: int = MAX_FILES_A_CALL) -> UsedPage:
         """The files that a table refers to, page by page."""
-        return self.run(self.service.table_files.list_used_files(table_uuid, cursor, limit))
+        return self.run(self.service.list_used_files(table_uuid, cursor, limit))
 
     def list_partition_files(
         self: Running, table_uuid: str, after: bytes | None = None, limit: int = MAX_FILES_A_CALL
     ) -> PartitionPage:
         """The partitions of a table that have live files, page by page."""
-        return self.run(self.service.table_files.list_partition_files(table_uuid, after, limit))
+        return self.run(self.service.list_partition_files(table_uuid, after, limit))
 
     def list_unfinished_attempts(
         self: Running, table_uuid: str, *, open_ms: int, doomed_ms: int, limit: int = MAX_FILES_A_CALL
     ) -> list[AttemptAge]:
         """Attempts that are open or doomed, the oldest first."""
-        files = self.service.table_files
-        return self.run(files.list_unfinished_attempts(table_uuid, open_ms=open_ms, doomed_ms=doomed_ms, limit=limit))
+        return self.run(
+            self.service.list_unfinished_attempts(table_uuid, open_ms=open_ms, doomed_ms=doomed_ms, limit=limit)
+        )
 
     def doom_attempts(self: Running, table_uuid: str, attempt_ids: Sequence[str], open_ms: int) -> list[str]:
         """Dooms attempts that have been open for too long."""
-        return self.run(self.service.table_files.doom_attempts(table_uuid, attempt_ids, open_ms))
+        return self.run(self.service.doom_attempts(table_uuid, attempt_ids, open_ms))
 
     def forget_attempts(self: Running, table_uuid: str, attempt_ids: Sequence[str]) -> int:
         """Forgets doomed attempts."""
-        return self.run(self.service.table_files.forget_attempts(table_uuid, attempt_ids))
+        return self.run(self.service.forget_attempts(table_uuid, attempt_ids))

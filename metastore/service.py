@@ -13,7 +13,7 @@ from lakelog.clock import Clock, Ids, RandomIds, SystemClock
 from lakelog.format.attachment import AttachRequest, AttachResult
 from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
 from lakelog.format.consumer import Consumer, ConsumerPosition
-from lakelog.format.dropped import DroppedTable, RestoredTable
+from lakelog.format.dropped import RestoredTable
 from lakelog.format.job import Job, JobState
 from lakelog.format.job_queue import JobQueue, PlannedTable
 from lakelog.format.plan import PlanRequest
@@ -49,6 +49,7 @@ from .staging import Staging
 from .store import Store, run_transaction
 from .table_files import TableFiles
 from .tags import Tags
+from .upkeep_calls import UpkeepCalls
 from .watching import WatchHub
 from .writers import Writers
 
@@ -58,11 +59,12 @@ PLANNERS: Final[tuple[WorkPlanner, ...]] = (
     plan_expiry_work,
     plan_partition_expiry,
     CleaningPlanner(),
+    plan_partition_expiry,
 )
 """Who tells what is due at a table, in the order in which they are asked."""
 
 
-class MetastoreService(RetentionCalls):
+class MetastoreService(RetentionCalls, UpkeepCalls):
     """All that the metastore does. Runs on one event loop; methods raise only errors of `lakelog.errors`.
 
     The names, parameters and results are those of `lakelog.client.metastore.Metastore`, whose docstrings hold here too.
@@ -115,8 +117,8 @@ class MetastoreService(RetentionCalls):
         self._open_changelogs = OpenChangelogs(store, limits, self.watches, partitions)
         self._metrics = metrics
         self._catalog = Catalog(store, ids, warehouse, self._table_dropped, dropped_kept_ms)
-        self.dropped_tables = DroppedTables(store)
-        self.table_files = TableFiles(store)
+        self._dropped_tables = DroppedTables(store)
+        self._table_files = TableFiles(store)
         self._planner = Planner(store, clock, limits, metrics)
         self._staging = Staging(store, ids, limits)
         self._writers = Writers(store)
@@ -185,15 +187,11 @@ class MetastoreService(RetentionCalls):
         """Removes a table from the catalog; False when there was none and that was no error."""
         return await self._catalog.drop_table(name, if_exists=if_exists)
 
-    async def list_dropped_tables(self, database: str = "") -> list[DroppedTable]:
-        """The dropped tables that are still known, the newest first; of all databases where none is named."""
-        return await self.dropped_tables.list_dropped_tables(database)
-
     async def restore_table(
         self, name: TableName, *, table_uuid: str = "", new_name: TableName | None = None
     ) -> RestoredTable:
         """Makes a dropped table live again, the one dropped last where no uuid is given."""
-        restored = await self.dropped_tables.restore_table(name, table_uuid=table_uuid, new_name=new_name)
+        restored = await self._dropped_tables.restore_table(name, table_uuid=table_uuid, new_name=new_name)
         self.due_work.touch(restored.table.table_uuid)
         self.jobs.due()
         return restored

@@ -10,7 +10,6 @@ from typing import Final
 
 _NO_CHANGELOG: Final = "changelog files are written as data files are"
 _NO_LATE_LOOKUP: Final = "a changelog is made before the commit or after it, as 'lookup-wait' says"
-_BY_SIZES: Final = "what is compacted goes by sizes and numbers of files; have all of it compacted by `compact --full`"
 _NO_SORTING: Final = "compactions put files together and do not sort the rows of append tables"
 _NO_WAITING: Final = "writers never compact, nor wait for compactions; compactors do them after the commit"
 _PLANNED_BY_BUCKET: Final = "compactors plan each bucket by itself, by the options that the page on options lists"
@@ -51,7 +50,6 @@ REFUSED_OPTIONS: Final[dict[str, str]] = {
     "lookup.*": "old rows are looked up in sorted local copies, which know three options: lookup.cache-file-retention, "
     "lookup.cache-max-disk-size and lookup.cache-max-memory-size",
     "lookup-*": _NO_LATE_LOOKUP,
-    "compaction.optimization-interval": _BY_SIZES,
     "compaction.*": _PLANNED_BY_BUCKET,
     "append.compaction.*": _PLANNED_BY_BUCKET,
     "sort-compaction.*": _NO_SORTING,

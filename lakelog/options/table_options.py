@@ -241,6 +241,14 @@ INCREMENTAL_SIZE_THRESHOLD: Final = Option[int | None](
     "A bucket is compacted as a whole when what lies above its highest level is larger than this.",
     default_text="none",
 )
+OPTIMIZATION_INTERVAL: Final = Option[int | None](
+    "compaction.optimization-interval",
+    Duration(),
+    None,
+    "How long after a commit of data all buckets written since the last such compaction are compacted as a whole, if "
+    "the number of commits has not made it due before.",
+    default_text="never by time",
+)
 DELTA_COMMITS: Final = Option[int | None](
     "full-compaction.delta-commits",
     Whole(1, 1_000_000),

@@ -30,6 +30,7 @@ from lakelog.options.table_options import (
     MIN_FILE_NUM,
     NUM_LEVELS,
     OPEN_FILE_COST,
+    OPTIMIZATION_INTERVAL,
     ROW_DEDUPLICATE,
     ROW_DEDUPLICATE_IGNORE_FIELDS,
     ROWKIND_FIELD,
@@ -61,6 +62,7 @@ _SORTED_RUN_OPTIONS: Final[tuple[Option[Any], ...]] = (
     TOTAL_SIZE_THRESHOLD,
     INCREMENTAL_SIZE_THRESHOLD,
     DELTA_COMMITS,
+    OPTIMIZATION_INTERVAL,
 )
 """By which buckets of tables with a primary key are compacted."""
 

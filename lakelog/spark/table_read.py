@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -12,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakelog.arguments import parse_table_name, to_option_texts
 from lakelog.errors import DataCorrupted, InvalidArgument
 from lakelog.format.plan import Plan
+from lakelog.held_reads import HeldReads
 from lakelog.options.values import ScanOptions
 from lakelog.spark.few_rows import read_few_rows
 from lakelog.spark.installation import Installation, installation_of
@@ -66,7 +68,7 @@ def read_table(
     plan, parsed = plan_read(installation.metastore, info, state, filter, time_zone=_time_zone(spark))
     chosen = check_spark_columns(columns, plan.schema, name)
     try:
-        with lakelog_errors():
+        with _held(installation, plan), lakelog_errors():
             rows = None if parsed is None else read_few_rows(spark, plan, parsed)
             if rows is None:
                 # SUBTLE: under new identities, else a join of two reads of one table would compare columns with
@@ -77,6 +79,13 @@ def read_table(
     except AnalysisException as error:
         raise _translate(error, filter, name) from error
     return rows if columns is None else rows.select(*["`" + each.replace("`", "``") + "`" for each in chosen])
+
+
+def _held(installation: Installation, plan: Plan) -> AbstractContextManager[None]:
+    """Holds the snapshot for as long as the driver program reads it; the scan of the DataFrame comes later."""
+    if plan.snapshot is None:
+        return nullcontext()
+    return HeldReads(installation.metastore).reading(plan.table, plan.snapshot.snapshot_id)
 
 
 def _live_rows(spark: SparkSession, installation: Installation, plan: Plan) -> DataFrame:

@@ -46,12 +46,12 @@ class DroppedTableServicer(dropped_pb2_grpc.DroppedTableServiceServicer):
         self, request: dropped_pb2.BeginPurgeRequest, context: Context
     ) -> dropped_pb2.BeginPurgeResponse:
         """Begins to purge a table."""
-        dropped = await self._service.dropped_tables.begin_purge(request.job_id, request.epoch)
+        dropped = await self._service.begin_purge(request.job_id, request.epoch)
         return dropped_pb2.BeginPurgeResponse(table=to_proto_dropped(dropped))
 
     async def PurgeRows(  # noqa: N802
         self, request: dropped_pb2.PurgeRowsRequest, context: Context
     ) -> dropped_pb2.PurgeRowsResponse:
         """Deletes some of what is known of a table."""
-        count = await self._service.dropped_tables.purge_rows(request.job_id, request.epoch)
+        count = await self._service.purge_rows(request.job_id, request.epoch)
         return build(dropped_pb2.PurgeRowsResponse, deleted_rows=count)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,7 +12,9 @@ import pyarrow as pa
 
 from lakelog.catalog import Catalog
 from lakelog.errors import CommitConflict, Effect, LakelogError, OutcomeUnknown, Unavailable
+from lakelog.file_check_result import FileCheck
 from lakelog.format.commit import CommitRequest
+from lakelog.format.snapshot import Snapshot, SnapshotKind
 from lakelog.table import Table
 from metastore.service import MetastoreService
 from tests.simulation.scheduler import Scheduler
@@ -34,6 +36,8 @@ class Habits:
     keep_position_when_done: bool = True
     own_epoch: bool = True
     delete_dropped_groups_only: bool = True
+    hold_what_is_read: bool = True
+    delete_only_what_is_doomed: bool = True
 
 
 @dataclass
@@ -75,6 +79,12 @@ class World:
     successors: int = 0
     late_readers: float = 0.0
     """How likely the successor of a reader comes only when its consumer has expired."""
+    expired: int = 0
+    """Snapshots that have expired."""
+    held_reads: int = 0
+    """How many reads were held, and found all that they needed."""
+    repairs: list[FileCheck] = field(default_factory=list)
+    """What those found that came to their end."""
     compactions: list[tuple[int, int]] = field(default_factory=list)
     """Of each that was answered: its groups, and how many of them were dropped."""
 
@@ -95,6 +105,11 @@ class World:
         """The SDK without pauses and faults."""
         calls = SimulatedCalls(self.service, self.loop, Scheduler(0, on_death=lambda _: None), Faults())
         return Catalog(calls, PlainStores(self.stores))
+
+    def history(self) -> list[Snapshot]:
+        """Every snapshot there ever was: what is kept in memory forgets none."""
+        store: Any = self.service._store
+        return list(store._state.tables[0].snapshots)
 
     def finish(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Runs a coroutine of the service, outside all faults."""
@@ -205,23 +220,34 @@ def audit(world: World) -> set[tuple[str, int]]:
         AssertionError: Something was lost, doubled, torn or out of order.
     """
     table = world.auditing_catalog().table(TABLE)
-    state: dict[int, str] = {}
     seen: set[tuple[str, int]] = set()
-    for snapshot in table.snapshots().to_pylist():
-        if snapshot["kind"] != "COMPACT":
-            work = (snapshot["writer"], int(dict(snapshot["properties"])["batch"]))
-            assert work not in seen, f"{work} was applied twice, the second time as snapshot {snapshot['id']}"
+    kept = set(table.snapshots()["id"].to_pylist())
+    for snapshot, state in fold_history(world):
+        if snapshot.kind is not SnapshotKind.COMPACT:
+            work = (snapshot.writer, int(snapshot.properties["batch"]))
+            assert work not in seen, f"{work} was applied twice, the second time as snapshot {snapshot.snapshot_id}"
             seen.add(work)
-            if snapshot["kind"] == "OVERWRITE":
-                state = {}
-            apply(state, world.batch(*work), keep_deletes=snapshot["kind"] == "OVERWRITE")
-        rows = table.scan(snapshot_id=snapshot["id"]).to_arrow().to_pylist()
-        found = {row["k"]: row["v"] for row in rows}
-        assert len(found) == len(rows), f"snapshot {snapshot['id']} shows a key twice"
-        assert found == state, f"snapshot {snapshot['id']}"
+        if snapshot.snapshot_id in kept:
+            rows = table.scan(snapshot_id=snapshot.snapshot_id).to_arrow().to_pylist()
+            found = {row["k"]: row["v"] for row in rows}
+            assert len(found) == len(rows), f"snapshot {snapshot.snapshot_id} shows a key twice"
+            assert found == state, f"snapshot {snapshot.snapshot_id}"
     lost = world.acknowledged - seen
     assert not lost, f"acknowledged and not there: {sorted(lost)}"
     return seen
+
+
+def fold_history(world: World) -> Iterator[tuple[Snapshot, dict[int, str]]]:
+    """Every snapshot there ever was, also those that have expired, with the state that it must show."""
+    state: dict[int, str] = {}
+    for snapshot in world.history():
+        if snapshot.kind is not SnapshotKind.COMPACT:
+            is_overwrite = snapshot.kind is SnapshotKind.OVERWRITE
+            if is_overwrite:
+                state = {}
+            batch = world.batch(snapshot.writer, int(snapshot.properties["batch"]))
+            apply(state, batch, keep_deletes=is_overwrite)
+        yield snapshot, state
 
 
 def apply(state: dict[int, str], batch: Mapping[int, str | None], *, keep_deletes: bool) -> None:

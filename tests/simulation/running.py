@@ -12,6 +12,8 @@ from metastore.service import MetastoreService
 from tests.simulation import actors, subscribers
 from tests.simulation.actors import Habits, World
 from tests.simulation.compactors import compact
+from tests.simulation.expirers import expire, read_for_long
+from tests.simulation.repairers import repair
 from tests.simulation.scheduler import Actor, Scheduler
 from tests.simulation.world import COMPACTING, CountedIds, Faults, SimulatedStores, VirtualClock
 
@@ -25,6 +27,8 @@ def simulate(
     cache_folder: str | None = None,
     late_readers: float = 0.0,
     compactors: int = 0,
+    expirers: int = 0,
+    repairers: int = 0,
     **rates: float,
 ) -> World:
     """One history; raises what an actor or an auditor found.
@@ -37,6 +41,8 @@ def simulate(
         cache_folder: Where readers keep copies; it must be new.
         late_readers: How likely the successor of a reader comes only when its consumer has expired; 0: none expires.
         compactors: How many there are, which know nothing of each other.
+        expirers: How many let snapshots expire; each comes with one that reads for long.
+        repairers: How many there are, as well.
         rates: How often what goes wrong.
     """
     faults = Faults(
@@ -67,6 +73,11 @@ def simulate(
         scheduler.start(consumer, partial(subscribers.read, world, consumer, mode))
     for name in COMPACTING[:compactors]:
         scheduler.start(name, partial(compact, world, name), mortal=False)
+    for number in range(expirers):
+        scheduler.start(f"expirer{number}", partial(expire, world), mortal=False)
+        scheduler.start(f"reader{number}", partial(read_for_long, world, f"reader{number}"), mortal=False)
+    for number in range(repairers):
+        scheduler.start(f"repairer {number}", partial(repair, world), mortal=False)
     scheduler.start("overwriter", lambda: actors.overwrite(world), mortal=False)
     scheduler.start("collector", lambda: actors.collect(world), mortal=False)
     scheduler.start("auditor", lambda: actors.audit_now_and_then(world), mortal=False)

@@ -27,7 +27,20 @@ WRITING: Final = ("a", "b", "c", "overwriter", *COMPACTING)
 """Names of those who commit; their successors' have more behind them."""
 
 _MUTATIONS: Final = frozenset(
-    {"commit", "stage_attempt", "abandon_attempt", "register_writer", "open_consumer", "advance_consumer"}
+    {
+        "commit",
+        "stage_attempt",
+        "abandon_attempt",
+        "register_writer",
+        "open_consumer",
+        "advance_consumer",
+        "expire_snapshots",
+        "hold_snapshot",
+        "release_snapshot",
+        "forget_doomed_files",
+        "doom_attempts",
+        "forget_attempts",
+    }
 )
 
 _TURNS: Final = 20

@@ -81,7 +81,9 @@ def plan_bucket(
         window = plan_whole_bucket(files, settings) if strategy == FULL else plan_window(files, settings)
         return (window,) if isinstance(window, AppendPlan) else NoPlan(window.reason)
     if strategy != DUE or has_waited:
-        return plan_all_small_files(files, settings) or NoPlan("Fewer than two small files are there.")
+        return plan_all_small_files(files, settings, only_alike=strategy == DUE) or NoPlan(
+            "Fewer than two small files are there."
+        )
     scan = plan_small_files(add_files(SmallFileState(), files, settings), settings)
     return scan.plans or NoPlan(scan.reason)
 

@@ -1,4 +1,7 @@
-"""When buckets are compacted as a whole because of the commits since (`full-compaction.delta-commits`, 3.6).
+"""When buckets are compacted as a whole because of the commits since (SEMANTICS.md 3.6).
+
+They are so behind so many commits (`full-compaction.delta-commits`), or some time behind the first of them
+(`compaction.optimization-interval`).
 
 Counted are commits that bring or take data, not compactions. What is known is a few numbers, kept up to date as commits
 come; which buckets they wrote is asked once, when a full compaction is due.
@@ -73,6 +76,42 @@ def plan_full_by_commits(known: CommitsSinceFull, settings: CompactionSettings) 
         known.settled_until,
         known.counted_until,
         f"There were {known.count} commits of data since the last full compaction.",
+    )
+
+
+@dataclass(frozen=True)
+class FullCompactionLater:
+    """A full compaction will be due.
+
+    Args:
+        delay_ms: In so many milliseconds, if nothing makes it due before.
+    """
+
+    delay_ms: int
+
+
+def plan_full_by_time(
+    known: CommitsSinceFull, settings: CompactionSettings, *, first_ms: int, now_ms: int
+) -> FullCompactionDue | FullCompactionLater | NoPlan:
+    """Plan the full compaction that time makes due. Pure.
+
+    Args:
+        known: The commits since the last one.
+        settings: The table's.
+        first_ms: When the first of them was made, in milliseconds since the epoch; of no account where there is none.
+        now_ms: The time by the same clock.
+    """
+    interval_ms = settings.optimization_interval_ms
+    if interval_ms is None:
+        return NoPlan("Time makes no full compactions due; the option 'compaction.optimization-interval' does.")
+    if known.count == 0:
+        return NoPlan("There was no commit of data since the last full compaction.")
+    if now_ms < first_ms + interval_ms:
+        return FullCompactionLater(first_ms + interval_ms - now_ms)
+    return FullCompactionDue(
+        known.settled_until,
+        known.counted_until,
+        f"{now_ms - first_ms} ms have passed since the first commit of data behind the last full compaction.",
     )
 
 

@@ -1,8 +1,4 @@
-"""What a table's options say about compaction.
-
-One option stands here, not in `lakelog.options`, since nothing makes compactions due by it yet: until then a table that
-is given it is refused. To let users give it, its declaration moves to `lakelog/options/table_options.py` as it is.
-"""
+"""What a table's options say about compaction."""
 
 from __future__ import annotations
 
@@ -22,23 +18,15 @@ from lakelog.options.table_options import (
     MIN_FILE_NUM,
     NUM_LEVELS,
     OPEN_FILE_COST,
+    OPTIMIZATION_INTERVAL,
     SIZE_RATIO,
     TARGET_FILE_SIZE,
     TOTAL_SIZE_THRESHOLD,
 )
-from lakelog.options.value_types import Duration
 from lakelog.options.values import TableOptions
 
-OPTIMIZATION_INTERVAL: Final = Option[int | None](
-    "compaction.optimization-interval",
-    Duration(),
-    None,
-    "How long after its last full compaction a bucket of more than one sorted run is compacted as a whole again.",
-    default_text="never by time",
-)
-
 _FOR_KEYED_TABLES: Final[tuple[Option[Any], ...]] = (DELTA_COMMITS, OPTIMIZATION_INTERVAL)
-"""Of those that stand here; `lakelog.options.validate` looks after the others."""
+"""Those by which buckets are compacted as a whole."""
 
 
 @dataclass(frozen=True)

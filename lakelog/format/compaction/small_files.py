@@ -1,14 +1,16 @@
 """Append tables without buckets: small files are packed into tasks, partition by partition (SEMANTICS.md 6.2).
 
-Objectives, which pull against each other: few small files; every row is rewritten about once; no task waits long for
+Objectives, which pull against each other: few small files; every row is rewritten seldom; no task waits long for
 company; nothing is remembered of files that are large enough, so that a table of a million files costs nothing.
 
 What is known are the small files of each partition that no task has taken yet, and how many scans ago the partition
 last got files. A scan brings what commits have added since the scan before, compactions included, and plans: files are
 taken smallest first, a bin closes as soon as it has two files and twice the target size, each file counting a little
-more than it is, for it must be opened. The rest is a task of its own if it has enough files; else it waits, and after
-some scans in vain goes together as it is. A single file is forgotten some scans later: it is found again when the
-partition's small files are listed anew.
+more than it is, for it must be opened. The rest has a task of its own if it has enough files; else it waits, and after
+some scans in vain goes together. What goes together there are files of about one size: one that is larger than all
+smaller ones together is left for later, else what a compaction wrote of a few tiny files would be rewritten with each
+few that follow, all the way to the target size. A single file is forgotten some scans later: it is found again when
+the partition's small files are listed anew.
 
 All of it is pure; states are values, and planning costs what the scan brought and the partitions that wait.
 """
@@ -144,14 +146,19 @@ def plan_small_files(state: SmallFileState, settings: CompactionSettings) -> Pac
     partitions: dict[bytes, SmallFiles] = {}
     for partition, known in state.partitions.items():
         order = np.argsort(known.sizes_bytes, kind="stable")
-        bins, rest = _pack(known.sizes_bytes[order], settings)
+        sizes = known.sizes_bytes[order]
+        bins, rest = _pack(sizes, settings)
+        if len(rest) >= max(settings.min_file_count, 2):
+            alike = _count_alike(sizes[rest], 2)
+            bins, rest = [*bins, rest[:alike]], rest[alike:]
         age = known.age
         if bins:
             why = "Small files fill a file together, or are enough."
         else:
             age += 1
-            if age > COMPACT_AGE and len(rest) > 1:
-                bins, rest = [rest], rest[:0]
+            alike = _count_alike(sizes[rest], 1)
+            if age > COMPACT_AGE and alike > 1:
+                bins, rest = [rest[:alike]], rest[alike:]
                 why = f"{len(known.file_ids)} small files have waited for others for {age} scans."
         plans.extend(_to_plan(partition, known, order[chosen], why) for chosen in bins)
         if len(rest) and age <= FORGET_AGE:
@@ -160,23 +167,31 @@ def plan_small_files(state: SmallFileState, settings: CompactionSettings) -> Pac
     return PackedScan(tuple(plans), SmallFileState(partitions))
 
 
-def plan_all_small_files(files: pa.Table, settings: CompactionSettings) -> tuple[AppendPlan, ...]:
-    """Plan the compaction of all small files at once, as somebody asks for it: nothing waits. Pure.
+def plan_all_small_files(
+    files: pa.Table, settings: CompactionSettings, *, only_alike: bool = False
+) -> tuple[AppendPlan, ...]:
+    """Plan the compaction of all small files at once: nothing waits. Pure.
 
     Args:
         files: As of `add_files`, the live files of the partitions asked for; large ones are passed over.
         settings: The table's.
+        only_alike: Nobody has asked for it, they have only waited: of those that fill no file a file that is larger
+            than all smaller ones together is left.
 
     Returns:
         Tasks as of `plan_small_files`; the rest of each partition, if two files or more, is one of them.
     """
     plans: list[AppendPlan] = []
+    why = "All small files were asked for." if not only_alike else "Small files have waited for others for long."
     for partition, known in add_files(SmallFileState(), files, settings).partitions.items():
         order = np.argsort(known.sizes_bytes, kind="stable")
-        bins, rest = _pack(known.sizes_bytes[order], settings)
+        sizes = known.sizes_bytes[order]
+        bins, rest = _pack(sizes, settings)
+        if only_alike:
+            rest = rest[: _count_alike(sizes[rest], 1)]
         if len(rest) > 1:
             bins.append(rest)
-        plans.extend(_to_plan(partition, known, order[chosen], "All small files were asked for.") for chosen in bins)
+        plans.extend(_to_plan(partition, known, order[chosen], why) for chosen in bins)
     return tuple(plans)
 
 
@@ -199,11 +214,23 @@ def _pack(sizes_bytes: _Numbers, settings: CompactionSettings) -> tuple[list[_Nu
             break
         bins.append(positions[start : last + 1])
         start, filled = last + 1, int(ends[last])
-    rest = positions[start:]
-    if len(rest) >= settings.min_file_count:
-        bins.append(rest)
-        rest = rest[:0]
-    return bins, rest
+    return bins, positions[start:]
+
+
+def _count_alike(sizes_bytes: _Numbers, least: int) -> int:
+    """How many of the smallest files go together: no further one is larger than all before it, but for the first ones.
+
+    Of 2 and more files whose sizes double there are so few that each byte is rewritten as often as their number has
+    digits, and not once for each task.
+
+    Args:
+        sizes_bytes: Ascending.
+        least: So many go in any case.
+    """
+    before = np.cumsum(sizes_bytes)[:-1]
+    too_large = np.flatnonzero(sizes_bytes[1:] > before) + 1
+    too_large = too_large[too_large >= least]
+    return int(too_large[0]) if len(too_large) else len(sizes_bytes)
 
 
 def _to_plan(partition: bytes, known: SmallFiles, chosen: _Numbers, why: str) -> AppendPlan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -349,3 +350,24 @@ def _query(url: str, sql: str) -> Any:
         row = connection.execute(sql).fetchone()
         assert row is not None
         return row[0]
+
+
+def test_of_a_restore_and_a_purge_at_once_one_wins(migrated_url: str) -> None:
+    opened = open_in_process(migrated_url)
+
+    try:
+        for _ in range(12):
+            table = make_table(opened)
+            opened.drop_table(table.name)
+            job = lease_purge(opened, table)
+            with ThreadPoolExecutor(2) as pool:
+                restoring = pool.submit(opened.restore_table, table.name)
+                beginning = pool.submit(opened.begin_purge, job.job_id, job.epoch)
+                errors = [each.exception(10) for each in (restoring, beginning)]
+            assert sum(error is None for error in errors) == 1, errors
+            assert all(error is None or isinstance(error, NotFound) for error in errors)
+            is_live = table.name.name in opened.list_tables("shop")
+            assert is_live == (errors[0] is None)
+
+    finally:
+        opened.close()

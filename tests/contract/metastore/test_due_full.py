@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from lakelog.clock import SystemClock
 from lakelog.format.commit import RemovePartitions
-from lakelog.format.job import CHANGELOG_PRIORITY, FULL, STRATEGY, parse_bucket_scope
+from lakelog.format.job import CHANGELOG_PRIORITY, FULL, STRATEGY, JobState, parse_bucket_scope
 from lakelog.format.snapshot import SnapshotKind
 from lakelog.format.table import TableInfo
 from metastore.due_full import plan_full_compactions
@@ -112,6 +113,12 @@ def test_write_only_and_other_tables(metastore: InProcessMetastore) -> None:
     assert step(metastore, table) == [(b"", 0)]
     append(metastore, table, 2, bucket=1)
     assert step(metastore, table) == [(b"", 1)]
+    metastore.alter_table(table.table_uuid, set_options={"write-only": "true"}, unset_options=[])
+    append(metastore, table, 3, bucket=2)
+    assert step(metastore, table) == []
+    # A compactor was started for it.
+    metastore.plan_compactions(table.table_uuid)
+    assert step(metastore, table) == [(b"", 2)]
     plain = make_table(metastore)
     append(metastore, plain, 1)
     assert step(metastore, plain) == []
@@ -121,3 +128,19 @@ def test_write_only_and_other_tables(metastore: InProcessMetastore) -> None:
     append(metastore, plain, 3)
     assert step(metastore, plain) == [(b"", 0)]
     assert stage(metastore, plain)
+
+
+def test_what_no_commit_makes_due_is_so_after_a_while(metastore: InProcessMetastore) -> None:
+    options = {**PRODUCER, "full-compaction.delta-commits": "10", "compaction.optimization-interval": "2 s"}
+    table = make_table(metastore, options=options)
+    append(metastore, table, 1)
+    append(metastore, table, 2, bucket=2)
+    assert step(metastore, table) == []
+    (job,) = metastore.list_jobs([table.table_uuid])
+    assert 0 < job.remaining_ms <= 2000
+    time.sleep(job.remaining_ms / 1000 + 0.05)
+    # The one that ends has the others found.
+    assert step(metastore, table) == [(b"", 0)]
+    assert step(metastore, table) == [(b"", 0), (b"", 2)]
+    assert step(metastore, table) == []
+    assert {job.state for job in metastore.list_jobs([table.table_uuid])} == {JobState.DONE}

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lakelog.client.metastore import Metastore
 from lakelog.format.commit import RemoveEverything
 from lakelog.format.snapshot import SnapshotKind
 from lakelog.format.table import TableInfo
+from metastore.inprocess import InProcessMetastore
+from metastore.memory import retention
+from metastore.memory.state import StoredTable
+from metastore.retention_store import Clearing
 
 from .compacting import commit
 from .making import append, make_change
@@ -60,3 +66,22 @@ def test_what_was_told_and_is_live_stays(metastore: Metastore) -> None:
     append(metastore, table, 8, names="d")
     expire(metastore, table)
     assert doomed(metastore, table) == ["c.parquet", "y.parquet"]
+
+
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
+def test_control_expiry_that_knows_nothing_of_it_loses_what_is_to_be_compared(
+    metastore: InProcessMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = retention._find_expired
+
+    def forget(table: StoredTable, clearing: Clearing) -> object:
+        held, table.told = table.told, {}
+        try:
+            return iter(list(find(table, clearing)))
+        finally:
+            table.told = held
+
+    monkeypatch.setattr(retention, "_find_expired", forget)
+    table = make_overwritten(metastore)
+    expire(metastore, table)
+    assert "x.parquet" in doomed(metastore, table)

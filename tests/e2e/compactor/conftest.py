@@ -19,7 +19,7 @@ import pytest
 import lakelog
 from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
-from lakelog.format.job import Job
+from lakelog.format.job import CHANGELOG, Job
 from lakelog.table import Table
 from lakelog.testing import embedded_stack
 
@@ -88,7 +88,7 @@ class World:
 
     @property
     def job(self) -> Job:
-        (job,) = self.catalog.metastore.list_jobs([self.table.uuid])
+        (job,) = [job for job in self.catalog.metastore.list_jobs([self.table.uuid]) if job.kind == CHANGELOG]
         return job
 
     @property

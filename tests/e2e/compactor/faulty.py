@@ -1,8 +1,10 @@
 """The compactor with a fault in it, for tests: dies at a step of its first job, as told by the variable `FAULT`.
 
 Steps are `taken` (it has the job), `staged` (and an attempt), `written` (files are there, nobody knows of them) and
-`attached`, or `committed` for a compaction (all but the job's end is done). At `frozen`, which is the step `written`,
-it stops until somebody lets it go on.
+`attached`, or `committed` for a compaction (all but the job's end is done). Of expiry they are `doomed` (what goes is
+known, and nothing deleted) and `deleted` (but not forgotten), of a purge `purge-half` (some files are deleted) and
+`purge-rows` (all files are, and some of what is known of the table). At `frozen`, which is the step `written`, it
+stops until somebody lets it go on.
 """
 
 from __future__ import annotations
@@ -79,6 +81,38 @@ def install_fault(step: str) -> None:
             die()
         return result
 
+    expire, forget = GrpcMetastore.expire_snapshots, GrpcMetastore.forget_doomed_files
+
+    def faulty_expire(self: Any, *arguments: Any, **more: Any) -> Any:
+        found = expire(self, *arguments, **more)
+        if step == "doomed":
+            die()
+        return found
+
+    def faulty_forget(self: Any, *arguments: Any) -> None:
+        if step == "deleted":
+            die()
+        forget(self, *arguments)
+
+    GrpcMetastore.expire_snapshots = faulty_expire  # type: ignore[method-assign]
+    GrpcMetastore.forget_doomed_files = faulty_forget  # type: ignore[assignment,method-assign]
+    purges: Any = import_module("compactor.purges")
+    delete_files, purge_rows = purges.PurgeDuty._delete_files, GrpcMetastore.purge_rows
+
+    def faulty_delete_files(self: Any, store: Any, control: Any) -> int:
+        if step == "purge-half":
+            store.delete_many([each.path for each in next(iter(store.list_pages(3)))])
+            die()
+        return int(delete_files(self, store, control))
+
+    def faulty_purge_rows(self: Any, job_id: int, epoch: int) -> int:
+        deleted = purge_rows(self, job_id, epoch)
+        if step == "purge-rows":
+            die()
+        return deleted
+
+    purges.PurgeDuty._delete_files = faulty_delete_files
+    GrpcMetastore.purge_rows = faulty_purge_rows  # type: ignore[method-assign]
     for duty in (changelogs.ChangelogDuty, compactions.CompactionDuty):
         duty.do = faulty_do(duty.do)
     changelogs.make_late_changelogs = faulty_make(changelogs.make_late_changelogs)

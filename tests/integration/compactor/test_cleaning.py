@@ -6,6 +6,7 @@ import datetime as dt
 import os
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,16 @@ from lakelog.format.job import CLEAN, JobState
 from lakelog.format.table_files import FileUse, OrphanReason, UsedFile
 from lakelog.storage.stores import LocationStores
 from lakelog.table import Table
+from metastore.due_work import WorkPlanner
 from metastore.inprocess import InProcessMetastore
+from metastore.service import PLANNERS
 from tests.integration.compactor.attaching import attach_all
+
+
+@pytest.fixture
+def planners() -> Sequence[WorkPlanner]:
+    return PLANNERS
+
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])
 AT_ONCE = dt.timedelta(0)

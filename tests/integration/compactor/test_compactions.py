@@ -12,7 +12,7 @@ import pytest
 from lakelog.catalog import Catalog
 from lakelog.errors import CommitConflict, Fenced, OutcomeUnknown
 from lakelog.format.commit import CommitRequest, CommitResult
-from lakelog.format.job import COMPACT, FULL, MINOR, STRATEGY, Job, JobState, to_bucket_scope
+from lakelog.format.job import COMPACT, FULL, MINOR, PURGE, STRATEGY, Job, JobState, to_bucket_scope
 from lakelog.format.plan import PlanRequest
 from lakelog.table import Table
 from metastore.inprocess import InProcessMetastore
@@ -350,4 +350,4 @@ def test_a_table_that_is_dropped_meanwhile_leaves_nothing_behind(
     request(metastore, table)
     attach_all(Dropping(metastore))
     assert not [path for path in data_files(warehouse) if "compact-" in path]
-    assert metastore.list_jobs() == []
+    assert [job.kind for job in metastore.list_jobs()] == [PURGE]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,8 @@ from lakelog.format.job import COMPACT, Job, JobState
 from lakelog.format.plan import InRange, PlanRequest
 from lakelog.format.snapshot import SnapshotKind
 from lakelog.table import Table
+from metastore.due_compactions import plan_compactions
+from metastore.due_work import WorkPlanner
 from metastore.inprocess import InProcessMetastore
 from tests.integration.compactor.attaching import attach_all
 from tests.integration.sdk.conftest import data_files
@@ -22,6 +25,11 @@ LARGE = random.Random(1).sample(range(1 << 62), 11_000)
 """Some 90 kB, since it cannot be compressed."""
 
 COLUMNS = pa.schema([("day", pa.string()), ("v", pa.int64())])
+
+
+@pytest.fixture
+def planners() -> Sequence[WorkPlanner]:
+    return [plan_compactions]
 
 
 @pytest.fixture(autouse=True)

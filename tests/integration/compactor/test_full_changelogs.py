@@ -177,6 +177,23 @@ def test_compacting_on_demand_tells_too(metastore: InProcessMetastore, catalog: 
     assert replayed(table) == shown(table)
 
 
+def test_several_tables_begin_with_their_newest_rows(metastore: InProcessMetastore, catalog: Catalog) -> None:
+    """A full compaction of one says nothing of the others; and a commit to both is seen whole."""
+    one, other = make(catalog, "none"), make(catalog, "full-compaction", name="shop.other")
+    one.write(rows("+I 1|1|1"))
+    compact(metastore, one)
+    with catalog.transaction() as transaction:
+        transaction.table(one.name).write(rows("+I 1|2|2"))
+        transaction.table(other.name).write(rows("+I 1|2|2"))
+    with catalog.subscribe([one.name, other.name], "compacted-full") as stream:
+        assert kinds(stream, 2) == ["+I 1|1|1", "+I 1|2|2"]
+        compact(metastore, other)
+        assert kinds(stream, 1) == ["+I 1|2|2"]
+    with one.subscribe("compacted-full") as stream:
+        assert kinds(stream, 1) == ["+I 1|1|1"]
+        assert kinds(stream, 1) == ["+I 1|2|2"]
+
+
 def plain(*lines: str) -> Any:
     return rows(*lines).drop_columns(["_row_kind"])
 

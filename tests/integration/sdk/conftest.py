@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -8,6 +8,7 @@ import pytest
 from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
 from lakelog.storage.stores import LocationStores
+from metastore.due_work import WorkPlanner
 from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
 from metastore.postgres import PostgresStore, migrate
@@ -20,8 +21,16 @@ def warehouse(tmp_path: Path) -> Path:
     return tmp_path / "warehouse"
 
 
+@pytest.fixture
+def planners() -> Sequence[WorkPlanner]:
+    """Nobody, so that the only jobs are those that a test asks for. A module that wants others has its own fixture."""
+    return ()
+
+
 @pytest.fixture(params=["memory", "postgres"])
-def metastore(request: pytest.FixtureRequest, warehouse: Path) -> Iterator[InProcessMetastore]:
+def metastore(
+    request: pytest.FixtureRequest, warehouse: Path, planners: Sequence[WorkPlanner]
+) -> Iterator[InProcessMetastore]:
     url = ""
     if request.param == "postgres":
         url = request.getfixturevalue("postgres_url")
@@ -34,7 +43,9 @@ def metastore(request: pytest.FixtureRequest, warehouse: Path) -> Iterator[InPro
         await store.check()
         return store
 
-    service = InProcessMetastore(open_store, lambda store: MetastoreService(store, f"file://{warehouse}/"))
+    service = InProcessMetastore(
+        open_store, lambda store: MetastoreService(store, f"file://{warehouse}/", planners=planners)
+    )
     yield service
     service.close()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import psycopg
 import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
@@ -13,7 +12,6 @@ from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.errors import HistoryDiverged, InvalidArgument, NotFound, SnapshotExpired
 from lakelog.table import Table
-from metastore.postgres.connections import libpq_url
 from tests.integration.spark.conftest import MakeTable
 from tests.integration.spark.driven_stream import STREAMED, DrivenStream, flat, put, stream_of
 
@@ -124,13 +122,11 @@ def test_a_snapshot_that_is_not_there_yet(stack: EmbeddedStack, keyed: Table) ->
         stream.run()
 
 
-def expire(stack: EmbeddedStack, table: Table, earliest: int) -> None:
-    """Forgets the snapshots before one, as an expiry does."""
-    with psycopg.connect(libpq_url(stack.database_url), autocommit=True) as connection:
-        found = connection.execute("SELECT table_id FROM table_head WHERE table_uuid = %s", [table.uuid]).fetchone()
-        assert found is not None
-        connection.execute("UPDATE table_head SET earliest_snapshot_id = %s WHERE table_id = %s", [earliest, found[0]])
-        connection.execute("DELETE FROM snapshot WHERE snapshot_id < %s AND table_id = %s", [earliest, found[0]])
+def expire(table: Table, earliest: int) -> None:
+    """Has all snapshots before one expire."""
+    newest = table.snapshots(1)["id"][0].as_py()
+    found = table.expire_snapshots(older_than=1 << 52, retain_last=newest - earliest + 1)
+    assert found.first_kept == earliest
 
 
 def test_a_checkpoint_whose_next_change_is_no_longer_kept(stack: EmbeddedStack, appended: Table) -> None:
@@ -139,7 +135,7 @@ def test_a_checkpoint_whose_next_change_is_no_longer_kept(stack: EmbeddedStack, 
     assert first.reader is not None
     first.offsets.append(first.reader.initialOffset())
     assert first.advance(first.reader.getDefaultReadLimit())
-    expire(stack, appended, 4)
+    expire(appended, 4)
     with pytest.raises(
         SnapshotExpired,
         match=rf"The checkpoint is at snapshot 1 of {appended.name}, but snapshots 4 to 5 are all that is kept\. "

@@ -78,7 +78,7 @@ def test_what_expires_while_it_is_measured(stack: EmbeddedStack, kept: Table, mo
 
     def expire_first(self: sizes.ChangelogSizes, snapshot_id: int) -> ReadSize:
         if snapshot_id == 1:
-            expire(stack, kept, 4)
+            expire(kept, 4)
         return measure(self, snapshot_id)
 
     monkeypatch.setattr(sizes.ChangelogSizes, "measure", expire_first)

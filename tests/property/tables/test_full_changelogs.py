@@ -145,6 +145,8 @@ class History:
             self.table.write(self._draw_rows())
         elif what < 0.55:
             self._overwrite()
+        elif what < 0.58 and self._latest():
+            self.table.rollback_to(self.random.randrange(self._latest()) + 1)
         elif what < 0.62:
             self._alter()
         elif what < 0.7:

@@ -209,3 +209,51 @@ def test_many_files_of_one_partition_are_packed_at_once() -> None:
     assert planned + scan.state.file_count == int((sizes < SETTINGS.small_file_bytes).sum())
     # About 0.1 s on an idle core.
     assert took_s < 2
+
+
+@pytest.mark.parametrize(
+    ("sizes", "taken"),
+    [
+        # As many as are enough, of one size: all of them.
+        ([1, 1, 1], [1, 1, 1]),
+        # What was put together before waits until as much has come.
+        ([1, 1, 10], [1, 1]),
+        ([1, 1, 2, 10], [1, 1, 2]),
+        ([1, 1, 2, 4, 8], [1, 1, 2, 4, 8]),
+        # Two of the smallest in any case: with each plan there are fewer.
+        ([1, 3, 10], [1, 3]),
+        ([1, 3, 4], [1, 3, 4]),
+        ([0, 0, 5], [0, 0]),
+        ([0, 0, 0, 1], [0, 0, 0]),
+    ],
+)
+def test_of_those_that_fill_no_file_the_smaller_ones_go_together(sizes: list[int], taken: list[int]) -> None:
+    scan = plan_small_files(add_files(SmallFileState(), listed(sizes), TINY), TINY)
+    (plan,) = scan.plans
+    assert [sizes[file_id - 1] for file_id in plan.file_ids] == taken
+
+
+def test_a_byte_is_rewritten_a_few_times_and_not_with_each_few_files_that_follow() -> None:
+    settings = CompactionSettings(TARGET, min_file_count=5)
+    commits, state, written, most = 1000, SmallFileState(), 0, 0
+    next_id = 1
+    for _ in range(commits):
+        state = add_files(state, listed([1000], next_id), settings)
+        next_id += 1
+        while (scan := plan_small_files(state, settings)).plans:
+            state = scan.state
+            for plan in scan.plans:
+                written += plan.size_bytes
+                state = add_files(state, listed([plan.size_bytes], next_id), settings)
+                next_id += 1
+        most = max(most, state.file_count)
+    assert most < 5
+    # Were all that is there put together each time, it would be 125.
+    assert written < 20 * 1000 * commits
+
+
+@pytest.mark.parametrize(("sizes", "count"), [([5, 5], 2), ([1, 100], 0), ([50, 50, 90], 3)])
+def test_what_has_only_waited_is_not_rewritten_for_a_little_more(sizes: list[int], count: int) -> None:
+    settings = CompactionSettings(1000, open_file_cost_bytes=1)
+    plans = plan_all_small_files(listed(sizes), settings, only_alike=True)
+    assert sum(len(plan.file_ids) for plan in plans) == count

@@ -1,0 +1,33 @@
+"""Repairers without patience among writers, compactors, overwrites and the collector: no live file is deleted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from lakelog import file_check
+from tests.simulation.running import simulate
+
+
+def test_every_history_holds_and_they_find_much(loop: asyncio.AbstractEventLoop) -> None:
+    repairs = [
+        each
+        for seed in range(1, 7)
+        for each in simulate(seed, loop, repairers=2, compactors=seed % 2 * 2, freeze_rate=0.04).repairs
+    ]
+    assert sum(each.deleted_files for each in repairs) >= 5
+
+
+def test_control_without_dooming_first_a_live_file_is_deleted(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def by_age_alone(self: Any, old: Sequence[str], orphans: Sequence[Any]) -> set[str]:
+        return set(old)
+
+    monkeypatch.setattr(file_check._Check, "_doom", by_age_alone)
+    with pytest.raises(Exception, match=r"(?i)does not exist|not there|missing|no object|the table lacks"):  # noqa: PT012 - the first
+        for seed in range(1, 60):
+            simulate(seed, loop, repairers=2, freeze_rate=0.04)
