@@ -174,7 +174,7 @@ def test_a_dropped_table_takes_no_commit(metastore: Metastore) -> None:
     table = make_table(metastore)
     attempt = metastore.stage_attempt([table.table_uuid], "w").attempt_id
     metastore.drop_table(table.name)
-    with pytest.raises(NotFound, match="it was dropped"):
+    with pytest.raises(NotFound, match="was dropped at"):
         metastore.commit(CommitRequest("w", 1, (make_change(table, [make_file(attempt)]),), attempt))
 
 

@@ -217,7 +217,7 @@ def test_a_dropped_table_has_nothing_to_compact(metastore: Metastore) -> None:
     table = make_table(metastore)
     append(metastore, table, 1)
     metastore.drop_table(table.name)
-    with pytest.raises(NotFound, match="it was dropped"):
+    with pytest.raises(NotFound, match="was dropped at"):
         commit(metastore, compaction(table, moves=(1,)))
 
 

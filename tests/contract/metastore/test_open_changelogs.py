@@ -207,7 +207,7 @@ def test_files_must_fit_the_table(metastore: Metastore) -> None:
     with pytest.raises(InvalidArgument, match="It is a job of"):
         metastore.attach_changelogs(make_request(metastore, other, job, [1]))
     metastore.drop_table(table.name)
-    with pytest.raises(NotFound, match="does not exist"):
+    with pytest.raises(NotFound, match="was dropped at"):
         metastore.attach_changelogs(
             AttachRequest(table.table_uuid, 0, 4, "0" * 32, job.job_id, job.epoch, (SnapshotChangelog(1, ()),))
         )
