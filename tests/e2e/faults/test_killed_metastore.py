@@ -39,7 +39,9 @@ def commits_waiting(lab: Lab) -> int:
 
 def snapshots(lab: Lab) -> int:
     with psycopg.connect(lab.stack.database_url.replace("+psycopg", "")) as connection:
-        row = connection.execute("SELECT count(*) FROM snapshot JOIN table_head USING (table_id)").fetchone()
+        row = connection.execute(
+            "SELECT count(*) FROM snapshot JOIN table_head h USING (table_id) WHERE h.table_uuid IS NOT NULL"
+        ).fetchone()
     assert row is not None
     return int(str(row[0]))
 
