@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import os
 import socket
 import threading
@@ -22,6 +23,8 @@ from lakelog.clock import Clock, SystemClock
 from lakelog.errors import DataCorrupted, LakelogError, SnapshotExpired
 from lakelog.format.plan import AtSnapshot, PlanRequest
 from lakelog.format.table import TableInfo
+
+_log = logging.getLogger(__name__)
 
 _LONG_S: Final = 30.0
 """A read that lasts longer is held."""
@@ -221,7 +224,12 @@ class _Looker:
                     self._thread = None
                     return
             for reads in active:
-                reads.look()
+                try:
+                    reads.look()
+                except Exception:
+                    # One catalog's fault shall not leave the reads of all others without anybody who looks at them.
+                    _log.exception("reads that last could not be held; they go on, for as long as nothing expires")
+                    self.remove(reads)
 
 
 _LOOKER: Final = _Looker()

@@ -61,6 +61,12 @@ class Sink:
     begun_anew: int = 0
 
 
+def as_simulated(catalog: Catalog) -> Catalog:
+    """A catalog of which nothing happens by itself: no thread of its own takes part in the order of things."""
+    catalog.held_reads.close()
+    return catalog
+
+
 @dataclass
 class World:
     """Everything that there is in one run, and what the auditors know of it."""
@@ -93,18 +99,20 @@ class World:
         calls: Any = SimulatedCalls(self.service, self.loop, self.scheduler, self.faults)
         if not self.habits.keep_files_on_unknown:
             calls = HastyCalls(calls, self.stores)
-        return Catalog(
-            calls,
-            self.stores,
-            clock=VirtualClock(self.scheduler),
-            draw=self.scheduler.random.random,
-            cache_folder=self.cache_folder,
+        return as_simulated(
+            Catalog(
+                calls,
+                self.stores,
+                clock=VirtualClock(self.scheduler),
+                draw=self.scheduler.random.random,
+                cache_folder=self.cache_folder,
+            )
         )
 
     def auditing_catalog(self) -> Catalog:
         """The SDK without pauses and faults."""
         calls = SimulatedCalls(self.service, self.loop, Scheduler(0, on_death=lambda _: None), Faults())
-        return Catalog(calls, PlainStores(self.stores))
+        return as_simulated(Catalog(calls, PlainStores(self.stores)))
 
     def history(self) -> list[Snapshot]:
         """Every snapshot there ever was: what is kept in memory forgets none."""

@@ -20,7 +20,7 @@ from lakelog.format.table import TableName
 from lakelog.open_stream import OpenStream, open_stream
 from lakelog.stream_batch import Position, StreamBatch
 from lakelog.stream_request import StreamRequest
-from tests.simulation.actors import TABLE, Sink, World
+from tests.simulation.actors import TABLE, Sink, World, as_simulated
 
 CONSUMER_LIFETIME_S = 10.0
 """How long a consumer keeps its position without a reader, where consumers expire."""
@@ -64,7 +64,10 @@ def _follow(world: World, consumer: str, mode: str) -> None:
     catalog = world.catalog()
     if not world.habits.own_epoch:
         calls: Any = ForwardCalls(catalog.metastore)
-        catalog = Catalog(calls, world.stores, clock=catalog.clock, draw=catalog.draw, cache_folder=world.cache_folder)
+        forwarded = Catalog(
+            calls, world.stores, clock=catalog.clock, draw=catalog.draw, cache_folder=world.cache_folder
+        )
+        catalog = as_simulated(forwarded)
     table = catalog.metastore.get_table(TableName(*TABLE.split(".")))
     options = {"consumer-id": consumer, "scan.mode": mode, "streaming-read-overwrite": "true"}
     options |= {"scan.snapshot-id": "1"} if mode == "from-snapshot" else {}

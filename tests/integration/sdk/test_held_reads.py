@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog
+from lakelog.client.metastore import Metastore
 from lakelog.errors import DataCorrupted, SnapshotExpired
 from lakelog.format.expiry import PinKind
 from lakelog.held_reads import HeldReads
@@ -114,3 +116,23 @@ def test_short_reads_ask_nobody(catalog: Catalog, metastore: InProcessMetastore)
     metastore.hold_snapshot = lambda *a: calls.append("hold") or held(*a)  # type: ignore[method-assign,func-returns-value]
     assert table.scan().to_arrow().num_rows == 400_000
     assert calls == []
+
+
+def test_what_fails_at_one_catalog_leaves_the_others_held(
+    catalog: Catalog, metastore: InProcessMetastore, soon: HeldReads, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken:
+        def hold_snapshot(self, *_: object) -> int:
+            raise RuntimeError("this metastore is a programming error")
+
+    broken = HeldReads(cast(Metastore, Broken()), long_s=0.01)
+    table = make(catalog)
+    with broken.reading(catalog.metastore.get_table_by_uuid(table.uuid), 1):
+        give_up_s = time.monotonic() + 10
+        while "could not be held" not in caplog.text:
+            assert time.monotonic() < give_up_s
+            time.sleep(0.01)
+        batches = table.scan().to_batches()
+        next(batches)
+        wait_for_pin(metastore, table)
+    assert sum(batch.num_rows for batch in batches) > 0
