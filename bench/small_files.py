@@ -78,7 +78,8 @@ def measure_precommit(bench: Bench) -> Iterator[Figure]:
     with open_catalog(bench.folder / "w11-precommit") as catalog:
         for precommit in ("false", "true"):
             options = {"precommit-compact": precommit, "write-buffer-size": f"{_ROW_BYTES * ROWS_A_FILE // 1024} kb"}
-            table = catalog.create_table(f"b.{precommit}", q1_schema(), options=options)
+            # With a key, since each flush is a run of its own then.
+            table = catalog.create_table(f"b.{precommit}", q1_schema(), primary_key=["id"], options=options)
             table.append(iter(data.to_batches(max_chunksize=ROWS_A_FILE)))
             found = table.scan(HASHED).to_arrow()
             check_equal("rows", (rows, order_free_hash(data.select(HASHED))), (found.num_rows, order_free_hash(found)))
