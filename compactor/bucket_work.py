@@ -20,7 +20,7 @@ from lakelog.format.compaction.plan import BucketPlan, NoPlan
 from lakelog.format.compaction.settings import to_compaction_settings
 from lakelog.format.files import DataFile
 from lakelog.format.plan import Plan, PlanRequest
-from lakelog.format.sections import KeyRange, do_meet
+from lakelog.format.sections import KeyRange, do_meet, find_hull
 from lakelog.format.snapshot import ChangelogState, SnapshotKind
 from lakelog.format.table import TableInfo
 from lakelog.options.values import TableOptions
@@ -256,17 +256,10 @@ def to_run_rewrite(
     chosen = set(file_ids)
     # In the plan's order, which the files have.
     inputs = tuple(file for file_id, file in files.items() if file_id in chosen)
-    hull = _hull(inputs)
+    hull = find_hull([KeyRange(file.min_key, file.max_key) for file in inputs])
     rest = tuple(
         file
         for file_id, file in files.items()
         if file_id not in chosen and do_meet(hull, KeyRange(file.min_key, file.max_key))
     )
     return RunRewrite(f"compact-{number:05d}", inputs, rest, base_time_ms, level)
-
-
-def _hull(files: Sequence[LiveFile]) -> KeyRange:
-    lowers, uppers = [file.min_key for file in files], [file.max_key for file in files]
-    lower = None if None in lowers else min(each for each in lowers if each is not None)
-    upper = None if None in uppers else max(each for each in uppers if each is not None)
-    return KeyRange(lower, upper)

@@ -64,5 +64,14 @@ def do_meet(left: KeyRange, right: KeyRange) -> bool:
     )
 
 
+def find_hull(ranges: Sequence[KeyRange]) -> KeyRange:
+    """Return the smallest range that holds all of some, at least one. Pure."""
+    lowers, uppers = [each.lower for each in ranges], [each.upper for each in ranges]
+    return KeyRange(
+        None if None in lowers else min(each for each in lowers if each is not None),
+        None if None in uppers else max(each for each in uppers if each is not None),
+    )
+
+
 def _higher(left: bytes | None, right: bytes | None) -> bytes | None:
     return None if left is None or right is None else max(left, right)

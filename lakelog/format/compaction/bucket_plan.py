@@ -32,7 +32,7 @@ from lakelog.format.compaction.picking import Pick, find_highest_level, pick_due
 from lakelog.format.compaction.plan import BucketPlan, Move, NoPlan, Rewrite, Section
 from lakelog.format.compaction.runs import BucketFiles
 from lakelog.format.compaction.settings import CompactionSettings
-from lakelog.format.sections import KeyRange, split_sections
+from lakelog.format.sections import KeyRange, find_hull, split_sections
 
 REWRITE_TARGET_FILES: Final = 16
 """A rewrite ends behind the section with which it has inputs for so many files: several workers share a large bucket,
@@ -260,7 +260,7 @@ class _Work:
                 int(self.files.sizes_bytes[indexes].sum()),
                 int(self.files.row_counts[indexes].sum()),
                 self.files.place_of(int(latest)),
-                not any(self.older.may_hold(_hull([ranges[i] for i in section])) for section in sections),
+                not any(self.older.may_hold(find_hull([ranges[i] for i in section])) for section in sections),
                 f"{why[0].upper()}{why[1:]}.",
             )
         )
@@ -309,13 +309,6 @@ def _are_deletes_old(files: BucketFiles, delete_horizon_ms: int | None) -> np.nd
     if delete_horizon_ms is None:
         return np.ones(len(files), np.bool_)
     return files.places[:, 2] < delete_horizon_ms
-
-
-def _hull(ranges: Sequence[KeyRange]) -> KeyRange:
-    lowers, uppers = [found.lower for found in ranges], [found.upper for found in ranges]
-    lower = None if None in lowers else min(value for value in lowers if value is not None)
-    upper = None if None in uppers else max(value for value in uppers if value is not None)
-    return KeyRange(lower, upper)
 
 
 def _higher(left: bytes | None, right: bytes | None) -> bytes | None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from lakelog.format.compaction.plan import BucketPlan, NoPlan
 from lakelog.format.compaction.runs import BucketFiles
-from lakelog.format.sections import KeyRange, split_sections
+from lakelog.format.sections import KeyRange, find_hull, split_sections
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _to_units(live: Mapping[int, KeyRange], plan: BucketPlan | NoPlan, told: Col
     rest = dict(live)
     if isinstance(plan, BucketPlan):
         units += [
-            _Unit(each.file_ids, _hull([rest.pop(file_id) for file_id in each.file_ids]), False, each.why)
+            _Unit(each.file_ids, find_hull([rest.pop(file_id) for file_id in each.file_ids]), False, each.why)
             for each in plan.rewrites
         ]
         units += [_Unit((move.file_id,), rest.pop(move.file_id), True, plan.why) for move in plan.moves]
@@ -111,11 +111,3 @@ def _to_part(units: list[_Unit], gone: list[int], told: Collection[int]) -> Tell
     if len(units) == 1 and units[0].is_moved:
         return TellingPart((), units[0].file_ids[0], ended, reasons[0])
     return TellingPart(inputs, None, ended, reasons[0])
-
-
-def _hull(ranges: list[KeyRange]) -> KeyRange:
-    lowers, uppers = [each.lower for each in ranges], [each.upper for each in ranges]
-    return KeyRange(
-        None if None in lowers else min(each for each in lowers if each is not None),
-        None if None in uppers else max(each for each in uppers if each is not None),
-    )
