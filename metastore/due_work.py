@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from lakelog.clock import Clock
-from lakelog.errors import LakelogError
+from lakelog.errors import OutcomeUnknown, Unavailable
 from lakelog.format.commit_facts import TableHead
 from lakelog.format.job import DueJob
 
@@ -88,7 +88,7 @@ class DueWork:
         """Plans the tables that were touched, and now and then those that were forgotten; returns how many it planned.
 
         Raises:
-            LakelogError: The store is lost; what was touched is planned by a later step.
+            Unavailable, OutcomeUnknown: The store is lost; what was touched is planned by a later step.
         """
         if not self._planners:
             self._touched.clear()
@@ -103,7 +103,7 @@ class DueWork:
             del self._touched[table_uuid]
             try:
                 planned += await self._plan(table_uuid)
-            except LakelogError:
+            except (Unavailable, OutcomeUnknown):
                 self.touch(table_uuid)
                 raise
             except Exception:
@@ -115,12 +115,13 @@ class DueWork:
         """Plans a table up to its newest snapshot, unless another metastore is at it.
 
         Raises:
-            LakelogError: The store is lost.
+            Unavailable, OutcomeUnknown: The store is lost.
         """
         self.touch(table_uuid)
-        while table_uuid in self._touched:
+        has_planned = True
+        while has_planned and table_uuid in self._touched:
             del self._touched[table_uuid]
-            await self._plan(table_uuid)
+            has_planned = await self._plan(table_uuid)
 
     async def _plan(self, table_uuid: str) -> bool:
         found = await run_transaction(self._store, lambda tx: self._plan_once(tx, table_uuid))
@@ -141,6 +142,8 @@ class DueWork:
             return None
         cursor = await tx.lock_work_cursor(head.table_id)
         if cursor is None:
+            # It may have looked before the commit that is to be planned here.
+            self.touch(table_uuid)
             return None
         after = cursor.planned_until
         until = min(max(head.latest_snapshot_id, after), after + _SNAPSHOTS_A_STEP)

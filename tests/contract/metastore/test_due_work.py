@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from lakelog.clock import SystemClock
+from lakelog.errors import InvalidArgument, Unavailable
 from lakelog.format.job import COMPACT, DUE, FULL, PURGE, STRATEGY, DueJob, JobState, to_bucket_scope
 from metastore.due_work import DueWork, TableWork
 from metastore.inprocess import InProcessMetastore
@@ -27,11 +28,11 @@ class Recorder:
 
     delays_ms: dict[str, int] = field(default_factory=dict)
     seen: list[tuple[str, int, int]] = field(default_factory=list)
-    fails: bool = False
+    fails_at: dict[str, Exception] = field(default_factory=dict)
 
     async def __call__(self, tx: Transaction, work: TableWork) -> Sequence[DueJob]:
-        if self.fails:
-            raise RuntimeError("no")
+        if work.head.table_uuid in self.fails_at:
+            raise self.fails_at[work.head.table_uuid]
         self.seen.append((work.head.table_uuid, work.after, work.until))
         return [
             DueJob(work.head.table_id, COMPACT, scope, 3, {STRATEGY: DUE}, delay_ms)
@@ -122,13 +123,52 @@ def test_a_job_that_ends_and_an_option_that_changes_have_the_table_planned_again
     assert planned.recorder.seen == [(table.table_uuid, 1, 1)] * 2
 
 
-def test_a_planner_that_fails_stops_nobody_else_and_is_asked_again(planned: Planned) -> None:
+@pytest.mark.parametrize("error", [RuntimeError("no"), InvalidArgument("no")], ids=["bug", "lakelog"])
+def test_a_planner_that_fails_stops_nobody_else_and_is_asked_again(planned: Planned, error: Exception) -> None:
+    table, other = make_table(planned.metastore), make_table(planned.metastore)
+    planned.step()
+    planned.recorder.fails_at = {table.table_uuid: error}
+    planned.recorder.seen.clear()
+    append(planned.metastore, table, 0)
+    append(planned.metastore, other, 0)
+    assert planned.step() == 1
+    assert planned.recorder.seen == [(other.table_uuid, 0, 1)]
+    planned.recorder.fails_at.clear()
+    assert planned.step_of_another() == 1
+    assert planned.recorder.seen[1:] == [(table.table_uuid, 0, 1)]
+
+
+def test_what_is_touched_while_the_store_is_lost_is_planned_later(planned: Planned) -> None:
     table = make_table(planned.metastore)
     append(planned.metastore, table, 0)
-    planned.recorder.fails = True
-    assert planned.step() == 0
-    planned.recorder.fails = False
-    assert planned.step_of_another() == 1
+    planned.recorder.fails_at = {table.table_uuid: Unavailable("the database is away")}
+    with pytest.raises(Unavailable):
+        planned.step()
+    planned.recorder.fails_at.clear()
+    planned.recorder.seen.clear()
+    assert planned.step() == 1
+    assert planned.recorder.seen == [(table.table_uuid, 0, 1)]
+
+
+def test_what_another_metastore_plans_at_this_moment_is_looked_at_again(planned: Planned) -> None:
+    """It may have looked before the commit that came here."""
+    table = make_table(planned.metastore)
+    planned.step()
+    append(planned.metastore, table, 0)
+    planned.recorder.seen.clear()
+
+    async def step_beside_another() -> list[int]:
+        store = planned.metastore.store
+        async with store.transaction() as tx:
+            head = (await tx.find_heads([table.table_uuid]))[table.table_uuid]
+            assert await tx.lock_work_cursor(head.table_id) is not None
+            beside = await planned.metastore.service.due_work.step()
+        return [beside, await planned.metastore.service.due_work.step()]
+
+    if not isinstance(planned.metastore.store, PostgresStore):
+        pytest.skip("in memory there is one transaction at a time")
+    assert planned.metastore.run(step_beside_another()) == [0, 1]
+    assert planned.recorder.seen == [(table.table_uuid, 0, 1)]
 
 
 def test_jobs_are_due_after_their_delay_and_never_put_off(planned: Planned) -> None:
