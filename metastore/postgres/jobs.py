@@ -125,31 +125,30 @@ FROM (SELECT *, state IN ('due', 'leased') AND due_at <= clock_timestamp() AS ma
 GROUP BY kind ORDER BY kind
 """
 
-_REQUEST: Final = f"""
-{INSERT_DUE}
+# What is being done stays as it is, but for its priority.
+_ON_CONFLICT: Final = """
 ON CONFLICT (table_id, kind, scope) DO UPDATE SET
     priority = CASE j.state WHEN 'done' THEN excluded.priority ELSE greatest(j.priority, excluded.priority) END,
-    requested = CASE j.state WHEN 'leased' THEN excluded.payload END,
     payload = CASE j.state WHEN 'leased' THEN j.payload ELSE excluded.payload END,
-    attempts = CASE j.state WHEN 'leased' THEN j.attempts ELSE 0 END,
-    due_at = CASE j.state WHEN 'leased' THEN j.due_at ELSE excluded.due_at END,
     updated_at_ms = CASE j.state WHEN 'leased' THEN j.updated_at_ms ELSE excluded.updated_at_ms END,
-    state = CASE j.state WHEN 'leased' THEN 'leased' ELSE 'due' END
+    state = CASE j.state WHEN 'leased' THEN 'leased' ELSE 'due' END,
+"""
+
+_REQUEST: Final = f"""
+{INSERT_DUE} {_ON_CONFLICT}
+    requested = CASE j.state WHEN 'leased' THEN excluded.payload END,
+    attempts = CASE j.state WHEN 'leased' THEN j.attempts ELSE 0 END,
+    due_at = CASE j.state WHEN 'leased' THEN j.due_at ELSE excluded.due_at END
 """
 
 # `requested` of what is being done: behind its end at once, so that what is to come later is not in it.
 _MAKE_DUE: Final = f"""
-{INSERT_DUE}
-ON CONFLICT (table_id, kind, scope) DO UPDATE SET
-    priority = CASE j.state WHEN 'done' THEN excluded.priority ELSE greatest(j.priority, excluded.priority) END,
+{INSERT_DUE} {_ON_CONFLICT}
     requested = CASE WHEN j.state = 'leased' AND excluded.due_at <= clock_timestamp() THEN excluded.payload
         WHEN j.state = 'leased' THEN j.requested END,
-    payload = CASE j.state WHEN 'leased' THEN j.payload ELSE excluded.payload END,
     attempts = CASE j.state WHEN 'done' THEN 0 ELSE j.attempts END,
     due_at = CASE WHEN j.state IN ('done', 'failed') THEN excluded.due_at
-        WHEN j.state = 'leased' OR j.attempts > 0 THEN j.due_at ELSE least(j.due_at, excluded.due_at) END,
-    updated_at_ms = CASE j.state WHEN 'leased' THEN j.updated_at_ms ELSE excluded.updated_at_ms END,
-    state = CASE j.state WHEN 'leased' THEN 'leased' ELSE 'due' END
+        WHEN j.state = 'leased' OR j.attempts > 0 THEN j.due_at ELSE least(j.due_at, excluded.due_at) END
 WHERE j.state <> 'failed' OR j.updated_at_ms <= excluded.updated_at_ms - {FAILED_REST_MS}
 """
 
