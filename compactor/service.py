@@ -162,7 +162,8 @@ class Service:
 
     def _hear_at_work(self) -> None:
         self._hear()
-        self._queue.look()
+        # By itself: a heartbeat that waited for an answer to this could come too late.
+        threading.Thread(target=self._queue.look, name="queue", daemon=True).start()
 
     def _fail(self, error: Exception) -> Ending:
         ending = to_ending(error)
