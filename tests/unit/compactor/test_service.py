@@ -17,7 +17,15 @@ from compactor.metrics import Metrics
 from compactor.queue_watch import QueueWatch
 from compactor.service import Service, to_reason
 from lakelog.clock import SystemClock
-from lakelog.errors import DataCorrupted, Fenced, LakelogError, NotFound, PermissionDenied, Unavailable
+from lakelog.errors import (
+    DataCorrupted,
+    Fenced,
+    LakelogError,
+    NotFound,
+    PermissionDenied,
+    ResourceExhausted,
+    Unavailable,
+)
 from lakelog.format.job import Job, JobState
 from lakelog.format.job_queue import JobQueue, PlannedTable
 from lakelog.storage.stores import LocationStores
@@ -32,6 +40,7 @@ class FakeMetastore:
         self.jobs = list(jobs)
         self.calls: list[tuple[Any, ...]] = []
         self.left: list[bool] = []
+        self.passing: list[bool] = []
         self.asked_for: list[list[str]] = []
         self.closed = threading.Event()
         self.heartbeat_error: LakelogError | None = None
@@ -61,6 +70,7 @@ class FakeMetastore:
 
     def fail_job(self, job_id: int, epoch: int, reason: str, *, final: bool, passing: bool) -> JobState:
         self.calls.append(("fail", job_id, epoch, reason, final))
+        self.passing.append(passing)
         return JobState.DUE
 
     def plan_compactions(self, table_uuid: str, after: int) -> PlannedTable:
@@ -126,6 +136,21 @@ def test_a_job_that_failed_is_told_of_and_the_service_goes_on(error: Exception, 
     assert make(metastore, raising(error)).run() is Ending.FINE
     assert [call[:1] + call[4:] for call in metastore.calls] == [("fail", final)] * 2
     assert str(error) in metastore.calls[0][3]
+
+
+@pytest.mark.parametrize(
+    ("error", "passing"),
+    [
+        (Unavailable("away"), True),
+        (ResourceExhausted("no space left", reason="DISK_FULL"), True),
+        (ResourceExhausted("more than a footer may have"), False),
+        (RuntimeError("a bug"), False),
+    ],
+)
+def test_what_may_pass_is_never_given_up(error: Exception, passing: bool) -> None:
+    metastore = FakeMetastore(JOB)
+    make(metastore, raising(error)).run()
+    assert metastore.passing == [passing]
 
 
 @pytest.mark.parametrize("error", [Fenced("another"), NotFound("dropped", reason="TABLE_NOT_FOUND")])
