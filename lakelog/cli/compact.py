@@ -17,7 +17,7 @@ from lakelog.clock import Clock
 from lakelog.compaction_choice import read_partition
 from lakelog.compaction_request import plan_compaction, request_compaction
 from lakelog.compaction_result import BucketCompaction, CompactionResult, CompactionState
-from lakelog.compaction_wait import DEFAULT_TIMEOUT_S, CompactionProgress, wait_for_compactions
+from lakelog.compaction_wait import DEFAULT_TIMEOUT_S, CompactionProgress, check_ends, watch_compactions
 from lakelog.errors import InvalidArgument
 from lakelog.format.table import TableInfo, TableName
 from lakelog.format.time_text import to_time_texts
@@ -27,7 +27,14 @@ def _format_partition(values: Mapping[str, str | None]) -> str:
     return ", ".join(f"{name}={'NULL' if value is None else value}" for name, value in values.items())
 
 
-_STYLES: Final = {"done": "green", "planned": "yellow", "requested": "yellow", "nothing": "dim"}
+_STYLES: Final = {
+    "done": "green",
+    "failed": "red",
+    "waiting": "yellow",
+    "planned": "yellow",
+    "requested": "yellow",
+    "nothing": "dim",
+}
 _COLUMNS: Final = (
     Column("table", "TABLE", may_cut=True),
     Column("partition", "PARTITION", _format_partition, may_cut=True),
@@ -107,8 +114,11 @@ def compact(
         printer.note(f"Waiting for {plural(count, 'bucket')} to be compacted; Ctrl-C only ends the wait.")
         clock = invocation.catalog.clock
         telling = _Progress(printer, clock)
-        results = wait_for_compactions(metastore, requested, timeout_s=timeout, clock=clock, tell=telling.tell)
+        results = watch_compactions(metastore, requested, timeout_s=timeout, clock=clock, tell=telling.tell)
+    # What was done is told also where not all was.
     _show(printer, results, all_of_them=False)
+    if not no_wait:
+        check_ends(metastore, results, timeout)
 
 
 class _Progress:
