@@ -22,7 +22,7 @@ def apply_change(
 ) -> tuple[TableHead, Snapshot | None]:
     """The head behind a change, and the snapshot it makes: None where there is nothing to commit. Pure.
 
-    A moved file counts as one that is removed and one that is added.
+    A moved or marked file counts as one that is removed and one that is added.
 
     Args:
         request: The commit.
@@ -38,7 +38,7 @@ def apply_change(
     if is_empty and not change.allow_empty:
         return head, None
     changelog = _settle_changelog(change, head)
-    moved = [file for file, _ in rebased.moved]
+    moved = [file for file, _ in (*rebased.moved, *rebased.marked)]
     added_files = len(change.add_files) + len(moved) + restored.files
     rows = sum(file.row_count for file in change.add_files) + sum(file.row_count for file in moved) + restored.rows
     size_bytes = (
@@ -117,8 +117,11 @@ def place_told(rebased: Rebased, head: TableHead, snapshot: Snapshot) -> ToldFil
         if group.tells:
             begun += range(output_id, output_id + group.output_count)
             begun += range(moved_id, moved_id + len(group.moves))
+        elif group.marks:
+            # Each stays what it was: told or not.
+            begun += (moved_id + place for place, file_id in enumerate(group.marks) if file_id in group.told)
         output_id += group.output_count
-        moved_id += len(group.moves)
+        moved_id += len(group.moves) + len(group.marks)
     ended = tuple(file_id for group in change.groups for file_id in group.told)
     return ToldFiles(snapshot.snapshot_id, tuple(begun), ended) if begun or ended else None
 

@@ -240,27 +240,33 @@ class _Section:
         if len(self._files) == 1:
             return [self._find_deletes(self._files[0])]
         committed = not self._policy.keeps_deletes and are_committed(self._files)
-        if committed and self._predicate is None:
-            return self._read_committed()
+        if committed and self._predicate is None and (known := self._read_committed()) is not None:
+            return known
         with ThreadPoolExecutor(_READ_THREADS) as pool:
             picked = list(pool.map(self._pick, self._files))
             rows = sum(each.row_count for each in picked)
-            if committed and rows > sum(file.row_count for file in self._files) // _FEW_KEYS:
-                return self._read_committed()
+            if committed and self._predicate is not None:
+                is_dear = rows > sum(file.row_count for file in self._files) // _FEW_KEYS
+                if is_dear and (known := self._read_committed()) is not None:
+                    return known
             if key_bytes(self._files, self._schema, self._policy, rows) > memory_bytes:
                 return [*self._merge_by_steps(picked)]
             tables = list(pool.map(lambda each: read_run(self._data_files, each.part), picked))
         found = self._find_in(tables)
         return [each.to_file_positions(positions) for each, positions in zip(picked, found, strict=True)]
 
-    def _read_committed(self) -> list[Positions | None]:
+    def _read_committed(self) -> list[Positions | None] | None:
+        """What is committed; None where it was found among files of which some are not there any more."""
         store = self._data_files.store
         masks = _Masks(self._files, store.location)
+        here = {file.path for file in self._files}
         paths = list(dict.fromkeys(file.superseded_path for file in self._files if file.superseded_path))
         with ThreadPoolExecutor(_READ_THREADS) as pool:
             # One file after the other: together they also name all that compactions have replaced since.
             for found in look_ahead(pool, lambda path: read_superseded(store, path), paths, _READ_THREADS):
-                masks.add(found)
+                if not found.hold_for(here):
+                    return None
+                masks.add(found.by_path)
         return masks.to_positions()
 
     def _pick(self, file: LiveFile) -> _PickedFile:
