@@ -30,6 +30,7 @@ from lakelog.format.predicate import Predicate
 from lakelog.format.rowkind import ROW_KIND_COLUMN, is_retract
 from lakelog.format.schema import TableSchema
 from lakelog.format.sections import KeyRange, split_sections
+from lakelog.format.widths import row_bytes
 from lakelog.options.table_options import (
     FIRST_ROW,
     MERGE_ENGINE,
@@ -53,7 +54,6 @@ DEFAULT_MERGE_MEMORY_BYTES: Final = 256 << 20
 _FEW_KEYS: Final = 8
 """Where a condition leaves one row in so many, merging their keys is cheaper than reading all committed positions."""
 
-_ASSUMED_TEXT_BYTES: Final = 40
 _POSITION_BYTES: Final = 8
 _READ_THREADS: Final = 2
 
@@ -215,7 +215,7 @@ def key_bytes(files: Sequence[LiveFile], schema: TableSchema, policy: MergePolic
         rows: That take part; None: all.
     """
     count = sum(file.row_count for file in files) if rows is None else rows
-    return count * sum(_width(schema.arrow.field(name).type) for name in (*policy.key, *policy.sequence))
+    return count * row_bytes(schema.arrow, (*policy.key, *policy.sequence))
 
 
 class _Section:
@@ -360,13 +360,6 @@ class _Masks:
         """For each file the rising positions, each once; empties it, so that a file's rows are held in one form."""
         masks = (self._masks.pop(file.path, None) for file in self._files)
         return [None if mask is None else np.flatnonzero(mask) for mask in masks]
-
-
-def _width(data_type: pa.DataType) -> int:
-    try:
-        return max(1, int(data_type.bit_width) // 8)
-    except ValueError:
-        return _ASSUMED_TEXT_BYTES
 
 
 def _size_bytes(found: tuple[Positions | None, ...]) -> int:
