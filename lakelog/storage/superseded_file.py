@@ -138,6 +138,8 @@ def read_superseded(store: ObjectStore, path: str) -> CommittedPositions:
 def _read_sections(text: bytes) -> list[list[str]]:
     try:
         found = json.loads(text)
-    except ValueError as error:
-        raise DataCorrupted(f"it does not say which files it is about: {text[:100]!r}") from error
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not all(isinstance(section, list) for section in found):
+        raise DataCorrupted(f"it does not say which files it is about: {text[:100]!r}")
     return [[str(path) for path in section] for section in found]
