@@ -19,7 +19,7 @@ from lakelog.format.commit import (
     RestoreState,
     brings_files,
 )
-from lakelog.format.commit_effects import apply_change, place_changelog, place_files, place_told
+from lakelog.format.commit_effects import apply_change, place_changelog, place_files, place_moves, place_told
 from lakelog.format.commit_facts import (
     AttemptState,
     BucketChange,
@@ -32,7 +32,7 @@ from lakelog.format.commit_facts import (
     WriterFacts,
 )
 from lakelog.format.commit_marks import rebase_marks
-from lakelog.format.commit_rebase import Rebased, place_moves, rebase_compaction
+from lakelog.format.commit_rebase import Rebased, rebase_compaction
 from lakelog.format.commit_rules import Verdict, applied_results, check_commit, find_commit_time
 from lakelog.format.job import CHANGELOG, CHANGELOG_PRIORITY, DueJob
 from lakelog.format.snapshot import ChangelogState, Snapshot

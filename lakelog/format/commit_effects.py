@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lakelog.format.commit import Change, CommitRequest
-from lakelog.format.commit_facts import Place, PlacedChangelogFile, PlacedFile, RestoredTotals, TableHead, ToldFiles
+from lakelog.format.commit_facts import (
+    MovedFile,
+    Place,
+    PlacedChangelogFile,
+    PlacedFile,
+    RestoredTotals,
+    TableHead,
+    ToldFiles,
+)
 from lakelog.format.commit_rebase import Rebased
 from lakelog.format.files import DataFile
 from lakelog.format.snapshot import ChangelogState, Snapshot, SnapshotKind
@@ -152,4 +160,19 @@ def place_files(rebased: Rebased, head: TableHead, snapshot: Snapshot) -> list[P
             places[ordinal] if places else Place(snapshot_id, ordinal, time_ms),
         )
         for ordinal, file in enumerate(files)
+    ]
+
+
+def place_moves(rebased: Rebased, head: TableHead, snapshot_id: int) -> list[MovedFile]:
+    """Give the new entry of each moved file its id, behind those of the added files. Pure."""
+    first_id = head.next_file_id + len(rebased.change.add_files)
+    return [
+        *(
+            MovedFile(first_id + number, file.file_id, level, snapshot_id)
+            for number, (file, level) in enumerate(rebased.moved)
+        ),
+        *(
+            MovedFile(first_id + number, file.file_id, file.level, snapshot_id, path)
+            for number, (file, path) in enumerate(rebased.marked)
+        ),
     ]

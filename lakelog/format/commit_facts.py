@@ -154,6 +154,11 @@ class FileFacts:
     removed_snapshot: int | None = None
     removed_by: str = ""
 
+    @property
+    def bucket_ref(self) -> BucketRef:
+        """Where it is."""
+        return BucketRef(self.partition, self.bucket)
+
 
 @dataclass(frozen=True)
 class CompactionFacts:

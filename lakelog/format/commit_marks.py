@@ -19,7 +19,7 @@ from dataclasses import replace
 from lakelog.errors import InvalidArgument
 from lakelog.format.commit import OUT_OF_ORDER, Change, CompactionGroup, DroppedGroup, RemoveFiles
 from lakelog.format.commit_facts import CompactionFacts, FileFacts, TableHead
-from lakelog.format.commit_rebase import Rebased, bucket_of, drop_all, find_gone
+from lakelog.format.commit_rebase import Rebased, drop_all, find_gone
 from lakelog.format.level_order import BucketOrder
 
 
@@ -45,7 +45,7 @@ def rebase_marks(change: Change, head: TableHead, facts: CompactionFacts) -> Reb
         )
     known = {file.file_id: file for file in facts.files}
     orders = {
-        bucket: BucketOrder([file for file in facts.live if bucket_of(file) == bucket])
+        bucket: BucketOrder([file for file in facts.live if file.bucket_ref == bucket])
         for bucket in {group.bucket for group in change.groups}
     }
     standing: list[CompactionGroup] = []
@@ -71,7 +71,7 @@ def rebase_marks(change: Change, head: TableHead, facts: CompactionFacts) -> Reb
 def _check_bucket(number: int, group: CompactionGroup, known: Mapping[int, FileFacts], head: TableHead) -> None:
     for file_id in (*group.marks, *group.witnesses):
         file = known.get(file_id)
-        if file is not None and bucket_of(file) != group.bucket:
+        if file is not None and file.bucket_ref != group.bucket:
             raise InvalidArgument(
                 f"Group {number} of the change of {head.name} names '{file.path}', which is in another bucket than its "
                 f"own, {group.bucket.bucket}. Make a group for each bucket.",

@@ -34,7 +34,7 @@ from lakelog.format.commit import (
     DroppedGroup,
     RemoveFiles,
 )
-from lakelog.format.commit_facts import CompactionFacts, FileFacts, MovedFile, Place, TableHead
+from lakelog.format.commit_facts import CompactionFacts, FileFacts, Place, TableHead
 from lakelog.format.files import DataFile
 from lakelog.format.level_order import BucketOrder, Span, find_in_the_way, find_meeting, find_overlap
 
@@ -116,7 +116,7 @@ def _split_by_bucket(live: Sequence[FileFacts], groups: Sequence[_Group]) -> dic
     """What is live and what the groups would add, by bucket; empty where rows have no order."""
     now: dict[BucketRef, list[FileFacts]] = {}
     for file in live:
-        now.setdefault(bucket_of(file), []).append(file)
+        now.setdefault(file.bucket_ref, []).append(file)
     later: dict[BucketRef, list[FileFacts]] = {}
     for group in groups:
         if group.inputs:
@@ -129,21 +129,6 @@ def drop_all(change: Change, head: TableHead) -> Rebased:
     said = f"It was written for {change.bucket_count} buckets, but {head.name} has {head.bucket_count} by now."
     dropped = tuple(DroppedGroup(number, BUCKET_COUNT_CHANGED, said) for number in range(len(change.groups)))
     return Rebased(replace(change, add_files=(), changelog_files=(), remove=None, groups=()), dropped=dropped)
-
-
-def place_moves(rebased: Rebased, head: TableHead, snapshot_id: int) -> list[MovedFile]:
-    """Give the new entry of each moved file its id, behind those of the added files. Pure."""
-    first_id = head.next_file_id + len(rebased.change.add_files)
-    return [
-        *(
-            MovedFile(first_id + number, file.file_id, level, snapshot_id)
-            for number, (file, level) in enumerate(rebased.moved)
-        ),
-        *(
-            MovedFile(first_id + number, file.file_id, file.level, snapshot_id, path)
-            for number, (file, path) in enumerate(rebased.marked)
-        ),
-    ]
 
 
 @dataclass(frozen=True)
@@ -218,11 +203,6 @@ def _groups(change: Change, known: Mapping[int, FileFacts], first_id: int) -> It
         changelogs += group.changelog_count
 
 
-def bucket_of(file: FileFacts) -> BucketRef:
-    """Where a file is. Pure."""
-    return BucketRef(file.partition, file.bucket)
-
-
 def _check_shape(group: _Group, head: TableHead, keyed: bool) -> None:
     """What files are never changes, so that whoever named them wrongly will not be right later."""
     _check_bucket(group, head)
@@ -235,7 +215,7 @@ def _check_shape(group: _Group, head: TableHead, keyed: bool) -> None:
 def _check_bucket(group: _Group, head: TableHead) -> None:
     wanted = group.wanted.bucket
     for file in (*group.inputs, *group.moves):
-        if bucket_of(file) != wanted:
+        if file.bucket_ref != wanted:
             same = "the" if file.partition == wanted.partition else "another"
             raise _refused(
                 group,
