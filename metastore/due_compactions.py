@@ -249,6 +249,9 @@ async def _count_backlogs(tx: Transaction, table: _Table, work: TableWork, *, is
     else:
         found = await tx.sum_small_changes(table.table_id, work.after, work.until, below)
         changes = {each.partition: each for each in found}
+        if await _is_overtaken(tx, work):
+            # Nobody knows where: what comes or goes from now on has its partition counted anew.
+            await tx.clear_backlogs(table.table_id)
     counted: list[Backlog] = []
     for some in _split(list(changes)):
         looked = [BucketRef(partition, 0) for partition in some]
@@ -283,6 +286,12 @@ async def _count_backlogs(tx: Transaction, table: _Table, work: TableWork, *, is
         await tx.put_backlogs(table.table_id, updated)
         counted += updated
     return counted
+
+
+async def _is_overtaken(tx: Transaction, work: TableWork) -> bool:
+    """Whether files may be gone without a trace whose removal is not counted yet: what removed them has expired."""
+    head = (await tx.find_heads([work.head.table_uuid])).get(work.head.table_uuid)
+    return head is None or 0 < work.after < head.earliest_snapshot_id
 
 
 def _plan_backlogs(table: _Table, backlogs: Iterable[Backlog]) -> list[DueJob]:

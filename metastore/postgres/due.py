@@ -217,8 +217,8 @@ class PostgresDue:
         return [_backlog(row) for row in rows]
 
     async def clear_backlogs(self, table_id: int) -> None:
-        """Forgets all that is remembered of a table."""
-        await self._session.write("DELETE FROM small_files WHERE table_id = %s", (str(table_id),))
+        """Forgets all that is remembered of a table's buckets."""
+        await self._session.write("DELETE FROM small_files WHERE table_id = %s AND bucket >= 0", (str(table_id),))
 
     async def put_backlogs(self, table_id: int, backlogs: Sequence[Backlog]) -> None:
         """Remembers it instead of what was remembered of these buckets."""
