@@ -265,7 +265,12 @@ async def _count_backlogs(tx: Transaction, table: _Table, work: TableWork, *, is
                 anew.append(bucket.partition)
             elif change.has_removed:
                 # Which of them is the first one now is not known; all that are left came behind what was the first.
-                behind[bucket.partition] = max((backlog.first_snapshot or change.first_added or 0) - 1, 0)
+                first = backlog.first_snapshot or change.first_added or 0
+                if first >= work.head.earliest_change_id:
+                    behind[bucket.partition] = first - 1
+                else:
+                    # What came since is not known any more, or nearly all of it: the partition has less.
+                    anew.append(bucket.partition)
             else:
                 updated.append(
                     replace(
