@@ -66,11 +66,9 @@ class HeldReads:
         self._long_s = long_s
         self._hold_s = hold_s
         self._clock = clock or SystemClock()
-        self._reads: dict[int, _Read] = {}
         self._numbers = itertools.count()
-        self._lock = threading.Lock()
-        self._pid = os.getpid()
         self._is_closed = False
+        self._forget()
 
     @property
     def look_every_s(self) -> float:
@@ -103,14 +101,27 @@ class HeldReads:
         """Holds nothing any more; idempotent."""
         self._is_closed = True
 
+    @property
+    def is_reading(self) -> bool:
+        """Whether anything is being read."""
+        return bool(self._reads)
+
+    def _forget(self) -> None:
+        self._pid = os.getpid()
+        # SUBTLE: an iterator that nobody has closed is closed by the garbage collector, in whatever thread it runs and
+        # also inside of this lock.
+        self._lock = threading.RLock()
+        self._reads: dict[int, _Read] = {}
+
     def _begin(self, table_uuid: str, snapshot_id: int) -> tuple[int, _Read]:
+        if self._pid != os.getpid():
+            # SUBTLE: in a forked child these are reads of its parent, nor is it known who holds the lock.
+            self._forget()
         number = next(self._numbers)
         read = _Read(table_uuid, snapshot_id, self._clock.monotonic_s() + self._long_s)
         with self._lock:
-            if self._pid != os.getpid():
-                # SUBTLE: in a forked child these are reads of its parent.
-                self._pid, self._reads = os.getpid(), {}
             self._reads[number] = read
+        # SUBTLE: behind the line above, else what looks could find nothing to read and forget us in between.
         _LOOKER.add(self)
         return number, read
 
@@ -119,8 +130,6 @@ class HeldReads:
             self._reads.pop(number, None)
             read.is_over = True
             is_held = read.is_held
-            if not self._reads:
-                _LOOKER.remove(self)
         if is_held:
             # It ends by itself otherwise, somewhat later.
             with contextlib.suppress(LakelogError):
@@ -130,7 +139,8 @@ class HeldReads:
         """Holds what lasts; from the thread that looks."""
         now_s = self._clock.monotonic_s()
         with self._lock:
-            due = [] if self._is_closed else [read for read in self._reads.values() if read.due_s <= now_s]
+            reads = [] if self._is_closed else list(self._reads.values())
+        due = [read for read in reads if read.due_s <= now_s]
         for read in due:
             self._hold(read, now_s)
 
@@ -181,7 +191,7 @@ class _Looker:
     """The one thread of a process that looks at its reads; there is none while nothing is read."""
 
     _thread: threading.Thread | None
-    _active: set[HeldReads]
+    _active: frozenset[HeldReads]
 
     def __init__(self) -> None:
         self._forget()
@@ -192,22 +202,22 @@ class _Looker:
             # SUBTLE: threads do not survive in a forked child, nor is it known who holds the lock.
             self._forget()
         with self._lock:
-            self._active.add(reads)
+            self._active |= {reads}
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="lakelog-held-reads", daemon=True)
                 self._thread.start()
             elif reads.look_every_s < self._pause_s:
                 self._sooner.set()
 
-    def remove(self, reads: HeldReads) -> None:
-        """A catalog reads nothing any more."""
+    def _remove(self, reads: HeldReads) -> None:
         with self._lock:
-            self._active.discard(reads)
+            self._active -= {reads}
 
     def _forget(self) -> None:
         self._pid = os.getpid()
+        # SUBTLE: reads that end do not take it: they may do so inside of it.
         self._lock = threading.Lock()
-        self._active = set()
+        self._active = frozenset()
         self._thread = None
         self._pause_s = _LONG_S
         self._sooner = threading.Event()
@@ -219,7 +229,8 @@ class _Looker:
                 self._sooner.clear()
             is_sooner = self._sooner.wait(self._pause_s)
             with self._lock:
-                active = list(self._active)
+                self._active = frozenset(reads for reads in self._active if reads.is_reading)
+                active = self._active
                 if not active and not is_sooner:
                     self._thread = None
                     return
@@ -229,7 +240,7 @@ class _Looker:
                 except Exception:
                     # One catalog's fault shall not leave the reads of all others without anybody who looks at them.
                     _log.exception("reads that last could not be held; they go on, for as long as nothing expires")
-                    self.remove(reads)
+                    self._remove(reads)
 
 
 _LOOKER: Final = _Looker()
