@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from metastore.postgres import commits, connections, due, full_counts, retention, table_files
+from metastore.postgres import commits, connections, due, full_counts, jobs, retention, table_files
 
 ROWS = 2000
 
@@ -34,6 +34,10 @@ INSERT INTO data_file (table_id, file_id, partition_id, bucket, level, path, row
 SELECT 2, n, 0, 0, 0, 'data/2/' || n, 1, 0, 1, 0, n, n, n, 0 FROM generate_series(1, {ROWS}) n;
 INSERT INTO full_count (table_id, settled_until, counted_until, commit_count, first_file_id)
 VALUES (2, {ROWS} - 4, {ROWS}, 4, {ROWS} - 3);
+INSERT INTO job (table_id, kind, scope, state, priority, attempts, reason, outcome, epoch, holder, due_at,
+    created_at_ms, updated_at_ms)
+SELECT 1, 'compact', '/' || n, CASE n WHEN 1 THEN 'due' WHEN 2 THEN 'leased' WHEN 3 THEN 'failed' ELSE 'done' END, 0, 0,
+    '', '', 0, '', now(), 0, 0 FROM generate_series(1, {ROWS}) n;
 INSERT INTO attempt (attempt_id, state, table_uuids, writer, opened_at)
 SELECT gen_random_uuid(), CASE n % 2 WHEN 0 THEN 'open' ELSE 'doomed' END,
     ARRAY['00000000-0000-0000-0000-000000000001'::uuid], 'w',
@@ -70,6 +74,7 @@ LOOKUPS: dict[str, tuple[str, tuple[Any, ...]]] = {
         (DAY_MS, DAY_MS, DAY_MS, "00000000-0000-0000-0000-000000000001", 10),
     ),
     "tables with attempts that are over": (table_files._LIST_UNCLEANED, (DAY_MS, DAY_MS, DAY_MS, 10)),
+    "jobs that are not done": (jobs._DESCRIBE_QUEUE, ()),
 }
 
 WITHOUT_CARE = {
@@ -96,6 +101,7 @@ WITHOUT_CARE = {
         "<> 'committed' AND opened_at <= statement_timestamp()",
         "<> 'committed' AND opened_at <= clock_timestamp()",
     ),
+    "jobs that are not done": ("WHERE state IN ('due', 'leased')", "WHERE state <> ALL('{failed,done}')"),
     "tables with attempts that are over": (
         "<> 'committed' AND opened_at <= statement_timestamp()",
         "<> 'committed' AND opened_at <= clock_timestamp()",
@@ -122,7 +128,8 @@ def rows_looked_at(connection: psycopg.Connection[Any], statement: str, paramete
     numbered = first + "".join(f"${number}{part}" for number, part in enumerate(rest, start=1))
     connection.execute(f"PREPARE looked_up AS {numbered}".encode())
     values = ", ".join(psycopg.sql.Literal(value).as_string(connection) for value in parameters)
-    explain = f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE looked_up ({values})".encode()
+    call = f"looked_up ({values})" if values else "looked_up"
+    explain = f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE {call}".encode()
     connection.execute(explain)
     connection.execute(FILL.encode())
     row = connection.execute(explain).fetchone()
