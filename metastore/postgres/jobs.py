@@ -117,11 +117,15 @@ WHERE j.table_id = %s AND j.kind = %s AND j.state = 'due' AND j.scope = ANY(%s::
 
 _COUNT_WAITING: Final = "SELECT count(*) FROM job WHERE table_id = %s AND kind = %s AND state = 'due'"
 
+# In words that have an index each; of what is done there is a row for each bucket that was ever compacted.
 _DESCRIBE_QUEUE: Final = """
 SELECT kind, count(*) FILTER (WHERE may), count(*) FILTER (WHERE state = 'due' AND NOT may),
     count(*) FILTER (WHERE state = 'leased' AND NOT may), count(*) FILTER (WHERE state = 'failed'),
     coalesce(max(extract(epoch FROM clock_timestamp() - due_at) * 1000) FILTER (WHERE may), 0)::bigint
-FROM (SELECT *, state IN ('due', 'leased') AND due_at <= clock_timestamp() AS may FROM job WHERE state <> 'done') j
+FROM (
+    SELECT kind, state, due_at, due_at <= clock_timestamp() AS may FROM job WHERE state IN ('due', 'leased')
+    UNION ALL SELECT kind, state, due_at, false FROM job WHERE state = 'failed'
+) j
 GROUP BY kind ORDER BY kind
 """
 

@@ -112,7 +112,7 @@ def mark_some(table: Table, random: Random) -> CommitRequest | None:
     path = f"data/{attempt_id}/superseded-{number}.parquet"
     marks = write_marks(store, info.schema, options, path, sections, lambda: None)
     change = to_marking_change(info, BucketRef(partition, number), marks)
-    return CommitRequest("compactor", next(_identifiers), (change,), attempt_id)
+    return CommitRequest("compactor", next(identifiers), (change,), attempt_id)
 
 
 def rewrite_some(table: Table, random: Random) -> CommitRequest | None:
