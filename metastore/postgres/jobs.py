@@ -59,7 +59,8 @@ _LEASE: Final = f"""
 WITH busy AS ({_BUSY}), first AS (
     SELECT j.job_id, j.state FROM job j LEFT JOIN busy b ON b.table_id = j.table_id
     WHERE {_WAITING} AND j.due_at <= clock_timestamp() AND NOT {_IS_TOO_MUCH}
-    ORDER BY %s::boolean AND j.priority >= {CHANGELOG_PRIORITY}, {_PRIORITY} DESC, coalesce(b.jobs, 0), j.due_at, j.job_id
+    ORDER BY %s::boolean AND j.priority >= {CHANGELOG_PRIORITY}, {_PRIORITY} DESC, coalesce(b.jobs, 0), j.due_at,
+        j.job_id
     LIMIT 1 FOR UPDATE OF j SKIP LOCKED
 )
 UPDATE job SET state = 'leased', attempts = attempts + 1, epoch = epoch + 1, holder = %s, due_at = {_DUE_AT},
