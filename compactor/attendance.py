@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from lakelog.client.metastore import Metastore
-from lakelog.errors import NotFound
+from lakelog.errors import LakelogError, NotFound, OutcomeUnknown, PermissionDenied, Unavailable
 from lakelog.serving.logs import Log
 
 ASK_EVERY_S: Final = 5.0
@@ -32,16 +32,24 @@ class Attendance:
         self._planned: dict[str, int] = {}
 
     def attend(self, table_uuids: Sequence[str]) -> None:
-        """Has what is due at these tables made due; blocks. One that is dropped meanwhile is passed over.
+        """Has what is due at these tables made due; blocks.
+
+        One that is dropped meanwhile, or that cannot be planned, is passed over: the others have work all the same.
 
         Raises:
-            LakelogError: The metastore failed.
+            Unavailable: The metastore is away; also OutcomeUnknown.
+            PermissionDenied: We may not ask.
         """
         for table_uuid in table_uuids:
             try:
                 planned = self._metastore.plan_compactions(table_uuid, self._planned.get(table_uuid, 0))
             except NotFound:
                 self._planned.pop(table_uuid, None)
+                continue
+            except (Unavailable, OutcomeUnknown, PermissionDenied):
+                raise
+            except LakelogError as error:
+                self._log.error("table could not be planned", table_uuid=table_uuid, error=error.message)
                 continue
             self._planned[table_uuid] = planned.planned_until
             if planned.job_count:

@@ -57,9 +57,8 @@ class CleaningDuty:
             )
             if not batch:
                 break
-            doomed = self._doom(job.table_uuid, batch)
-            files += self._delete(store, doomed, control)
-            empty = [each for each in doomed if next(store.list_objects(f"data/{each}"), None) is None]
+            count, empty = self._delete(store, self._doom(job.table_uuid, batch), control)
+            files += count
             forgotten = self._metastore.forget_attempts(job.table_uuid, empty) if empty else 0
             attempts += forgotten
             if not forgotten:
@@ -78,15 +77,20 @@ class CleaningDuty:
             doomed += self._metastore.doom_attempts(table_uuid, still_open, ABANDONED_MS)
         return doomed
 
-    def _delete(self, store: ObjectStore, attempt_ids: Sequence[str], control: Control) -> int:
+    def _delete(self, store: ObjectStore, attempt_ids: Sequence[str], control: Control) -> tuple[int, list[str]]:
+        """How many files were deleted, and the attempts below which nothing is left."""
         count = 0
+        empty = []
         for attempt_id in attempt_ids:
             control.check()
             if control.is_stopping:
                 break
             found = list(store.list_objects(f"data/{attempt_id}"))
-            store.delete_many([each.path for each in found])
+            if found:
+                store.delete_many([each.path for each in found])
             count += len(found)
             self._metrics.deleted_files.labels(CLEAN).inc(len(found))
             self._metrics.deleted_bytes.labels(CLEAN).inc(sum(each.size_bytes for each in found))
-        return count
+            if not found or next(store.list_objects(f"data/{attempt_id}"), None) is None:
+                empty.append(attempt_id)
+        return count, empty

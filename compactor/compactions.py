@@ -13,6 +13,7 @@ Why each step may be repeated, and what a death leaves behind:
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -173,7 +174,9 @@ class CompactionDuty:
         files = split_group_files(change)
         for each in dropped:
             log.info("dropped", reason=each.reason, message=each.message)
-            store.delete_many([file.path for file in files[each.group]])
+            # What cannot be deleted, the collector or a check of files finds; what was committed is done all the same.
+            with contextlib.suppress(LakelogError):
+                store.delete_many([file.path for file in files[each.group]])
         lost = {each.group for each in dropped}
         kept = [each for number, each in enumerate(finished) if number not in lost]
         moved = sum(len(group.moves) for number, group in enumerate(change.groups) if number not in lost)

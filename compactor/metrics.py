@@ -65,7 +65,7 @@ class Metrics:
             "dropped_parts", "Parts of compactions and marks that others came before, by reason.", "reason"
         )
         self.deleted_files: Final = counter("deleted_files", "Files that were deleted, by the kind of job.", "kind")
-        self.deleted_bytes: Final = counter("deleted_bytes", "Bytes of these files.", "kind")
+        self.deleted_bytes: Final = counter("deleted_bytes", "Bytes of these files, but for those of expiry.", "kind")
         self.expired_snapshots: Final = counter("expired_snapshots", "Snapshots that expired by themselves.")
         self.expired_partitions: Final = counter("expired_partitions", "Partitions that were removed for their age.")
         self.job_seconds: Final = Histogram(

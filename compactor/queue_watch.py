@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Final
 
 from lakelog.client.metastore import Metastore
@@ -18,6 +19,8 @@ LOOK_EVERY_S: Final = 10.0
 class QueueWatch:
     """Asks how many jobs wait, and sets the metrics; with each job and each heartbeat, but not more often than needed.
 
+    Thread-safe.
+
     Args:
         metastore: Who has the jobs.
         clock: For the time since it was asked.
@@ -31,14 +34,22 @@ class QueueWatch:
         self._metrics = metrics
         self._log = log
         self._asked_s: float | None = None
+        self._asking = threading.Lock()
 
     def look(self) -> None:
-        """Measures, if it is time; blocks, and never raises lakelog errors: what waits matters to nobody at work."""
-        now_s = self._clock.monotonic_s()
-        if self._asked_s is not None and now_s - self._asked_s < LOOK_EVERY_S:
+        """Measures, if it is time and no other thread does; blocks.
+
+        Never raises lakelog errors: what waits matters to nobody at work.
+        """
+        if not self._asking.acquire(blocking=False):
             return
-        self._asked_s = now_s
         try:
+            now_s = self._clock.monotonic_s()
+            if self._asked_s is not None and now_s - self._asked_s < LOOK_EVERY_S:
+                return
+            self._asked_s = now_s
             self._metrics.show_queue(self._metastore.describe_queue())
         except LakelogError as error:
             self._log.debug("the queue was not told", error=error.message)
+        finally:
+            self._asking.release()

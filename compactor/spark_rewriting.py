@@ -69,7 +69,7 @@ class SparkRewriter:
             return self._here.rewrite_some(store, info, attempt_id, pieces, control)
         if self._spark is None:
             self._spark = self._start_spark()
-        count = _BATCH_A_CORE * self._spark.sparkContext.defaultParallelism
+        count = min(_BATCH_A_CORE * self._spark.sparkContext.defaultParallelism, MAX_PIECES_TOGETHER)
         finished: list[DonePiece] = []
         began_s = self._clock.monotonic_s()
         while pieces and len(finished) + count <= MAX_PIECES_TOGETHER and not control.is_stopping:

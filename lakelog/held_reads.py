@@ -66,11 +66,9 @@ class HeldReads:
         self._long_s = long_s
         self._hold_s = hold_s
         self._clock = clock or SystemClock()
-        self._reads: dict[int, _Read] = {}
         self._numbers = itertools.count()
-        self._lock = threading.Lock()
-        self._pid = os.getpid()
         self._is_closed = False
+        self._forget()
 
     @property
     def look_every_s(self) -> float:
@@ -78,13 +76,16 @@ class HeldReads:
         return self._long_s / 3
 
     @contextlib.contextmanager
-    def reading(self, table: TableInfo, snapshot_id: int, *, is_range: bool = False) -> Iterator[None]:
+    def reading(
+        self, table: TableInfo, snapshot_id: int, *, is_range: bool = False, of_changelogs: bool = False
+    ) -> Iterator[None]:
         """Holds a snapshot, and all behind it, if the block lasts.
 
         Args:
             table: The table.
             snapshot_id: The earliest snapshot that is read.
             is_range: Changes are read, from that snapshot on, and not its state alone.
+            of_changelogs: They are read from changelog files only, which may be kept longer than states.
 
         Raises:
             SnapshotExpired: A file that is missing is so because the snapshot has expired.
@@ -94,7 +95,7 @@ class HeldReads:
             yield
         except DataCorrupted as error:
             if error.reason == "FILE_MISSING":
-                self._check_kept(table, snapshot_id, is_range, error)
+                self._check_kept(table, snapshot_id, is_range, of_changelogs, error)
             raise
         finally:
             self._end(number, read)
@@ -103,14 +104,27 @@ class HeldReads:
         """Holds nothing any more; idempotent."""
         self._is_closed = True
 
+    @property
+    def is_reading(self) -> bool:
+        """Whether anything is being read."""
+        return bool(self._reads)
+
+    def _forget(self) -> None:
+        self._pid = os.getpid()
+        # SUBTLE: an iterator that nobody has closed is closed by the garbage collector, in whatever thread it runs and
+        # also inside of this lock.
+        self._lock = threading.RLock()
+        self._reads: dict[int, _Read] = {}
+
     def _begin(self, table_uuid: str, snapshot_id: int) -> tuple[int, _Read]:
+        if self._pid != os.getpid():
+            # SUBTLE: in a forked child these are reads of its parent, nor is it known who holds the lock.
+            self._forget()
         number = next(self._numbers)
         read = _Read(table_uuid, snapshot_id, self._clock.monotonic_s() + self._long_s)
         with self._lock:
-            if self._pid != os.getpid():
-                # SUBTLE: in a forked child these are reads of its parent.
-                self._pid, self._reads = os.getpid(), {}
             self._reads[number] = read
+        # SUBTLE: behind the line above, else what looks could find nothing to read and forget us in between.
         _LOOKER.add(self)
         return number, read
 
@@ -119,8 +133,6 @@ class HeldReads:
             self._reads.pop(number, None)
             read.is_over = True
             is_held = read.is_held
-            if not self._reads:
-                _LOOKER.remove(self)
         if is_held:
             # It ends by itself otherwise, somewhat later.
             with contextlib.suppress(LakelogError):
@@ -130,7 +142,8 @@ class HeldReads:
         """Holds what lasts; from the thread that looks."""
         now_s = self._clock.monotonic_s()
         with self._lock:
-            due = [] if self._is_closed else [read for read in self._reads.values() if read.due_s <= now_s]
+            reads = [] if self._is_closed else list(self._reads.values())
+        due = [read for read in reads if read.due_s <= now_s]
         for read in due:
             self._hold(read, now_s)
 
@@ -153,13 +166,16 @@ class HeldReads:
             with contextlib.suppress(LakelogError):
                 self._metastore.release_snapshot(read.table_uuid, read.holder)
 
-    def _check_kept(self, table: TableInfo, snapshot_id: int, is_range: bool, error: DataCorrupted) -> None:
+    def _check_kept(
+        self, table: TableInfo, snapshot_id: int, is_range: bool, of_changelogs: bool, error: DataCorrupted
+    ) -> None:
         try:
             if is_range:
                 page = self._metastore.list_snapshots(table.table_uuid, limit=1)
-                if snapshot_id >= page.earliest_snapshot_id:
+                earliest = page.earliest_change_id if of_changelogs else page.earliest_snapshot_id
+                if snapshot_id >= earliest:
                     return
-                left = f"snapshots {page.earliest_snapshot_id} to {page.latest_snapshot_id} can still be read"
+                left = f"snapshots {earliest} to {page.latest_snapshot_id} can still be read"
             else:
                 # Any bucket will do: whether the snapshot is kept is told before files are looked for.
                 self._metastore.plan(PlanRequest(table.table_uuid, AtSnapshot(snapshot_id), buckets=(0,)))
@@ -181,7 +197,7 @@ class _Looker:
     """The one thread of a process that looks at its reads; there is none while nothing is read."""
 
     _thread: threading.Thread | None
-    _active: set[HeldReads]
+    _active: frozenset[HeldReads]
 
     def __init__(self) -> None:
         self._forget()
@@ -192,22 +208,22 @@ class _Looker:
             # SUBTLE: threads do not survive in a forked child, nor is it known who holds the lock.
             self._forget()
         with self._lock:
-            self._active.add(reads)
+            self._active |= {reads}
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="lakelog-held-reads", daemon=True)
                 self._thread.start()
             elif reads.look_every_s < self._pause_s:
                 self._sooner.set()
 
-    def remove(self, reads: HeldReads) -> None:
-        """A catalog reads nothing any more."""
+    def _remove(self, reads: HeldReads) -> None:
         with self._lock:
-            self._active.discard(reads)
+            self._active -= {reads}
 
     def _forget(self) -> None:
         self._pid = os.getpid()
+        # SUBTLE: reads that end do not take it: they may do so inside of it.
         self._lock = threading.Lock()
-        self._active = set()
+        self._active = frozenset()
         self._thread = None
         self._pause_s = _LONG_S
         self._sooner = threading.Event()
@@ -219,7 +235,8 @@ class _Looker:
                 self._sooner.clear()
             is_sooner = self._sooner.wait(self._pause_s)
             with self._lock:
-                active = list(self._active)
+                self._active = frozenset(reads for reads in self._active if reads.is_reading)
+                active = self._active
                 if not active and not is_sooner:
                     self._thread = None
                     return
@@ -229,7 +246,7 @@ class _Looker:
                 except Exception:
                     # One catalog's fault shall not leave the reads of all others without anybody who looks at them.
                     _log.exception("reads that last could not be held; they go on, for as long as nothing expires")
-                    self.remove(reads)
+                    self._remove(reads)
 
 
 _LOOKER: Final = _Looker()

@@ -65,6 +65,7 @@ class PartitionExpiryResult:
         expired: Those that were removed, or would be.
         unknown: Partitions whose time cannot be read, which stay, by their values; of many only some.
         unknown_count: How many these are.
+        partition_by: The table's partition columns.
     """
 
     table: str
@@ -73,12 +74,20 @@ class PartitionExpiryResult:
     expired: tuple[ExpiredPartition, ...]
     unknown: tuple[dict[str, Any], ...]
     unknown_count: int
+    partition_by: tuple[str, ...]
 
     def to_arrow(self) -> pa.Table:
-        """One row a partition that has expired, with the columns partition (a struct), time, files, rows and bytes."""
+        """One row a partition that has expired.
+
+        The columns are partition (a struct of texts by partition column), time, files, rows and bytes.
+        """
+        values = [
+            {name: None if value is None else str(value) for name, value in each.partition.items()}
+            for each in self.expired
+        ]
         return pa.table(
             {
-                "partition": [{key: str(value) for key, value in each.partition.items()} for each in self.expired],
+                "partition": pa.array(values, pa.struct([(name, pa.string()) for name in self.partition_by])),
                 "time": pa.array([each.time_ms for each in self.expired], pa.timestamp("ms", "UTC")),
                 "files": pa.array([each.files for each in self.expired], pa.int64()),
                 "rows": pa.array([each.rows for each in self.expired], pa.int64()),
@@ -225,4 +234,5 @@ def _to_result(
         ),
         unknown=tuple(show_partition(each.partition, info.schema) for each in unknown[:MAX_TOLD]),
         unknown_count=len(unknown),
+        partition_by=info.schema.partition_by,
     )

@@ -164,7 +164,7 @@ class MemoryCommits(MemoryJobs, MemoryTold):
         for attempt_id, state in records.attempts.items():
             await self.set_attempt(attempt_id, state)
         for due in records.jobs.values():
-            self._make_due(due)
+            self._make_due_by_commit(due)
 
     async def list_open_snapshots(self, table_id: int, limit: int) -> list[Snapshot]:
         """The lowest open snapshots."""

@@ -74,6 +74,20 @@ def test_old_partitions_are_removed_by_one_overwrite(catalog: Catalog) -> None:
     assert visits.snapshots().num_rows == 8
 
 
+def test_a_result_has_the_same_columns_whatever_has_expired(catalog: Catalog) -> None:
+    visits = make_visits(catalog, **{"partition.expiration-strategy": "update-time"})
+    nothing = visits.expire_partitions(dry_run=True).to_arrow()
+    visits.alter(set={"partition.expiration-time": "1 ms"})
+    time.sleep(0.01)
+    all_of_them = visits.expire_partitions(dry_run=True).to_arrow()
+    assert nothing.num_rows == 0
+    assert nothing.schema == all_of_them.schema
+    # A partition of NULL is not one of the text 'None'.
+    assert {row["day"] for row in all_of_them.column("partition").to_pylist()} == {
+        OLD, TODAY.isoformat(), OLDER, "unknown", None,
+    }  # fmt: skip
+
+
 def test_a_partition_that_is_written_to_is_young(
     catalog: Catalog, metastore: InProcessMetastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

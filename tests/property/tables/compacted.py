@@ -9,7 +9,7 @@ from typing import Final
 from compactor.bucket_work import Strategy, do_piece, list_bucket, plan_work, to_change
 from compactor.marks import to_marking_change
 from lakelog.catalog import Catalog
-from lakelog.format.commit import BucketRef, Change, CommitRequest, CompactionGroup
+from lakelog.format.commit import BucketRef, Change, CommitRequest, CommitResult, CompactionGroup
 from lakelog.format.compaction.plan import NoPlan
 from lakelog.format.files import DataFile
 from lakelog.format.job import STRATEGY
@@ -26,7 +26,9 @@ from lakelog.table import Table
 from tests.property.tables.history import History
 from tests.property.tables.model import SnapshotModel
 
-_identifiers: Final = itertools.count(1)
+identifiers: Final = itertools.count(1)
+"""Of all commits by the writer `compactor`: one that came twice would be answered with the first one's result."""
+
 _MEMORY_BYTES: Final = (1, 1 << 20)
 
 
@@ -56,7 +58,7 @@ class CompactedHistory(History):
             self._commit_rewritten(self._waiting.pop(0))
 
     def _commit_rewritten(self, request: CommitRequest) -> None:
-        (result,) = self.table._catalog.metastore.commit(request).results
+        (result,) = commit_once(self.table, request).results
         # What lost its race, against an overwrite or another compaction, is dropped.
         if result.snapshot_id is not None:
             self.compactions += 1
@@ -83,7 +85,14 @@ def compact_some(table: Table, random: Random) -> CommitRequest | None:
     attempt_id = metastore.stage_attempt([table.uuid], "compactor").attempt_id
     store = table._catalog.open_store(work.info)
     done = [do_piece(store, work.info, attempt_id, piece) for piece in work.pieces]
-    return CommitRequest("compactor", next(_identifiers), (to_change(work, done, work.moved),), attempt_id)
+    return CommitRequest("compactor", next(identifiers), (to_change(work, done, work.moved),), attempt_id)
+
+
+def commit_once(table: Table, request: CommitRequest) -> CommitResult:
+    """Commits what nobody has committed before."""
+    result = table._catalog.metastore.commit(request)
+    assert result.attempt_id == request.attempt_id, f"identifier {request.identifier} was another commit's"
+    return result
 
 
 def mark_some(table: Table, random: Random) -> CommitRequest | None:
@@ -103,7 +112,7 @@ def mark_some(table: Table, random: Random) -> CommitRequest | None:
     path = f"data/{attempt_id}/superseded-{number}.parquet"
     marks = write_marks(store, info.schema, options, path, sections, lambda: None)
     change = to_marking_change(info, BucketRef(partition, number), marks)
-    return CommitRequest("compactor", next(_identifiers), (change,), attempt_id)
+    return CommitRequest("compactor", next(identifiers), (change,), attempt_id)
 
 
 def rewrite_some(table: Table, random: Random) -> CommitRequest | None:
@@ -155,7 +164,7 @@ def rewrite_some(table: Table, random: Random) -> CommitRequest | None:
             ),
         ),
     )
-    return CommitRequest("compactor", next(_identifiers), (change,), attempt_id)
+    return CommitRequest("compactor", next(identifiers), (change,), attempt_id)
 
 
 def _place(file: LiveFile) -> tuple[int, int]:

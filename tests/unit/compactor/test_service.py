@@ -17,7 +17,16 @@ from compactor.metrics import Metrics
 from compactor.queue_watch import QueueWatch
 from compactor.service import Service, to_reason
 from lakelog.clock import SystemClock
-from lakelog.errors import DataCorrupted, Fenced, LakelogError, NotFound, PermissionDenied, Unavailable
+from lakelog.errors import (
+    DataCorrupted,
+    Fenced,
+    InternalError,
+    LakelogError,
+    NotFound,
+    PermissionDenied,
+    ResourceExhausted,
+    Unavailable,
+)
 from lakelog.format.job import Job, JobState
 from lakelog.format.job_queue import JobQueue, PlannedTable
 from lakelog.storage.stores import LocationStores
@@ -32,6 +41,7 @@ class FakeMetastore:
         self.jobs = list(jobs)
         self.calls: list[tuple[Any, ...]] = []
         self.left: list[bool] = []
+        self.passing: list[bool] = []
         self.asked_for: list[list[str]] = []
         self.closed = threading.Event()
         self.heartbeat_error: LakelogError | None = None
@@ -61,6 +71,7 @@ class FakeMetastore:
 
     def fail_job(self, job_id: int, epoch: int, reason: str, *, final: bool, passing: bool) -> JobState:
         self.calls.append(("fail", job_id, epoch, reason, final))
+        self.passing.append(passing)
         return JobState.DUE
 
     def plan_compactions(self, table_uuid: str, after: int) -> PlannedTable:
@@ -126,6 +137,21 @@ def test_a_job_that_failed_is_told_of_and_the_service_goes_on(error: Exception, 
     assert make(metastore, raising(error)).run() is Ending.FINE
     assert [call[:1] + call[4:] for call in metastore.calls] == [("fail", final)] * 2
     assert str(error) in metastore.calls[0][3]
+
+
+@pytest.mark.parametrize(
+    ("error", "passing"),
+    [
+        (Unavailable("away"), True),
+        (ResourceExhausted("no space left", reason="DISK_FULL"), True),
+        (ResourceExhausted("more than a footer may have"), False),
+        (RuntimeError("a bug"), False),
+    ],
+)
+def test_what_may_pass_is_never_given_up(error: Exception, passing: bool) -> None:
+    metastore = FakeMetastore(JOB)
+    make(metastore, raising(error)).run()
+    assert metastore.passing == [passing]
 
 
 @pytest.mark.parametrize("error", [Fenced("another"), NotFound("dropped", reason="TABLE_NOT_FOUND")])
@@ -255,6 +281,58 @@ def test_what_waits_is_measured_now_and_then_and_what_fails_of_it_stops_nobody()
     metastore.describe_queue = fail  # type: ignore[method-assign]
     clock.now_s += 10
     watch.look()
+
+
+def test_a_queue_that_is_told_slowly_keeps_no_heartbeat_waiting() -> None:
+    metastore, told = FakeMetastore(JOB), threading.Event()
+
+    def describe_slowly() -> list[JobQueue]:
+        # The first look, before there is a job, is answered at once.
+        if metastore.calls:
+            told.wait(10)
+        return []
+
+    metastore.describe_queue = describe_slowly  # type: ignore[method-assign]
+    clock = StandingClock()
+    watch = QueueWatch(metastore, clock, Metrics(), structlog.get_logger())  # type: ignore[arg-type]
+
+    def do(_control: Control) -> str:
+        clock.now_s += 60
+        for _ in range(100):
+            if len(metastore.calls) >= 4:
+                return "did it"
+            time.sleep(0.05)
+        return "late"
+
+    make(metastore, do, queue=watch).run()
+    told.set()
+    assert metastore.calls[-1] == ("finish", 7, 3, "did it")
+
+
+def test_a_table_that_cannot_be_planned_keeps_no_other_from_its_jobs() -> None:
+    metastore = FakeMetastore(JOB)
+    plan = metastore.plan_compactions
+
+    def plan_all_but_one(table_uuid: str, after: int) -> PlannedTable:
+        if table_uuid == "broken":
+            raise InternalError("a defect")
+        return plan(table_uuid, after)
+
+    metastore.plan_compactions = plan_all_but_one  # type: ignore[method-assign]
+    assert make(metastore, find_tables=lambda: ["broken", "a"]).run() is Ending.FINE
+    assert [call for call in metastore.calls if call[0] != "finish"] == [("plan", "a", 0), ("plan", "a", 3)]
+    assert metastore.calls[1] == ("finish", 7, 3, "did it")
+
+
+@pytest.mark.parametrize("error", [Unavailable("away"), PermissionDenied("no")])
+def test_a_metastore_that_does_not_plan_for_us_is_told_of_as_ever(error: LakelogError) -> None:
+    metastore = FakeMetastore(JOB)
+
+    def refuse(table_uuid: str, after: int) -> PlannedTable:
+        raise error
+
+    metastore.plan_compactions = refuse  # type: ignore[method-assign]
+    assert make(metastore, find_tables=lambda: ["a"]).run() is not Ending.FINE
 
 
 def test_write_amplification_counts_what_compactions_write_of_what_writers_brought() -> None:
