@@ -7,7 +7,8 @@ though options change; commits of the table do not wait for it. So:
    sorted runs.
 2. Without key and buckets the small files of each partition are counted, from what was added and removed
    (`small_files`, kept with the work cursor).
-3. With buckets, but without a key, the ends of the touched buckets are looked at, behind what needs no look any more.
+3. With buckets, but without a key, the ends of the touched buckets are looked at, behind what needs no look any more;
+   all of them where something was overwritten, since then others stand beside each other.
 4. All buckets are looked at only where that was never done, or by other options: when a table is altered.
 5. What waits already is not made due once more, since for that the head is locked.
 """
@@ -36,6 +37,7 @@ from lakelog.format.compaction.plan import AppendPlan, NoPlan
 from lakelog.format.compaction.settings import CompactionSettings, to_compaction_settings
 from lakelog.format.compaction.windows import plan_window
 from lakelog.format.job import ADDED_AFTER, COMPACT, DUE, HAS_WAITED, STRATEGY, DueJob, to_bucket_scope
+from lakelog.format.snapshot import SnapshotKind
 from lakelog.options.option import Option
 from lakelog.options.table_options import (
     BUCKET,
@@ -79,6 +81,9 @@ _OPTIONS: Final = BucketRef(b"", -1)
 
 _BUCKETS_TOGETHER: Final = 500
 """Some milliseconds of work between two statements, in which nothing else is done: commits wait no longer."""
+
+_SNAPSHOTS_LOOKED_AT: Final = 1_000
+"""Among which overwrites are looked for; so many are planned in a step."""
 
 _WORTH_TELLING: Final = 4
 """What waits is not made due again for a priority that is no more than this above its own: four times as much saved."""
@@ -227,7 +232,19 @@ async def _list_buckets(
 async def _plan_buckets(tx: Transaction, table: _Table, work: TableWork, *, is_all: bool) -> list[DueJob]:
     fewest = count_needed_runs(table.settings) if table.has_key else table.settings.min_file_count
     buckets = await _list_buckets(tx, table, work, fewest, is_all=is_all)
-    return await (_plan_keyed if table.has_key else _plan_windows)(tx, table, buckets)
+    if table.has_key:
+        return await _plan_keyed(tx, table, buckets)
+    return await _plan_windows(tx, table, buckets, anew=await _may_be_neighbours_again(tx, work))
+
+
+async def _may_be_neighbours_again(tx: Transaction, work: TableWork) -> bool:
+    """Whether what stood between files that needed no look any more may have been taken away, by a rollback say."""
+    count = work.until - work.after
+    if count > _SNAPSHOTS_LOOKED_AT:
+        return True
+    found = await tx.list_snapshots(work.head.table_id, work.after, work.until, count)
+    # Of those that have expired it is not known.
+    return len(found) < count or any(each.kind is SnapshotKind.OVERWRITE for each in found)
 
 
 async def _plan_keyed(tx: Transaction, table: _Table, buckets: Sequence[BucketRef]) -> list[DueJob]:
@@ -313,14 +330,16 @@ def _plan_backlogs(table: _Table, backlogs: Iterable[Backlog]) -> list[DueJob]:
     return due
 
 
-async def _plan_windows(tx: Transaction, table: _Table, buckets: Sequence[BucketRef]) -> list[DueJob]:
+async def _plan_windows(tx: Transaction, table: _Table, buckets: Sequence[BucketRef], *, anew: bool) -> list[DueJob]:
     due = []
     for some in _split(buckets):
-        known = await _find_backlogs(tx, table, some)
+        known = {} if anew else await _find_backlogs(tx, table, some)
         looked = [
             known[bucket] if bucket in known and known[bucket].rule == table.rule else Backlog(bucket, table.rule)
             for bucket in some
         ]
+        if anew:
+            await tx.put_backlogs(table.table_id, looked)
         backlogs, moved = {each.bucket: each for each in looked}, []
         for bucket, files in _split_buckets(await tx.load_bucket_tails(table.table_id, looked)):
             plan = plan_window(files, table.settings)
