@@ -82,9 +82,6 @@ _OPTIONS: Final = BucketRef(b"", -1)
 _BUCKETS_TOGETHER: Final = 500
 """Some milliseconds of work between two statements, in which nothing else is done: commits wait no longer."""
 
-_SNAPSHOTS_LOOKED_AT: Final = 1_000
-"""Among which overwrites are looked for; so many are planned in a step."""
-
 _WORTH_TELLING: Final = 4
 """What waits is not made due again for a priority that is no more than this above its own: four times as much saved."""
 
@@ -116,6 +113,8 @@ async def plan_compactions(tx: Transaction, work: TableWork) -> Sequence[DueJob]
         await tx.put_backlogs(table.table_id, [Backlog(_OPTIONS, table.options_rule)])
     is_quiet = WRITE_ONLY.read(table.options)
     if table.has_buckets:
+        if not table.has_key:
+            await _forget_overwritten(tx, table, work)
         if is_quiet:
             return ()
         due = await _plan_buckets(tx, table, work, is_all=is_all)
@@ -232,19 +231,18 @@ async def _list_buckets(
 async def _plan_buckets(tx: Transaction, table: _Table, work: TableWork, *, is_all: bool) -> list[DueJob]:
     fewest = count_needed_runs(table.settings) if table.has_key else table.settings.min_file_count
     buckets = await _list_buckets(tx, table, work, fewest, is_all=is_all)
-    if table.has_key:
-        return await _plan_keyed(tx, table, buckets)
-    return await _plan_windows(tx, table, buckets, anew=await _may_be_neighbours_again(tx, work))
+    return await (_plan_keyed if table.has_key else _plan_windows)(tx, table, buckets)
 
 
-async def _may_be_neighbours_again(tx: Transaction, work: TableWork) -> bool:
-    """Whether what stood between files that needed no look any more may have been taken away, by a rollback say."""
+async def _forget_overwritten(tx: Transaction, table: _Table, work: TableWork) -> None:
+    """Has buckets looked at from the start on where what stood between files may be gone, by a rollback say."""
     count = work.until - work.after
-    if count > _SNAPSHOTS_LOOKED_AT:
-        return True
-    found = await tx.list_snapshots(work.head.table_id, work.after, work.until, count)
+    found = await tx.list_snapshots(table.table_id, work.after, work.until, count)
     # Of those that have expired it is not known.
-    return len(found) < count or any(each.kind is SnapshotKind.OVERWRITE for each in found)
+    if len(found) == count and all(each.kind is not SnapshotKind.OVERWRITE for each in found):
+        return
+    for some in _split(await tx.list_touched_buckets(table.table_id, work.after, work.until)):
+        await tx.put_backlogs(table.table_id, [Backlog(bucket, table.rule) for bucket in some])
 
 
 async def _plan_keyed(tx: Transaction, table: _Table, buckets: Sequence[BucketRef]) -> list[DueJob]:
@@ -330,16 +328,14 @@ def _plan_backlogs(table: _Table, backlogs: Iterable[Backlog]) -> list[DueJob]:
     return due
 
 
-async def _plan_windows(tx: Transaction, table: _Table, buckets: Sequence[BucketRef], *, anew: bool) -> list[DueJob]:
+async def _plan_windows(tx: Transaction, table: _Table, buckets: Sequence[BucketRef]) -> list[DueJob]:
     due = []
     for some in _split(buckets):
-        known = {} if anew else await _find_backlogs(tx, table, some)
+        known = await _find_backlogs(tx, table, some)
         looked = [
             known[bucket] if bucket in known and known[bucket].rule == table.rule else Backlog(bucket, table.rule)
             for bucket in some
         ]
-        if anew:
-            await tx.put_backlogs(table.table_id, looked)
         backlogs, moved = {each.bucket: each for each in looked}, []
         for bucket, files in _split_buckets(await tx.load_bucket_tails(table.table_id, looked)):
             plan = plan_window(files, table.settings)
