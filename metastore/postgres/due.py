@@ -19,7 +19,7 @@ from .session import Row, Session
 from .snapshots import FIRST_FILE_OF_LATER
 
 # Ids of files rise with snapshots, so that what some of these added is a range of the primary key.
-_ADDED: Final = f"""
+ADDED: Final = f"""
     table_id = %s AND file_id >= {FIRST_FILE_BEHIND} AND file_id < {FIRST_FILE_OF_LATER}
     AND added_snapshot > %s AND added_snapshot <= %s
 """
@@ -29,7 +29,7 @@ _REMOVED: Final = "table_id = %s AND removed_snapshot > %s AND removed_snapshot 
 _LIST_TOUCHED: Final = f"""
 SELECT coalesce(p.encoded, ''), c.bucket
 FROM (
-    SELECT partition_id, bucket FROM data_file WHERE {_ADDED}
+    SELECT partition_id, bucket FROM data_file WHERE {ADDED}
     UNION
     SELECT partition_id, bucket FROM data_file WHERE {_REMOVED}
 ) c LEFT JOIN table_partition p USING (partition_id)
@@ -78,7 +78,7 @@ FROM (
         min(added_snapshot) AS first_added, bool_or(sign < 0) AS has_removed
     FROM (
         SELECT partition_id, 1 AS sign, size_bytes, added_snapshot FROM data_file
-        WHERE {_ADDED} AND size_bytes < %s
+        WHERE {ADDED} AND size_bytes < %s
         UNION ALL
         SELECT partition_id, -1, size_bytes, NULL FROM data_file WHERE {_REMOVED} AND size_bytes < %s
     ) d GROUP BY partition_id
@@ -164,7 +164,7 @@ class PostgresDue:
 
     async def list_touched_buckets(self, table_id: int, after: int, until: int) -> list[BucketRef]:
         """Where some snapshots added or removed data files."""
-        parameters = (*_added(table_id, after, until), *_fixed(table_id, after, until))
+        parameters = (*to_added(table_id, after, until), *_fixed(table_id, after, until))
         return [BucketRef(*row) for row in await self._session.read(_LIST_TOUCHED, parameters)]
 
     async def sum_runs(self, table_id: int, buckets: Sequence[BucketRef], min_runs: int) -> list[BucketRuns]:
@@ -183,7 +183,7 @@ class PostgresDue:
     async def sum_small_changes(self, table_id: int, after: int, until: int, below_bytes: int) -> list[SmallChange]:
         """What some snapshots did to files smaller than this."""
         below = str(below_bytes)
-        parameters = (*_added(table_id, after, until), below, *_fixed(table_id, after, until), below)
+        parameters = (*to_added(table_id, after, until), below, *_fixed(table_id, after, until), below)
         return [SmallChange(*row) for row in await self._session.read(_SUM_SMALL, parameters)]
 
     async def count_small_files(
@@ -238,7 +238,8 @@ class PostgresDue:
         await self._session.write(_PUT_BACKLOGS, parameters)
 
 
-def _added(table_id: int, after: int, until: int) -> tuple[str, ...]:
+def to_added(table_id: int, after: int, until: int) -> tuple[str, ...]:
+    """The values of `ADDED`."""
     return _fixed(table_id, table_id, after, table_id, until, after, until)
 
 

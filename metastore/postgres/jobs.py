@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from lakelog.format.due_job import FAILED_REST_MS
-from lakelog.format.job import COMPACT, REQUEST_PRIORITY, DueJob, Job, JobState
+from lakelog.format.job import COMPACT, MARK, REQUEST_PRIORITY, DueJob, Job, JobState
 from lakelog.format.job_queue import JobQueue
 from lakelog.options.table_options import MAX_JOBS
 
@@ -145,14 +145,16 @@ _REQUEST: Final = f"""
     due_at = CASE j.state WHEN 'leased' THEN j.due_at ELSE excluded.due_at END
 """
 
-# `requested` of what is being done: behind its end at once, so that what is to come later is not in it.
+# `requested` of what is being done: behind its end at once, so that what is to come later is not in it. Only marks are
+# put off, by each commit that touches their bucket: they are for buckets to which nothing comes.
 _MAKE_DUE: Final = f"""
 {INSERT_DUE} {_ON_CONFLICT}
     requested = CASE WHEN j.state = 'leased' AND excluded.due_at <= clock_timestamp() THEN excluded.payload
         WHEN j.state = 'leased' THEN j.requested END,
     attempts = CASE j.state WHEN 'done' THEN 0 ELSE j.attempts END,
     due_at = CASE WHEN j.state IN ('done', 'failed') THEN excluded.due_at
-        WHEN j.state = 'leased' OR j.attempts > 0 THEN j.due_at ELSE least(j.due_at, excluded.due_at) END
+        WHEN j.state = 'leased' OR j.attempts > 0 THEN j.due_at
+        WHEN j.kind = '{MARK}' THEN excluded.due_at ELSE least(j.due_at, excluded.due_at) END
 WHERE j.state <> 'failed' OR j.updated_at_ms <= excluded.updated_at_ms - {FAILED_REST_MS}
 """
 
