@@ -238,6 +238,36 @@ def test_what_was_committed_is_done_though_nothing_can_be_deleted(
     assert shown(table) == {(1, 7): 7}
 
 
+@pytest.mark.parametrize("producer", ["none", "full-compaction"])
+def test_what_expired_under_a_compaction_is_no_damage(
+    metastore: InProcessMetastore, catalog: Catalog, producer: str
+) -> None:
+    table = make(catalog, producer, **{"snapshot.time-retained": "0 ms", "snapshot.num-retained.min": "1"})
+    write_some(table)
+    folder = Path(table.location.removeprefix("file://"))
+    gone: list[str] = []
+
+    class Expiring(FaultyMetastore):
+        """Between plan and rewrite all is replaced, and what was there is deleted."""
+
+        def stage_attempt(self, *arguments: Any, **more: Any) -> Any:
+            if not gone:
+                gone.append("now")
+                table.overwrite(rows("+I 1|7|7").drop_columns(["_row_kind"]))
+                table.expire_snapshots()
+                gone.extend(metastore.list_doomed_files(table.uuid, 100))
+                for path in gone[1:]:
+                    (folder / path).unlink()
+            return self.inner.stage_attempt(*arguments, **more)
+
+    request(metastore, table)
+    attach_all(Expiring(metastore))
+    assert len(gone) > 4, "nothing was deleted"
+    job = metastore.list_jobs()[0]
+    assert (job.state, job.attempts) == (JobState.DONE, 0), job.reason
+    assert shown(table) == {(1, 7): 7}
+
+
 def test_commits_meanwhile_neither_wait_nor_are_lost(metastore: InProcessMetastore, catalog: Catalog) -> None:
     table = make(catalog, "lookup")
     write_some(table)
