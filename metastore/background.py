@@ -1,4 +1,4 @@
-"""What runs beside the requests: packing, planning, polling, announcing, listening; the rules are the steps' own."""
+"""What runs beside the requests: packing, planning, cleaning, announcing, listening; the rules are the steps' own."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ PACK_INTERVAL_S: Final = 1.0
 
 PLAN_INTERVAL_S: Final = 0.5
 """Commits within so long behind one another are planned together; nobody waits for what they make due."""
+
+CLEAN_INTERVAL_S: Final = 600.0
+"""What is found has been left for an hour at least, and costs room only."""
 
 ANNOUNCE_INTERVAL_S: Final = 0.05
 """The first commit is announced at once, those within so long behind it together: each announcement costs a third of a
@@ -45,6 +48,7 @@ class Background:
             asyncio.create_task(_repeat("listen", watches.run_listen, 0)),
             asyncio.create_task(_repeat("pack", packer.step, PACK_INTERVAL_S)),
             asyncio.create_task(_repeat("plan", self._service.due_work.step, PLAN_INTERVAL_S)),
+            asyncio.create_task(_repeat("clean", self._service.cleaning.step, CLEAN_INTERVAL_S)),
         ]
 
     async def stop(self) -> None:

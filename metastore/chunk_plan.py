@@ -40,6 +40,7 @@ class ChunkPlan:
 
     Args:
         snapshot_id: What is read.
+        packed_until: What the chunks tell of; 0: there are none.
         wanted: Which files.
         ranges: The chunks in order, the parts of one range together.
         removed: Ids of files that were removed between packing and the snapshot.
@@ -47,6 +48,7 @@ class ChunkPlan:
     """
 
     snapshot_id: int
+    packed_until: int
     wanted: FileFilter
     ranges: tuple[tuple[Chunk, ...], ...]
     removed: tuple[int, ...]
@@ -123,6 +125,7 @@ async def prepare_chunks(tx: Transaction, table_id: int, snapshot_id: int, wante
             ranges.setdefault(chunk.order_until, []).append(chunk)
     return ChunkPlan(
         snapshot_id=snapshot_id,
+        packed_until=packed.packed_until if packed.chunks else 0,
         wanted=wanted,
         ranges=tuple(tuple(parts) for parts in ranges.values()),
         removed=tuple(removed),

@@ -1,46 +1,58 @@
-"""When what dead writers have left below a table's location is to be cleared away; see `metastore.due_work`."""
+"""When what dead writers have left below tables' locations is to be cleared away.
+
+No commit tells of it: whoever died may have been the last who ever wrote to the table. So attempts that were not
+committed in time are looked for beside the requests, of all tables at once: there are few, in an index of their own.
+What the look costs does not depend on how many tables there are, nor on how many commits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from time import monotonic
+from collections.abc import Callable
 from typing import Final
 
 from lakelog.format.job import CLEAN, DueJob
 from lakelog.format.table_files import ABANDONED_MS, SETTLED_MS
 
-from .due_work import TableWork
-from .store import Transaction
+from .job_requests import make_due
+from .store import Store, Transaction, run_transaction
 
-_LOOK_EVERY_S: Final = 600.0
-"""At one table. Nobody waits for what is found, and each look goes through all that was not committed in time."""
-
-_MAX_TABLES: Final = 10_000
-"""Tables whose last look is remembered; when they are more all are forgotten, and looked at once more."""
+_TABLES_A_STEP: Final = 1_000
+"""Those for which a job is due already are passed over, so that a further step finds the others."""
 
 _PRIORITY: Final = -50
 """It costs room only."""
 
 
-class CleaningPlanner:
-    """Makes a job of the kind `clean` due at a table with attempts that are over, or will never be.
+class Cleaning:
+    """Makes jobs of the kind `clean` due at tables with attempts that are over, or will never be.
 
     Args:
-        monotonic_s: The time.
+        store: Where everything is kept.
+        jobs_due: Called when jobs were made due.
     """
 
-    def __init__(self, monotonic_s: Callable[[], float] = monotonic) -> None:
-        self._monotonic_s = monotonic_s
-        self._looked_s: dict[str, float] = {}
+    def __init__(self, store: Store, jobs_due: Callable[[], None]) -> None:
+        self._store = store
+        self._jobs_due = jobs_due
 
-    async def __call__(self, tx: Transaction, work: TableWork) -> Sequence[DueJob]:
-        """The job, if there is work for it."""
-        table_uuid, now_s = work.head.table_uuid, self._monotonic_s()
-        if now_s - self._looked_s.get(table_uuid, -_LOOK_EVERY_S) < _LOOK_EVERY_S:
-            return ()
-        if len(self._looked_s) >= _MAX_TABLES:
-            self._looked_s.clear()
-        self._looked_s[table_uuid] = now_s
-        if not await tx.list_unfinished_attempts(table_uuid, ABANDONED_MS, SETTLED_MS, 1):
-            return ()
-        return (DueJob(work.head.table_id, CLEAN, priority=_PRIORITY),)
+    async def step(self) -> int:
+        """Looks once; for how many tables a job is due since.
+
+        Raises:
+            Unavailable, OutcomeUnknown: The store is lost; a later step finds the rest.
+        """
+        tables = await run_transaction(
+            self._store, lambda tx: tx.list_uncleaned_tables(ABANDONED_MS, SETTLED_MS, _TABLES_A_STEP)
+        )
+        for table_uuid in tables:
+            await self._make_due(table_uuid)
+        return len(tables)
+
+    async def _make_due(self, table_uuid: str) -> None:
+        async def make(tx: Transaction) -> None:
+            head = (await tx.find_heads([table_uuid])).get(table_uuid)
+            if head is not None:
+                await make_due(tx, table_uuid, [DueJob(head.table_id, CLEAN, priority=_PRIORITY)])
+
+        await run_transaction(self._store, make)
+        self._jobs_due()

@@ -249,6 +249,9 @@ async def _count_backlogs(tx: Transaction, table: _Table, work: TableWork, *, is
     else:
         found = await tx.sum_small_changes(table.table_id, work.after, work.until, below)
         changes = {each.partition: each for each in found}
+        if await _is_overtaken(tx, work):
+            # Nobody knows where: what comes or goes from now on has its partition counted anew.
+            await tx.clear_backlogs(table.table_id)
     counted: list[Backlog] = []
     for some in _split(list(changes)):
         looked = [BucketRef(partition, 0) for partition in some]
@@ -262,7 +265,12 @@ async def _count_backlogs(tx: Transaction, table: _Table, work: TableWork, *, is
                 anew.append(bucket.partition)
             elif change.has_removed:
                 # Which of them is the first one now is not known; all that are left came behind what was the first.
-                behind[bucket.partition] = max((backlog.first_snapshot or change.first_added or 0) - 1, 0)
+                first = backlog.first_snapshot or change.first_added or 0
+                if first >= work.head.earliest_change_id:
+                    behind[bucket.partition] = first - 1
+                else:
+                    # What came since is not known any more, or nearly all of it: the partition has less.
+                    anew.append(bucket.partition)
             else:
                 updated.append(
                     replace(
@@ -283,6 +291,12 @@ async def _count_backlogs(tx: Transaction, table: _Table, work: TableWork, *, is
         await tx.put_backlogs(table.table_id, updated)
         counted += updated
     return counted
+
+
+async def _is_overtaken(tx: Transaction, work: TableWork) -> bool:
+    """Whether files may be gone without a trace whose removal is not counted yet: what removed them has expired."""
+    head = (await tx.find_heads([work.head.table_uuid])).get(work.head.table_uuid)
+    return head is None or 0 < work.after < head.earliest_snapshot_id
 
 
 def _plan_backlogs(table: _Table, backlogs: Iterable[Backlog]) -> list[DueJob]:

@@ -6,6 +6,7 @@ With the changelog producer `full-compaction` streams of a table wait for these;
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from lakelog.format.commit import BucketRef
@@ -67,10 +68,12 @@ async def plan_counted(tx: Transaction, work: TableWork, *, is_quiet: bool = Fal
     if known.counted_until < work.until:
         count = await tx.count_data_commits(table_id, known.counted_until, work.until)
         known = count_commits(known, work.until, count)
+    if known.count and known.first_ms is None and settings.optimization_interval_ms is not None:
+        # Now, since its snapshot may expire before it is long enough ago.
+        known = replace(known, first_ms=await _find_first_ms(tx, table_id, known))
     found: FullCompactionDue | FullCompactionLater | NoPlan = plan_full_by_commits(known, settings)
     if isinstance(found, NoPlan) and settings.optimization_interval_ms is not None:
-        first_ms = await _find_first_ms(tx, table_id, known)
-        found = plan_full_by_time(known, settings, first_ms=first_ms, now_ms=await tx.now_ms())
+        found = plan_full_by_time(known, settings, now_ms=await tx.now_ms())
     due: list[DueJob] = []
     if not isinstance(found, NoPlan):
         buckets = await tx.list_written_buckets(table_id, known.settled_until, known.counted_until)

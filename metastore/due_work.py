@@ -136,14 +136,19 @@ class DueWork:
 
     async def _plan_once(self, tx: Transaction, table_uuid: str) -> tuple[int, bool] | None:
         """How many jobs were due, and whether snapshots are left; None: dropped, or another metastore is at it."""
-        table = await tx.find_table_by_uuid(table_uuid)
-        head = (await tx.find_heads([table_uuid])).get(table_uuid)
-        if table is None or head is None:
+        known = (await tx.find_heads([table_uuid])).get(table_uuid)
+        if known is None:
             return None
-        cursor = await tx.lock_work_cursor(head.table_id)
+        cursor = await tx.lock_work_cursor(known.table_id)
         if cursor is None:
             # It may have looked before the commit that is to be planned here.
             self.touch(table_uuid)
+            return None
+        # SUBTLE: behind the cursor: what was asked up to it is taken for heard, so that what it was asked for, an
+        # option that was altered for instance, must be seen.
+        table = await tx.find_table_by_uuid(table_uuid)
+        head = (await tx.find_heads([table_uuid])).get(table_uuid)
+        if table is None or head is None:
             return None
         after = cursor.planned_until
         until = min(max(head.latest_snapshot_id, after), after + _SNAPSHOTS_A_STEP)

@@ -296,5 +296,8 @@ async def _find_rest_of(tx: Transaction, head: TableHead, retained: Retained, fi
     least_ms = min(max(retained.time_ms // 10, _SHORTEST_REST_MS), _LONGEST_REST_MS)
     if retained.most is not None and count > retained.most:
         return least_ms
-    (following,) = await tx.list_snapshots(head.table_id, first, first + 1, 1)
-    return max(following.committed_at_ms + retained.time_ms - now_ms, least_ms)
+    following = await tx.list_snapshots(head.table_id, first, first + 1, 1)
+    if not following:
+        # It expired since the head was read.
+        return least_ms
+    return max(following[0].committed_at_ms + retained.time_ms - now_ms, least_ms)

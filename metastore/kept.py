@@ -7,7 +7,7 @@ from lakelog.format.kept import check_kept
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.tag import Tag, to_unknown_tag
 
-from .store import Transaction
+from .store import Transaction, TransactionAborted
 
 
 async def load_kept(tx: Transaction, head: TableHead, snapshot_id: int) -> Snapshot:
@@ -19,7 +19,24 @@ async def load_kept(tx: Transaction, head: TableHead, snapshot_id: int) -> Snaps
     """
     expired = snapshot_id < head.earliest_snapshot_id
     check_kept(head, snapshot_id, tagged=expired and await tx.has_tag(head.table_id, snapshot_id))
-    return (await tx.list_snapshots(head.table_id, snapshot_id - 1, snapshot_id, 1))[0]
+    return await load_snapshot(tx, head, snapshot_id)
+
+
+async def load_snapshot(tx: Transaction, head: TableHead, snapshot_id: int) -> Snapshot:
+    """A snapshot that is there, by what a head says.
+
+    Raises:
+        TransactionAborted: It expired since the head was read.
+    """
+    found = await tx.list_snapshots(head.table_id, snapshot_id - 1, snapshot_id, 1)
+    if not found:
+        raise to_overtaken(head)
+    return found[0]
+
+
+def to_overtaken(head: TableHead) -> TransactionAborted:
+    """The error where something expired since a head was read without a lock: all of it is looked at once more."""
+    return TransactionAborted(f"Snapshots of {head.name} expired while they were looked at. Try again.")
 
 
 async def load_tag(tx: Transaction, head: TableHead, name: str) -> Tag:

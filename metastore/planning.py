@@ -3,7 +3,8 @@
 Two ways lead to the same answer. Rows answer what is narrow (partitions, buckets, a range of snapshots) by index.
 Chunks answer what is wide: entries packed before are sent as they are, less what was removed since, plus the rows
 behind them (`chunk_plan.py`). Heads, snapshots and files are read with explicit bounds on snapshot ids, and a committed
-snapshot never changes, so that statements which see different moments still agree.
+snapshot never changes, so that statements which see different moments still agree. Only what expires in between would
+be missed: so it is asked at the end whether what was planned is kept still, and planned anew if not.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from .chunk_plan import ChunkPlan, prepare_chunks
 from .dropped_tables import explain_gone
 from .entries import sort_entries
 from .file_filter import FileFilter, make_filter
-from .kept import load_kept, load_tag
+from .kept import load_kept, load_tag, to_overtaken
 from .limits import Limits
 from .metrics import Metrics
 from .packing import MIN_UNPACKED
@@ -115,6 +116,12 @@ class Planner:
     async def _prepare(
         self, tx: Transaction, request: PlanRequest
     ) -> tuple[_Header, pa.Table | None, ChunkPlan | None]:
+        header, rows, chunks = await self._load(tx, request)
+        if header.snapshot is not None:
+            await _check_not_overtaken(tx, request, header.snapshot, chunks)
+        return header, rows, chunks
+
+    async def _load(self, tx: Transaction, request: PlanRequest) -> tuple[_Header, pa.Table | None, ChunkPlan | None]:
         found = await tx.find_table_by_uuid(request.table_uuid)
         head = (await tx.find_heads([request.table_uuid])).get(request.table_uuid)
         if found is None or head is None:
@@ -167,7 +174,37 @@ class Planner:
             head = replace(head, earliest_snapshot_id=head.earliest_change_id)
         check_kept(head, at.until)
         check_kept(head, at.after + 1)
-        return tuple(await tx.list_snapshots(head.table_id, at.after, at.until, at.until - at.after))
+        found = await tx.list_snapshots(head.table_id, at.after, at.until, at.until - at.after)
+        if len(found) < at.until - at.after:
+            raise to_overtaken(head)
+        return tuple(found)
+
+
+async def _check_not_overtaken(
+    tx: Transaction, request: PlanRequest, snapshot: Snapshot, chunks: ChunkPlan | None
+) -> None:
+    """Check behind all other statements that what they have read was there for all of them.
+
+    Entries go only from a table that was dropped, from below the earliest snapshot, where no tag keeps them, and where
+    chunks were packed that know of it.
+
+    Raises:
+        TransactionAborted: It was not; it is planned anew, or refused then.
+    """
+    head = (await tx.find_heads([request.table_uuid])).get(request.table_uuid)
+    if head is None:
+        raise await explain_gone(tx, request.table_uuid)
+    if isinstance(request.at, InRange):
+        earliest = head.earliest_change_id if request.changelog else head.earliest_snapshot_id
+        is_kept = request.at.after + 1 >= earliest
+    else:
+        is_kept = snapshot.snapshot_id >= head.earliest_snapshot_id or await tx.has_tag(
+            head.table_id, snapshot.snapshot_id
+        )
+    if is_kept and chunks is not None and 0 < chunks.packed_until < head.earliest_snapshot_id:
+        is_kept = (await tx.find_chunks(head.table_id)).packed_until == chunks.packed_until
+    if not is_kept:
+        raise to_overtaken(head)
 
 
 async def _find_snapshot(tx: Transaction, head: TableHead, at: AtSnapshot | AtTime | AtTag | None) -> Snapshot | None:

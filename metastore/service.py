@@ -24,11 +24,12 @@ from lakelog.format.work import LeaseGrant, Pipeline
 
 from .attended import plan_attended_table
 from .catalog import Catalog
-from .cleaning import CleaningPlanner
+from .cleaning import Cleaning
 from .consumers import Consumers
 from .dropped_tables import DroppedTables
 from .due_compactions import plan_compactions
 from .due_full import plan_full_compactions
+from .due_marks import plan_marking
 from .due_work import DueWork, WorkPlanner
 from .expiry import Expiry, plan_expiry_work
 from .gate import CommitGate
@@ -56,8 +57,8 @@ from .writers import Writers
 PLANNERS: Final[tuple[WorkPlanner, ...]] = (
     plan_compactions,
     plan_full_compactions,
+    plan_marking,
     plan_expiry_work,
-    CleaningPlanner(),
     plan_partition_expiry,
 )
 """Who tells what is due at a table, in the order in which they are asked."""
@@ -100,6 +101,7 @@ class MetastoreService(RetentionCalls, UpkeepCalls):
         self.watches = WatchHub(store, limits, metrics)
         self.packer = Packer(store)
         self.due_work = DueWork(store, clock, planners, self._jobs_due)
+        self.cleaning = Cleaning(store, self._jobs_due)
         self.jobs = Jobs(store, clock, self.watches, limits, self.due_work.touch)
         partitions = PartitionRules()
         self._gate = CommitGate(

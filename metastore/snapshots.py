@@ -9,6 +9,7 @@ from lakelog.client.metastore import LatestSnapshot, SnapshotPage
 from lakelog.format.commit_facts import TableHead
 
 from .dropped_tables import explain_gone
+from .kept import to_overtaken
 from .requests import check_number, check_table_uuids, check_uuid
 from .store import Store, Transaction, run_transaction
 
@@ -33,7 +34,11 @@ async def list_snapshots(
         last = min(until, head.latest_snapshot_id) if until else head.latest_snapshot_id
         # What a tag keeps below is no part of the history that is kept: who follows that would see gaps.
         first = max(after, head.earliest_change_id - 1)
-        found = await tx.list_snapshots(head.table_id, first, last, limit or DEFAULT_LIMIT, newest=newest)
+        most = limit or DEFAULT_LIMIT
+        found = await tx.list_snapshots(head.table_id, first, last, most, newest=newest)
+        if len(found) < min(most, last - first):
+            # They are one run without gaps, but for those that expired since the head was read.
+            raise to_overtaken(head)
         return SnapshotPage(tuple(found), head.latest_snapshot_id, *_find_earliest(head), head.first_open_snapshot)
 
     return await run_transaction(store, load)

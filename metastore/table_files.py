@@ -7,6 +7,7 @@ seen to be over: what then refers to nothing never will (`lakelog.format.table_f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.commit_facts import AttemptState, TableHead
@@ -17,6 +18,9 @@ from lakelog.storage.store import is_path
 from .dropped_tables import explain_gone
 from .requests import check_number, check_text, check_uuid, invalid
 from .store import Store, Transaction, run_transaction
+
+MAX_AGE_MS: Final = 100 * 365 * 86_400_000
+"""A hundred years; times before those of the database's calendar could not be computed."""
 
 
 class TableFiles:
@@ -111,8 +115,8 @@ class TableFiles:
             limit: At most so many.
         """
         check_uuid("table_uuid", table_uuid)
-        check_number("open_ms", open_ms, 0)
-        check_number("doomed_ms", doomed_ms, 0)
+        check_number("open_ms", open_ms, 0, MAX_AGE_MS)
+        check_number("doomed_ms", doomed_ms, 0, MAX_AGE_MS)
         _check_count("limit", limit)
 
         async def load(tx: Transaction) -> list[AttemptAge]:
@@ -131,7 +135,7 @@ class TableFiles:
         """
         check_uuid("table_uuid", table_uuid)
         _check_attempts(attempt_ids)
-        check_number("open_ms", open_ms, 0)
+        check_number("open_ms", open_ms, 0, MAX_AGE_MS)
 
         async def doom(tx: Transaction) -> list[str]:
             await _find_head(tx, table_uuid)

@@ -37,6 +37,13 @@ class TableFilesTransaction(Protocol):
         """Attempts of the table that are open or doomed and were opened at least so long ago, the oldest first."""
         ...
 
+    async def list_uncleaned_tables(self, open_ms: int, doomed_ms: int, limit: int) -> list[str]:
+        """Uuids of tables with attempts as of `list_unfinished_attempts`, each once, at most `limit`, in any order.
+
+        Not of those whose job of the kind `clean` waits, is being done, or has failed and rests.
+        """
+        ...
+
     async def doom_old_attempts(self, table_uuid: str, attempt_ids: Sequence[str], open_ms: int) -> None:
         """Dooms those of the table's attempts that are open and were opened at least so long ago."""
         ...

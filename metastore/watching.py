@@ -29,6 +29,7 @@ from lakelog.format.commit_facts import TableHead
 from lakelog.format.snapshot import ChangelogState, Snapshot
 
 from .dropped_tables import explain_gone
+from .kept import load_snapshot
 from .limits import Limits
 from .metrics import Metrics
 from .requests import check_number, check_table_uuids, check_uuid, invalid
@@ -364,9 +365,9 @@ async def _check_history(tx: Transaction, head: TableHead, position: WatchPositi
         return
     known = ""
     if after >= head.earliest_change_id:
-        known = (await tx.list_snapshots(head.table_id, after - 1, after, 1))[0].snapshot_uuid
+        known = (await load_snapshot(tx, head, after)).snapshot_uuid
     elif after < latest:
-        known = (await tx.list_snapshots(head.table_id, after, after + 1, 1))[0].parent_uuid
+        known = (await load_snapshot(tx, head, after + 1)).parent_uuid
     if known != position.after_uuid:
         raise HistoryDiverged(
             f"The watcher of {head.name} knows snapshot {after} as {position.after_uuid}, but here it is {known}: the "

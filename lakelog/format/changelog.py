@@ -82,9 +82,9 @@ def find_difference(old: pa.Table, new: pa.Table, rules: ChangelogRules) -> pa.T
     groups, group_count = _number_keys(rows, rules.key)
     before, after = (np.full(group_count, _ABSENT) for _ in range(2))
     for side, start, table in ((before, 0, old), (after, old.num_rows, new)):
-        own = groups[start : start + table.num_rows]
-        side[own] = np.arange(start, start + table.num_rows)
-        if len(np.unique(own)) < len(own):
+        own, places = groups[start : start + table.num_rows], np.arange(start, start + table.num_rows)
+        side[own] = places
+        if not np.array_equal(side[own], places):
             raise InvalidArgument(f"Rows of one state have the same key ({', '.join(rules.key)}). Merge them first.")
     return _tell(rows, before, after, np.zeros(group_count, np.int64), 1, rules)[0]
 

@@ -86,7 +86,13 @@ class MemoryDropped(MemoryJobs):
         table = self._table(table_id)
         table_uuid = table.new.table_uuid
         for attempt in list(self._state.attempts.values()):
-            if attempt.state is AttemptState.DOOMED and attempt.table_uuids == (table_uuid,):
+            if attempt.state is AttemptState.COMMITTED or table_uuid not in attempt.table_uuids:
+                continue
+            # Of other tables it stays.
+            left = tuple([each for each in attempt.table_uuids if each != table_uuid])
+            if left:
+                self._journal.put(self._state.attempts, attempt.attempt_id, replace(attempt, table_uuids=left))
+            else:
                 self._journal.pop(self._state.attempts, attempt.attempt_id)
         self._delete_jobs(table_id)
         self._journal.set(table, "new", replace(table.new, table_uuid="", name=TableName("", "")))

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from lakelog.format.commit_facts import AttemptState
 from lakelog.format.due_job import FAILED_REST_MS
-from lakelog.format.job import COMPACT, REQUEST_PRIORITY, DueJob, Job, JobState
+from lakelog.format.job import COMPACT, MARK, REQUEST_PRIORITY, DueJob, Job, JobState
 from lakelog.format.job_queue import JobQueue
 from lakelog.options.table_options import MAX_JOBS
 
@@ -116,27 +116,7 @@ class MemoryJobs(MemoryCatalog):
 
     async def request_jobs(self, due: Sequence[DueJob]) -> None:
         """Makes jobs due at once, those that somebody does behind their end."""
-        now_ms = self._clock.now_ms()
-        found = {(each.table_id, each.job.kind, each.job.scope): each for each in self._state.jobs.values()}
-        for each in due:
-            stored = found.get((each.table_id, each.kind, each.scope))
-            if stored is None:
-                self._insert(each)
-            elif stored.job.state is JobState.LEASED:
-                priority = max(stored.job.priority, each.priority)
-                changed = replace(stored.job, priority=priority, requested=dict(each.payload))
-                self._keep(replace(stored, job=changed))
-            else:
-                is_done = stored.job.state is JobState.DONE
-                job = replace(
-                    stored.job,
-                    state=JobState.DUE,
-                    priority=each.priority if is_done else max(stored.job.priority, each.priority),
-                    payload=dict(each.payload),
-                    attempts=0,
-                    updated_at_ms=now_ms,
-                )
-                self._keep(StoredJob(job, each.table_id, now_ms))
+        self._make_due(due, asked=True)
 
     async def count_waiting(self, table_id: int, kind: str) -> int:
         """How many jobs of a table are due, now or later, that nobody does."""
@@ -154,7 +134,16 @@ class MemoryJobs(MemoryCatalog):
 
     async def make_due(self, due: Sequence[DueJob]) -> None:
         """Makes jobs due by themselves, at once or after their delays."""
-        found = {(each.table_id, each.job.kind, each.job.scope): each for each in self._state.jobs.values()}
+        self._make_due(due, asked=False)
+
+    async def list_jobs(self, table_uuids: Sequence[str]) -> list[Job]:
+        """All jobs, or those of some tables."""
+        found = [self._show(each) for each in self._state.jobs.values()]
+        wanted = [job for job in found if not table_uuids or job.table_uuid in table_uuids]
+        return sorted(wanted, key=lambda job: (job.table, job.kind, job.scope))
+
+    def _make_due(self, due: Sequence[DueJob], *, asked: bool) -> None:
+        found = self._find_by_scope()
         for each in due:
             stored = found.get((each.table_id, each.kind, each.scope))
             if stored is None:
@@ -163,27 +152,25 @@ class MemoryJobs(MemoryCatalog):
                 priority = max(stored.job.priority, each.priority)
                 requested = stored.job.requested if each.delay_ms > 0 else dict(each.payload)
                 self._keep(replace(stored, job=replace(stored.job, priority=priority, requested=requested)))
-            elif stored.job.state is not JobState.FAILED or self._has_rested(stored.job):
-                self._keep(self._put_forward(stored, each))
+            elif asked or stored.job.state is not JobState.FAILED or self._has_rested(stored.job):
+                self._keep(self._put_forward(stored, each, asked=asked))
 
-    async def list_jobs(self, table_uuids: Sequence[str]) -> list[Job]:
-        """All jobs, or those of some tables."""
-        found = [self._show(each) for each in self._state.jobs.values()]
-        wanted = [job for job in found if not table_uuids or job.table_uuid in table_uuids]
-        return sorted(wanted, key=lambda job: (job.table, job.kind, job.scope))
-
-    def _put_forward(self, stored: StoredJob, due: DueJob) -> StoredJob:
+    def _put_forward(self, stored: StoredJob, due: DueJob, *, asked: bool) -> StoredJob:
         now_ms = self._clock.now_ms()
         job, due_at_ms = stored.job, now_ms + due.delay_ms
         is_done = job.state is JobState.DONE
-        if not is_done and job.state is not JobState.FAILED:
-            due_at_ms = stored.due_at_ms if job.attempts else min(stored.due_at_ms, due_at_ms)
+        if not asked and job.state is JobState.DUE:
+            if job.attempts:
+                due_at_ms = stored.due_at_ms
+            elif job.kind != MARK:
+                # Marks alone are put off: they are for buckets to which nothing comes.
+                due_at_ms = min(stored.due_at_ms, due_at_ms)
         changed = replace(
             job,
             state=JobState.DUE,
             priority=due.priority if is_done else max(job.priority, due.priority),
             payload=dict(due.payload),
-            attempts=0 if is_done else job.attempts,
+            attempts=0 if is_done or asked else job.attempts,
             updated_at_ms=now_ms,
         )
         return StoredJob(changed, stored.table_id, due_at_ms)
@@ -191,24 +178,22 @@ class MemoryJobs(MemoryCatalog):
     def _has_rested(self, job: Job) -> bool:
         return self._clock.now_ms() - job.updated_at_ms >= FAILED_REST_MS
 
-    def _make_due(self, due: DueJob) -> None:
+    def _make_due_by_commit(self, due: DueJob) -> None:
+        """Makes a job due that a commit leaves; as it is where it waits, and what failed rests on."""
         now_ms = self._clock.now_ms()
-        for stored in self._state.jobs.values():
-            if (stored.table_id, stored.job.kind, stored.job.scope) != (due.table_id, due.kind, due.scope):
-                continue
-            if stored.job.state not in _WAITING:
-                job = replace(
-                    stored.job,
-                    state=JobState.DUE,
-                    priority=due.priority,
-                    payload=dict(due.payload),
-                    updated_at_ms=now_ms,
-                )
-                # What failed rests as it would have, had it been tried again.
-                rests = stored.job.state is JobState.FAILED
-                self._keep(StoredJob(job, due.table_id, stored.due_at_ms if rests else now_ms))
-            return
-        self._insert(due)
+        stored = self._find_by_scope().get((due.table_id, due.kind, due.scope))
+        if stored is None:
+            self._insert(due)
+        elif stored.job.state not in _WAITING:
+            job = replace(
+                stored.job, state=JobState.DUE, priority=due.priority, payload=dict(due.payload), updated_at_ms=now_ms
+            )
+            # What failed rests as it would have, had it been tried again.
+            rests = stored.job.state is JobState.FAILED
+            self._keep(StoredJob(job, due.table_id, stored.due_at_ms if rests else now_ms))
+
+    def _find_by_scope(self) -> dict[tuple[int, str, str], StoredJob]:
+        return {(each.table_id, each.job.kind, each.job.scope): each for each in self._state.jobs.values()}
 
     def _insert(self, due: DueJob) -> None:
         now_ms = self._clock.now_ms()

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lakelog.format.commit_facts import AttemptState, PlacedFile
+from lakelog.format.due_job import FAILED_REST_MS
+from lakelog.format.job import CLEAN, JobState
 from lakelog.format.partition_expiry import PartitionFiles
 from lakelog.format.table_files import AttemptAge, FileUse, UsedFile, UsedPage
 
@@ -24,6 +26,8 @@ class MemoryTableFiles(MemoryCatalog):
 
     async def list_used_files(self, table_id: int, cursor: str, limit: int) -> UsedPage:
         """The next files that the table refers to."""
+        if cursor and not (cursor.isascii() and cursor.isdigit()):
+            raise ValueError(cursor)
         start = int(cursor or 0)
         files = self._list_used(table_id)
         end = start + limit
@@ -60,6 +64,25 @@ class MemoryTableFiles(MemoryCatalog):
             each for each in self._list_attempts(table_uuid) if each.state in least and each.age_ms >= least[each.state]
         ]
         return sorted(found, key=lambda each: -each.age_ms)[:limit]
+
+    async def list_uncleaned_tables(self, open_ms: int, doomed_ms: int, limit: int) -> list[str]:
+        """Uuids of tables that have such attempts, and no job that clears them away."""
+        rested_ms = self._clock.now_ms() - FAILED_REST_MS
+        busy = {
+            stored.table_id
+            for stored in self._state.jobs.values()
+            if stored.job.kind == CLEAN
+            and (
+                stored.job.state in (JobState.DUE, JobState.LEASED)
+                or (stored.job.state is JobState.FAILED and stored.job.updated_at_ms > rested_ms)
+            )
+        }
+        found = []
+        for table in self._live():
+            uuid = table.new.table_uuid
+            if table.table_id not in busy and await self.list_unfinished_attempts(uuid, open_ms, doomed_ms, 1):
+                found.append(uuid)
+        return found[:limit]
 
     async def doom_old_attempts(self, table_uuid: str, attempt_ids: Sequence[str], open_ms: int) -> None:
         """Dooms those of the table's attempts that are open and were opened at least so long ago."""

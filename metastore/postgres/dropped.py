@@ -61,10 +61,13 @@ UPDATE attempt SET state = 'doomed'
 WHERE state = 'open' AND table_uuids = ARRAY[(SELECT table_uuid FROM catalog_table WHERE table_id = %s)]
 """
 
-_FORGET_ATTEMPTS: Final = """
-DELETE FROM attempt
-WHERE state = 'doomed' AND table_uuids = ARRAY[(SELECT table_uuid FROM catalog_table WHERE table_id = %s)]
+# Also off those that are of other tables as well: of these nobody clears anything away below a table that is gone.
+_TAKE_OFF_ATTEMPTS: Final = """
+UPDATE attempt a SET table_uuids = array_remove(a.table_uuids, t.table_uuid)
+FROM catalog_table t WHERE t.table_id = %s AND a.state <> 'committed' AND t.table_uuid = ANY(a.table_uuids)
 """
+
+_FORGET_ATTEMPTS: Final = "DELETE FROM attempt WHERE state <> 'committed' AND table_uuids = '{}'"
 
 _FORGET: Final = "DELETE FROM catalog_table WHERE table_id = %s"
 
@@ -142,7 +145,12 @@ class PostgresDropped:
     async def forget_table(self, table_id: int) -> None:
         """Deletes the last that is known of a locked, purged table."""
         await self._session.write_all(
-            [Statement(sql, (table_id,)) for sql in (_FORGET_ATTEMPTS, _DELETE_JOBS, _FORGET)]
+            [
+                Statement(_TAKE_OFF_ATTEMPTS, (table_id,)),
+                Statement(_FORGET_ATTEMPTS),
+                Statement(_DELETE_JOBS, (table_id,)),
+                Statement(_FORGET, (table_id,)),
+            ]
         )
 
 

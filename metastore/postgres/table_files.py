@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
 from lakelog.format.commit_facts import AttemptState
+from lakelog.format.due_job import FAILED_REST_MS
+from lakelog.format.job import CLEAN
 from lakelog.format.partition_expiry import PartitionFiles
 from lakelog.format.table_files import AttemptAge, FileUse, UsedFile, UsedPage
 
 from . import arrays
+from .catalog import NOW_MS
 from .session import Row, Session
 
 # SUBTLE: each path is looked up by itself, by an index of paths: LIMIT 1 and the `+ 0` keep the planner from reading
@@ -63,14 +67,28 @@ _FIND_ATTEMPTS: Final = f"""
 SELECT {_ATTEMPT} FROM attempt WHERE attempt_id = ANY(%s::uuid[]) AND %s::uuid = ANY(table_uuids)
 """
 
-_OPENED_BEFORE: Final = "opened_at <= clock_timestamp() - %s * interval '1 millisecond'"
+# Not by the clock as it goes, by which no index can be searched.
+_OPENED_BEFORE: Final = "opened_at <= statement_timestamp() - %s::bigint * interval '1 millisecond'"
 
-# The index of what was never committed is in the order of opening; it has little, since what is cleared is forgotten.
+# Of the lower age, the one of open attempts, and that of doomed ones. The index of what was never committed is in the
+# order of opening; it has little, since what is cleared is forgotten.
+_UNFINISHED: Final = f"""
+state <> 'committed' AND {_OPENED_BEFORE}
+    AND CASE state WHEN 'open' THEN {_OPENED_BEFORE} ELSE {_OPENED_BEFORE} END
+"""
+
 _LIST_UNFINISHED: Final = f"""
-SELECT {_ATTEMPT} FROM attempt
-WHERE state <> 'committed' AND %s::uuid = ANY(table_uuids)
-    AND ((state = 'open' AND {_OPENED_BEFORE}) OR (state = 'doomed' AND {_OPENED_BEFORE}))
-ORDER BY opened_at LIMIT %s
+SELECT {_ATTEMPT} FROM attempt WHERE {_UNFINISHED} AND %s::uuid = ANY(table_uuids) ORDER BY opened_at LIMIT %s
+"""
+
+_LIST_UNCLEANED: Final = f"""
+SELECT replace(h.table_uuid::text, '-', '')
+FROM (SELECT DISTINCT unnest(table_uuids) AS table_uuid FROM attempt WHERE {_UNFINISHED}) a
+JOIN table_head h USING (table_uuid)
+WHERE NOT EXISTS (
+    SELECT FROM job j WHERE j.table_id = h.table_id AND j.kind = '{CLEAN}' AND (
+        j.state IN ('due', 'leased') OR (j.state = 'failed' AND j.updated_at_ms > {NOW_MS} - {FAILED_REST_MS})))
+LIMIT %s
 """
 
 # In one order, so that those who doom several never wait for each other in a circle.
@@ -133,12 +151,17 @@ class PostgresTableFiles:
         self, table_uuid: str, open_ms: int, doomed_ms: int, limit: int
     ) -> list[AttemptAge]:
         """Attempts of the table that are open or doomed and were opened at least so long ago, the oldest first."""
-        rows = await self._session.read(_LIST_UNFINISHED, (table_uuid, open_ms, doomed_ms, limit))
+        rows = await self._session.read(_LIST_UNFINISHED, (*_ages(open_ms, doomed_ms), table_uuid, limit))
         return [_attempt(row) for row in rows]
+
+    async def list_uncleaned_tables(self, open_ms: int, doomed_ms: int, limit: int) -> list[str]:
+        """Uuids of tables that have such attempts, and no job that clears them away."""
+        rows = await self._session.read(_LIST_UNCLEANED, (*_ages(open_ms, doomed_ms), limit))
+        return [row[0] for row in rows]
 
     async def doom_old_attempts(self, table_uuid: str, attempt_ids: Sequence[str], open_ms: int) -> None:
         """Dooms those of the table's attempts that are open and were opened at least so long ago."""
-        await self._session.write(self.doom_attempts_sql, (arrays.words(attempt_ids), table_uuid, open_ms))
+        await self._session.write(self.doom_attempts_sql, (arrays.words(attempt_ids), table_uuid, str(open_ms)))
 
     async def forget_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> int:
         """Takes the table off doomed attempts, and forgets those that are then of none."""
@@ -146,6 +169,9 @@ class PostgresTableFiles:
         taken = await self._session.write(_TAKE_OFF, (table_uuid, ids, table_uuid))
         await self._session.write(_FORGET, (ids,))
         return len(taken)
+
+
+_CURSOR: Final = re.compile(r"(data|changelog):([0-9]{1,18}):(-1|[0-9]{1,9})")
 
 
 def parse_cursor(cursor: str) -> tuple[FileUse, int, int]:
@@ -156,8 +182,10 @@ def parse_cursor(cursor: str) -> tuple[FileUse, int, int]:
     """
     if not cursor:
         return FileUse.DATA, 0, 0
-    kind, after, ordinal = cursor.split(":")
-    return FileUse(kind), int(after), int(ordinal)
+    found = _CURSOR.fullmatch(cursor)
+    if found is None:
+        raise ValueError(cursor)
+    return FileUse(found[1]), int(found[2]), int(found[3])
 
 
 def make_cursor(kind: FileUse, after: int, ordinal: int = 0) -> str:
@@ -166,6 +194,10 @@ def make_cursor(kind: FileUse, after: int, ordinal: int = 0) -> str:
 
 
 _CHANGELOGS: Final = make_cursor(FileUse.CHANGELOG, 0, -1)
+
+
+def _ages(open_ms: int, doomed_ms: int) -> tuple[str, str, str]:
+    return str(min(open_ms, doomed_ms)), str(open_ms), str(doomed_ms)
 
 
 def _used(row: Row) -> UsedFile:

@@ -31,4 +31,8 @@ full_count = Table(
     Column("settled_until", BigInteger, nullable=False),
     Column("counted_until", BigInteger, nullable=False),
     Column("commit_count", BigInteger, nullable=False),
+    # When the first of them was made; NULL: there is none, or it is not known.
+    Column("first_ms", BigInteger),
+    # Files that came behind the last full compaction have this id or a higher one; NULL: not known.
+    Column("first_file_id", BigInteger),
 )

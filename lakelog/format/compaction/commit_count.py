@@ -9,7 +9,7 @@ come; which buckets they wrote is asked once, when a full compaction is due.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakelog.format.compaction.plan import NoPlan
 from lakelog.format.compaction.settings import CompactionSettings
@@ -23,11 +23,14 @@ class CommitsSinceFull:
         settled_until: That one covers all commits up to and with this snapshot.
         counted_until: All snapshots up to this one were looked at.
         count: How many of those in between bring or take data.
+        first_ms: When the first of these was made, in milliseconds since the epoch; None: there is none, or it was not
+            looked up yet. Its snapshot may have expired since.
     """
 
     settled_until: int = 0
     counted_until: int = 0
     count: int = 0
+    first_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ def count_commits(known: CommitsSinceFull, until: int, count: int) -> CommitsSin
     """
     if until <= known.counted_until:
         return known
-    return CommitsSinceFull(known.settled_until, until, known.count + count)
+    return replace(known, counted_until=until, count=known.count + count)
 
 
 def plan_full_by_commits(known: CommitsSinceFull, settings: CompactionSettings) -> FullCompactionDue | NoPlan:
@@ -91,14 +94,13 @@ class FullCompactionLater:
 
 
 def plan_full_by_time(
-    known: CommitsSinceFull, settings: CompactionSettings, *, first_ms: int, now_ms: int
+    known: CommitsSinceFull, settings: CompactionSettings, *, now_ms: int
 ) -> FullCompactionDue | FullCompactionLater | NoPlan:
     """Plan the full compaction that time makes due. Pure.
 
     Args:
-        known: The commits since the last one.
+        known: The commits since the last one, and where there are some when the first was made.
         settings: The table's.
-        first_ms: When the first of them was made, in milliseconds since the epoch; of no account where there is none.
         now_ms: The time by the same clock.
     """
     interval_ms = settings.optimization_interval_ms
@@ -106,12 +108,13 @@ def plan_full_by_time(
         return NoPlan("Time makes no full compactions due; the option 'compaction.optimization-interval' does.")
     if known.count == 0:
         return NoPlan("There was no commit of data since the last full compaction.")
-    if now_ms < first_ms + interval_ms:
-        return FullCompactionLater(first_ms + interval_ms - now_ms)
+    assert known.first_ms is not None, "it was looked up with the first commit"
+    if now_ms < known.first_ms + interval_ms:
+        return FullCompactionLater(known.first_ms + interval_ms - now_ms)
     return FullCompactionDue(
         known.settled_until,
         known.counted_until,
-        f"{now_ms - first_ms} ms have passed since the first commit of data behind the last full compaction.",
+        f"{now_ms - known.first_ms} ms have passed since the first commit of data behind the last full compaction.",
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from lakelog.clock import SystemClock
 from lakelog.format.commit import RemovePartitions
+from lakelog.format.compaction.commit_count import CommitsSinceFull
 from lakelog.format.job import CHANGELOG_PRIORITY, FULL, STRATEGY, JobState, parse_bucket_scope
 from lakelog.format.snapshot import SnapshotKind
 from lakelog.format.table import TableInfo
@@ -22,6 +23,7 @@ from tests.contract.metastore.conftest import WAREHOUSE
 
 from .compacting import commit, stage
 from .making import append, day, make_change, make_table
+from .test_expiry import expire
 from .test_told import PRODUCER, compact
 
 
@@ -144,3 +146,44 @@ def test_what_no_commit_makes_due_is_so_after_a_while(metastore: InProcessMetast
     assert step(metastore, table) == [(b"", 0), (b"", 2)]
     assert step(metastore, table) == []
     assert {job.state for job in metastore.list_jobs([table.table_uuid])} == {JobState.DONE}
+
+
+def test_commits_that_expire_before_they_are_compacted_count_all_the_same(metastore: InProcessMetastore) -> None:
+    table = make_table(metastore, options={**PRODUCER, "full-compaction.delta-commits": "4"})
+    append(metastore, table, 1)
+    append(metastore, table, 2, bucket=1)
+    assert step(metastore, table) == []
+    # Before anybody has counted it, too.
+    append(metastore, table, 3, bucket=2)
+    append(metastore, table, 4, bucket=3)
+    assert expire(metastore, table).earliest == 4
+    assert step(metastore, table) == [(b"", 0), (b"", 1), (b"", 2), (b"", 3)]
+
+
+def test_time_counts_from_a_commit_that_has_expired(metastore: InProcessMetastore) -> None:
+    options = {**PRODUCER, "full-compaction.delta-commits": "10", "compaction.optimization-interval": "3 s"}
+    table = make_table(metastore, options=options)
+    append(metastore, table, 1)
+    metastore.run(metastore.service.due_work.step())
+    time.sleep(1)
+    append(metastore, table, 2, bucket=1)
+    assert expire(metastore, table).earliest == 2
+    metastore.run(metastore.service.due_work.step())
+
+    async def count() -> CommitsSinceFull | None:
+        async with metastore.store.transaction() as tx:
+            head = (await tx.find_heads([table.table_uuid]))[table.table_uuid]
+            return await tx.find_full_count(head.table_id)
+
+    known = metastore.run(count())
+    assert known is not None
+    second = metastore.list_snapshots(table.table_uuid).snapshots[0]
+    assert known.first_ms is not None
+    assert known.first_ms <= second.committed_at_ms - 1000
+    give_up_s = time.monotonic() + 10
+    while not (found := step(metastore, table)):
+        assert time.monotonic() < give_up_s
+        time.sleep(0.1)
+    assert found == [(b"", 0)]
+    # The one that ends has the others found.
+    assert step(metastore, table) == [(b"", 0), (b"", 1)]

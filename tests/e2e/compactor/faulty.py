@@ -4,7 +4,7 @@ Steps are `taken` (it has the job), `staged` (and an attempt), `written` (files 
 `attached`, or `committed` for a compaction (all but the job's end is done). Of expiry they are `doomed` (what goes is
 known, and nothing deleted) and `deleted` (but not forgotten), of a purge `purge-half` (some files are deleted) and
 `purge-rows` (all files are, and some of what is known of the table). At `frozen`, which is the step `written`, it
-stops until somebody lets it go on.
+stops until somebody lets it go on; so does `unleased`, which works under no lease at all.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from compactor.__main__ import main
 from compactor.rewriting import LocalRewriter
 from compactor.spark_rewriting import SparkRewriter
 from lakelog.client.grpc_metastore import GrpcMetastore
+from tests.e2e.compactor.unleased import switch_leases_off
 
 
 def die() -> None:
@@ -124,5 +125,9 @@ def install_fault(step: str) -> None:
 
 
 if __name__ == "__main__":
-    install_fault(os.environ["FAULT"])
+    if os.environ["FAULT"] == "unleased":
+        switch_leases_off()
+        install_fault("frozen")
+    else:
+        install_fault(os.environ["FAULT"])
     os._exit(main(sys.argv[1:]))

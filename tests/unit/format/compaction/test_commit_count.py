@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lakelog.format.compaction.commit_count import (
     CommitsSinceFull,
     FullCompactionDue,
@@ -40,13 +42,15 @@ def test_commits_alone_make_nothing_due() -> None:
 
 def test_some_time_behind_the_first_commit_a_full_compaction_is_due() -> None:
     settings = CompactionSettings(100, optimization_interval_ms=1000)
-    known = count_commits(CommitsSinceFull(), 2, 2)
-    assert plan_full_by_time(known, settings, first_ms=5000, now_ms=5400) == FullCompactionLater(600)
-    due = plan_full_by_time(known, settings, first_ms=5000, now_ms=6000)
+    known = replace(count_commits(CommitsSinceFull(), 2, 2), first_ms=5000)
+    assert plan_full_by_time(known, settings, now_ms=5400) == FullCompactionLater(600)
+    due = plan_full_by_time(known, settings, now_ms=6000)
     assert isinstance(due, FullCompactionDue)
     assert (due.after, due.until) == (0, 2)
     assert "1000 ms have passed" in due.why
-    assert isinstance(plan_full_by_time(settle_full(due), settings, first_ms=5000, now_ms=9000), NoPlan)
-    none = plan_full_by_time(known, CompactionSettings(100), first_ms=0, now_ms=9000)
+    assert count_commits(known, 3, 1).first_ms == 5000, "it is the first that counts"
+    assert settle_full(due).first_ms is None
+    assert isinstance(plan_full_by_time(settle_full(due), settings, now_ms=9000), NoPlan)
+    none = plan_full_by_time(known, CompactionSettings(100), now_ms=9000)
     assert isinstance(none, NoPlan)
     assert "compaction.optimization-interval" in none.reason
