@@ -47,7 +47,7 @@ def test_what_was_committed_is_done_though_nothing_can_be_deleted(
 
 
 @pytest.mark.parametrize("producer", ["none", "full-compaction"])
-def test_what_expired_under_a_compaction_is_no_damage(
+def test_what_expired_since_it_was_planned_is_no_damage(
     metastore: InProcessMetastore, catalog: Catalog, producer: str
 ) -> None:
     table = make(catalog, producer, **{"snapshot.time-retained": "0 ms", "snapshot.num-retained.min": "1"})
