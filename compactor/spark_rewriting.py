@@ -105,7 +105,7 @@ class SparkRewriter:
             self._start_after_s = self._clock.monotonic_s() + START_PAUSE_S
             self._log.error(
                 "Spark cannot be started; jobs are done in this process until it can",
-                error=str(error),
+                error=f"{error!s:.500}",
                 next_try_s=START_PAUSE_S,
             )
         return self._spark

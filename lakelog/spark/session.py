@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Final
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from lakelog.embedded.java import java_home
@@ -47,4 +48,12 @@ def build_session(app_name: str, master: str = "local[2]", conf: Mapping[str, st
     for key, value in settings.items():
         builder = builder.config(key, value)
     with java_for_spark({"spark.master": master, "spark.app.name": app_name} | settings):
-        return builder.getOrCreate()
+        before = SparkContext._active_spark_context
+        try:
+            return builder.getOrCreate()
+        except Exception:
+            # One whose cluster did not answer is stopped but for PySpark, which would hand it to each later try.
+            left = SparkContext._active_spark_context
+            if left is not None and left is not before:
+                left.stop()
+            raise
