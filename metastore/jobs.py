@@ -37,7 +37,12 @@ _LOOK_EVERY_S: Final = 10.0
 """Whoever waits looks so often at least: a lost announcement of another metastore costs no more."""
 
 _SHORTEST_PAUSE_S: Final = 0.01
-"""What is due at this moment, and still was not to be had, is locked by somebody who is about to have it."""
+"""What is due at this moment, and still was not to be had, is locked by somebody: who is about to have it, or who makes
+it due once more."""
+
+_LOCKED_S: Final = 1.0
+"""For so long that is found out also for whoever does not wait: else a compactor that ends where nothing is due ends
+beside a job that somebody has just asked for."""
 
 _TELL_EVERY_S: Final = 0.05
 """Commits that make jobs due one right behind the other are told of together: each time all who wait ask the store."""
@@ -117,6 +122,8 @@ class Jobs:
                     self._store, lambda tx: _take(tx, kinds, table_uuids, holder, duration_ms)
                 )
                 left_s = give_up_s - self._clock.monotonic_s()
+                if next_ms == 0:
+                    left_s += _LOCKED_S
                 if job is not None or left_s <= 0 or self._closed:
                     return job
                 next_s = _LOOK_EVERY_S if next_ms is None else max(next_ms / 1000, _SHORTEST_PAUSE_S)
