@@ -6,8 +6,8 @@ compaction of the bucket makes it void. So it is done where reads gain more than
 
 1. A bucket below `MIN_BUCKET_BYTES` is merged in some hundredths of a second, and compacted often. It is left alone.
 2. What each read saves are the key and sequence columns of all runs that share keys, less `READ_COST_BYTES` for the
-   file of positions that it opens instead. That must be at least another `READ_COST_BYTES`, so that the second read
-   has paid for the mark.
+   file of positions that it opens instead. That must be at least another `READ_COST_BYTES`, so that a few reads have
+   paid for the mark: of 2.4 M rows it takes a fifth of a second, and spares a read of three columns 0.07 CPU s of 0.25.
 3. A bucket that is written to is marked in vain: it is due once nothing came for `QUIET_MS`. Busy buckets come to be
    compacted.
 4. Where a compaction is due, that comes: it leaves less to be merged than any positions.

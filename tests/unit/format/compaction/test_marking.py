@@ -58,7 +58,7 @@ def test_where_reads_gain_too_little_nothing_is_due(runs: tuple[RunSums, ...], w
     assert why in found.reason
 
 
-def test_it_pays_from_the_second_read_on() -> None:
+def test_it_is_worth_it_from_some_bytes_of_keys_on() -> None:
     rows = 2 * READ_COST_BYTES // KEY_BYTES // 2
     assert isinstance(plan(run(0, row_count=rows), run(5, row_count=rows)), Due)
     assert isinstance(plan(run(0, row_count=rows), run(5, row_count=rows - 1)), NoPlan)
