@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakelog.client.metastore import Metastore
-from lakelog.errors import Effect, LakelogError
+from lakelog.errors import DataCorrupted, Effect, LakelogError
 from lakelog.format.commit import BucketRef, Change, ChangeResult, CommitRequest, CompactionGroup, Fence
 from lakelog.format.compaction.plan import NoPlan
 from lakelog.format.job import Job, parse_bucket_scope
@@ -29,6 +29,7 @@ from lakelog.options.values import TableOptions
 from lakelog.serving.logs import Log
 from lakelog.storage.bucket_marks import WrittenMarks, pick_sections, split_by_rows, write_marks
 from lakelog.storage.live_file import LiveFile, to_live_files
+from lakelog.storage.parquet_reader import FILE_MISSING
 from lakelog.storage.stores import Stores
 from lakelog.storage.superseded import to_merge_policy
 
@@ -48,6 +49,7 @@ class _Done:
     files: int = 0
     rows: int = 0
     dropped: int = 0
+    commits: int = 0
 
     def describe(self) -> str:
         if not (self.files or self.dropped):
@@ -76,6 +78,16 @@ class MarkDuty:
 
     def do(self, job: Job, control: Control) -> str:
         """Marks all that a read of the bucket would merge, unless a compaction is due."""
+        done = _Done()
+        try:
+            return self._mark_all(job, control, done)
+        except DataCorrupted as error:
+            if error.reason != FILE_MISSING:
+                raise
+        # Others have replaced it since the plan, and it expired; else it is still missing.
+        return self._mark_all(job, control, done)
+
+    def _mark_all(self, job: Job, control: Control, done: _Done) -> str:
         bucket = BucketRef(*parse_bucket_scope(job.scope))
         plan = list_bucket(self._metastore, self._metastore.get_table_by_uuid(job.table_uuid), bucket, {})
         info = plan.table
@@ -85,12 +97,11 @@ class MarkDuty:
             return "nothing: a compaction of the bucket is due"
         policy = to_merge_policy(info.schema, TableOptions(info.options))
         sections = pick_sections(to_live_files(plan.files), policy)
-        done = _Done()
-        for number, together in enumerate(split_by_rows(sections, MAX_GROUPS)):
+        for together in split_by_rows(sections, MAX_GROUPS):
             control.check()
             if control.is_stopping:
                 break
-            self._mark(job, info, bucket, together, number, control, done)
+            self._mark(job, info, bucket, together, control, done)
         return done.describe()
 
     def _mark(
@@ -99,7 +110,6 @@ class MarkDuty:
         info: TableInfo,
         bucket: BucketRef,
         sections: Sequence[Sequence[LiveFile]],
-        number: int,
         control: Control,
         done: _Done,
     ) -> None:
@@ -109,7 +119,8 @@ class MarkDuty:
         try:
             marks = write_marks(store, info.schema, TableOptions(info.options), path, sections, control.check)
             control.check()
-            result = self._commit(job, to_marking_change(info, bucket, marks), attempt_id, number)
+            done.commits += 1
+            result = self._commit(job, to_marking_change(info, bucket, marks), attempt_id, done.commits)
         except BaseException as error:
             # Where it may have been committed after all, nothing is deleted.
             if not isinstance(error, LakelogError) or error.effect is Effect.NONE:

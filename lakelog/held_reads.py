@@ -23,6 +23,7 @@ from lakelog.clock import Clock, SystemClock
 from lakelog.errors import DataCorrupted, LakelogError, SnapshotExpired
 from lakelog.format.plan import AtSnapshot, PlanRequest
 from lakelog.format.table import TableInfo
+from lakelog.storage.parquet_reader import FILE_MISSING
 
 _log = logging.getLogger(__name__)
 
@@ -94,7 +95,7 @@ class HeldReads:
         try:
             yield
         except DataCorrupted as error:
-            if error.reason == "FILE_MISSING":
+            if error.reason == FILE_MISSING:
                 self._check_kept(table, snapshot_id, is_range, of_changelogs, error)
             raise
         finally:

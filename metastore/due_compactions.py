@@ -7,7 +7,8 @@ though options change; commits of the table do not wait for it. So:
    sorted runs.
 2. Without key and buckets the small files of each partition are counted, from what was added and removed
    (`small_files`, kept with the work cursor).
-3. With buckets, but without a key, the ends of the touched buckets are looked at, behind what needs no look any more.
+3. With buckets, but without a key, the ends of the touched buckets are looked at, behind what needs no look any more;
+   all of them where something was overwritten, since then others stand beside each other.
 4. All buckets are looked at only where that was never done, or by other options: when a table is altered.
 5. What waits already is not made due once more, since for that the head is locked.
 """
@@ -36,6 +37,7 @@ from lakelog.format.compaction.plan import AppendPlan, NoPlan
 from lakelog.format.compaction.settings import CompactionSettings, to_compaction_settings
 from lakelog.format.compaction.windows import plan_window
 from lakelog.format.job import ADDED_AFTER, COMPACT, DUE, HAS_WAITED, STRATEGY, DueJob, to_bucket_scope
+from lakelog.format.snapshot import SnapshotKind
 from lakelog.options.option import Option
 from lakelog.options.table_options import (
     BUCKET,
@@ -111,6 +113,8 @@ async def plan_compactions(tx: Transaction, work: TableWork) -> Sequence[DueJob]
         await tx.put_backlogs(table.table_id, [Backlog(_OPTIONS, table.options_rule)])
     is_quiet = WRITE_ONLY.read(table.options)
     if table.has_buckets:
+        if not table.has_key:
+            await _forget_overwritten(tx, table, work)
         if is_quiet:
             return ()
         due = await _plan_buckets(tx, table, work, is_all=is_all)
@@ -228,6 +232,17 @@ async def _plan_buckets(tx: Transaction, table: _Table, work: TableWork, *, is_a
     fewest = count_needed_runs(table.settings) if table.has_key else table.settings.min_file_count
     buckets = await _list_buckets(tx, table, work, fewest, is_all=is_all)
     return await (_plan_keyed if table.has_key else _plan_windows)(tx, table, buckets)
+
+
+async def _forget_overwritten(tx: Transaction, table: _Table, work: TableWork) -> None:
+    """Has buckets looked at from the start on where what stood between files may be gone, by a rollback say."""
+    count = work.until - work.after
+    found = await tx.list_snapshots(table.table_id, work.after, work.until, count)
+    # Of those that have expired it is not known.
+    if len(found) == count and all(each.kind is not SnapshotKind.OVERWRITE for each in found):
+        return
+    for some in _split(await tx.list_touched_buckets(table.table_id, work.after, work.until)):
+        await tx.put_backlogs(table.table_id, [Backlog(bucket, table.rule) for bucket in some])
 
 
 async def _plan_keyed(tx: Transaction, table: _Table, buckets: Sequence[BucketRef]) -> list[DueJob]:

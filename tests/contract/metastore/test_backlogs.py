@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from lakelog.format.commit import BucketRef, CommitRequest, RemoveEverything, RemovePartitions
+from lakelog.format.commit import BucketRef, CommitRequest, RemoveEverything, RemovePartitions, RestoreState
 from lakelog.format.compaction.settings import to_compaction_settings
+from lakelog.format.job import to_bucket_scope
 from lakelog.format.plan import PlanRequest
 from lakelog.format.snapshot import SnapshotKind
 from lakelog.format.table import TableInfo
@@ -96,3 +97,43 @@ def check(metastore: QuietMetastore, table: TableInfo, *, expires: bool) -> None
 async def _kept(metastore: QuietMetastore) -> list[Backlog]:
     async with metastore.store.transaction() as tx:
         return await tx.find_backlogs(1, [BucketRef(partition, 0) for partition in DAYS])
+
+
+def test_neighbours_that_a_rollback_brings_together_are_found(metastore: QuietMetastore) -> None:
+    options = {"bucket": "1", "bucket-key": "id", "compaction.min.file-num": "3", "target-file-size": "1 kb"}
+    table = make_table(metastore, keyed=False, options=options)
+    for number, size in enumerate([300, 300, 2000, 2000, 2000], 1):
+        append(metastore, table, number, names=str(number), size_bytes=size)
+        metastore.step()
+    assert metastore.jobs(table) == {}
+    # So far the first ones need no look any more.
+    change = make_change(table, kind=SnapshotKind.OVERWRITE, remove=RestoreState(2))
+    metastore.commit(CommitRequest("r", 1, (change,)))
+    metastore.step()
+    append(metastore, table, 6, names="6", size_bytes=300)
+    metastore.step()
+    assert list(metastore.jobs(table)) == [to_bucket_scope(b"", 0)]
+
+
+def test_what_a_rollback_makes_due_is_looked_at_from_the_start_on(metastore: QuietMetastore) -> None:
+    """Also when the first of them are compacted: the others are still where nobody looked any more."""
+    options = {"bucket": "1", "bucket-key": "id", "compaction.min.file-num": "3", "target-file-size": "1 kb"}
+    table = make_table(metastore, keyed=False, options=options)
+    for number in range(1, 7):
+        append(metastore, table, number, names=str(number), size_bytes=300)
+    rewrite(metastore, table, 1, *range(1, 7), file={"size_bytes": 1800, "row_count": 60})
+    for number in (8, 9, 10):
+        append(metastore, table, number, names=str(number), size_bytes=1800)
+    metastore.step()
+    assert metastore.jobs(table) == {}
+
+    async def load_after() -> tuple[int, int]:
+        async with metastore.store.transaction() as tx:
+            (found,) = await tx.find_backlogs(1, [BucketRef(b"", 0)])
+            return found.after
+
+    assert metastore.run(load_after()) > (6, 0)
+    metastore.commit(CommitRequest("r", 1, (make_change(table, kind=SnapshotKind.OVERWRITE, remove=RestoreState(6)),)))
+    metastore.step()
+    assert list(metastore.jobs(table)) == [to_bucket_scope(b"", 0)]
+    assert metastore.run(load_after()) == (0, -1)

@@ -27,6 +27,7 @@ from metastore.due_work import WorkPlanner
 from metastore.inprocess import InProcessMetastore
 from tests.integration.compactor.attaching import attach_all, make_service
 from tests.integration.sdk.conftest import data_files
+from tests.integration.sdk.faulty import FaultyMetastore
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])
 BUCKET = to_bucket_scope(b"", 0)
@@ -116,6 +117,32 @@ def test_a_marked_bucket_is_read_without_merging(
     assert merges == []
     assert [read(metastore, table, snapshot_id=number) for number in (1, 2, 3)] == states
     assert merges, "earlier snapshots have the entries of their time"
+
+
+def test_what_expired_since_it_was_planned_is_no_damage(metastore: InProcessMetastore, catalog: Catalog) -> None:
+    table = make(catalog, **{"snapshot.time_retained": "0 ms", "snapshot.num_retained.min": "1"})
+    write_some(table)
+    metastore.run(metastore.service.due_work.step())
+    folder = Path(table.location.removeprefix("file://"))
+    gone: list[str] = []
+
+    class Expiring(FaultyMetastore):
+        """Between plan and work all is replaced, and what was there is deleted."""
+
+        def stage_attempt(self, *arguments: Any, **more: Any) -> Any:
+            if not gone:
+                table.overwrite(pa.table({"k": range(10), "v": [9] * 10}, schema=SCHEMA))
+                table.expire_snapshots()
+                gone.extend(metastore.list_doomed_files(table.uuid, 100))
+                for path in gone:
+                    (folder / path).unlink()
+            return self.inner.stage_attempt(*arguments, **more)
+
+    attach_all(Expiring(metastore))
+    (job,) = [job for job in metastore.list_jobs() if job.kind == MARK]
+    assert len(gone) >= 3, "nothing was deleted"
+    assert (job.state, job.attempts) == (JobState.DONE, 0), job.reason
+    assert table.scan().count() == 10
 
 
 def test_what_comes_on_top_is_merged_and_marked_again(metastore: InProcessMetastore, catalog: Catalog) -> None:
