@@ -15,7 +15,6 @@ from functools import partial
 from typing import Final
 
 from lakelog.clock import Clock
-from lakelog.errors import InvalidArgument
 from lakelog.format.attachment import check_holder, job_not_found
 from lakelog.format.due_job import is_asked_for, take_delay
 from lakelog.format.job import (
@@ -32,7 +31,7 @@ from lakelog.format.job import (
 )
 
 from .dropped_tables import end_purge, explain_gone
-from .job_requests import check_job_request, request_jobs
+from .job_requests import check_job_request, request_jobs, retry_job
 from .leases import MAX_DURATION_MS, MIN_DURATION_MS
 from .limits import Limits
 from .requests import check_number, check_table_uuids, check_text, invalid
@@ -49,7 +48,12 @@ _LOOK_EVERY_S: Final = 10.0
 """Whoever waits looks so often at least: a lost announcement of another metastore costs no more."""
 
 _SHORTEST_PAUSE_S: Final = 0.01
-"""What is due at this moment, and still was not to be had, is locked by somebody who is about to have it."""
+"""What is due at this moment, and still was not to be had, is locked by somebody: who is about to have it, or who makes
+it due once more."""
+
+_LOCKED_S: Final = 1.0
+"""For so long that is found out also for whoever does not wait: else a compactor that ends where nothing is due ends
+beside a job that somebody has just asked for."""
 
 _TELL_EVERY_S: Final = 0.05
 """Commits that make jobs due one right behind the other are told of together: each time all who wait ask the store."""
@@ -135,6 +139,8 @@ class Jobs:
                 if job is not None:
                     self._changelogs_in_row = self._changelogs_in_row + 1 if job.priority >= CHANGELOG_PRIORITY else 0
                 left_s = give_up_s - self._clock.monotonic_s()
+                if next_ms == 0:
+                    left_s += _LOCKED_S
                 if job is not None or left_s <= 0 or self._closed:
                     return job
                 next_s = _LOOK_EVERY_S if next_ms is None else max(next_ms / 1000, _SHORTEST_PAUSE_S)
@@ -263,28 +269,7 @@ class Jobs:
             InvalidArgument: Somebody does it, or nothing is to do.
         """
         check_number("job_id", job_id, 1)
-
-        async def retry(tx: Transaction) -> None:
-            job = await tx.lock_job(job_id)
-            if job is None:
-                raise job_not_found(job_id)
-            if job.state is JobState.DONE:
-                raise InvalidArgument(
-                    f"Job {job_id} ({job.kind} of {job.table}) is done, and nothing is left to do. It becomes due by "
-                    "itself when there is.",
-                    reason="JOB_DONE",
-                    metadata={"job_id": str(job_id)},
-                )
-            if job.state is JobState.LEASED and job.remaining_ms > 0:
-                raise InvalidArgument(
-                    f"Job {job_id} ({job.kind} of {job.table}) is being done by '{job.holder}'. Wait for its end; "
-                    f"after a kill it is due again in {job.remaining_ms / 1000:.0f} s.",
-                    reason="JOB_HELD",
-                    metadata={"job_id": str(job_id), "holder": job.holder},
-                )
-            await tx.put_job(replace(take_requested(job), state=JobState.DUE, attempts=0), 0)
-
-        await run_transaction(self._store, retry)
+        await run_transaction(self._store, lambda tx: retry_job(tx, job_id))
         self.due()
 
     async def request_jobs(
