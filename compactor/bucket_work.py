@@ -171,11 +171,15 @@ def plan_work(plan: Plan, bucket: BucketRef, strategy: Strategy, *, has_waited: 
 
 
 def count_new_bytes(files: Iterable[LiveFile]) -> int:
-    """How many bytes of some files no compaction has taken before: their place is that of the commit that added them.
+    """How many bytes of some files no compaction has written or moved before. Pure.
 
-    Pure.
+    Their place is that of the commit that added them; or they were marked since, at level 0.
     """
-    return sum(file.size_bytes for file in files if file.added_snapshot == file.order_snapshot)
+    return sum(
+        file.size_bytes
+        for file in files
+        if file.added_snapshot == file.order_snapshot or (file.level == 0 and file.superseded_path is not None)
+    )
 
 
 def do_piece(store: ObjectStore, info: TableInfo, attempt_id: str, piece: Piece) -> DonePiece:

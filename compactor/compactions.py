@@ -20,11 +20,12 @@ from typing import Final
 
 from lakelog.client.metastore import Metastore
 from lakelog.clock import Clock
-from lakelog.errors import Effect, InvalidArgument, LakelogError
+from lakelog.errors import DataCorrupted, Effect, InvalidArgument, LakelogError
 from lakelog.format.commit import BucketRef, Change, CommitRequest, DroppedGroup, Fence, split_group_files
 from lakelog.format.compaction.plan import NoPlan
 from lakelog.format.job import HAS_WAITED, STRATEGY, Job, parse_bucket_scope
 from lakelog.serving.logs import Log
+from lakelog.storage.parquet_reader import FILE_MISSING
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.stores import Stores
 
@@ -103,7 +104,7 @@ class CompactionDuty:
         partition, number = parse_bucket_scope(job.scope)
         bucket, strategy = BucketRef(partition, number), _read_strategy(job)
         info = self._metastore.get_table_by_uuid(job.table_uuid)
-        done, reason = _Done(), ""
+        done, reason, missing = _Done(), "", ""
         for number in range(_ROUNDS):
             if control.is_stopping:
                 break
@@ -115,7 +116,14 @@ class CompactionDuty:
                 reason = found.reason
                 break
             dropped = done.dropped
-            self._do_work(job, found, control, done)
+            try:
+                self._do_work(job, found, control, done)
+            except DataCorrupted as error:
+                # Others have replaced it since the plan, and it expired; else it is still missing the next time.
+                if error.reason != FILE_MISSING or error.message == missing or number == _ROUNDS - 1:
+                    raise
+                missing = error.message
+                continue
             if strategy is not Strategy.DUE and done.dropped == dropped:
                 # What was asked for is done: what came meanwhile was not there when it was.
                 break

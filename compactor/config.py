@@ -12,7 +12,7 @@ from lakelog.config import ConnectSettings, read_connect_settings
 from lakelog.format.table import TableName
 from lakelog.serving.arguments import Arguments, OneLineParser, Values, add_arguments, refusal
 from lakelog.serving.logs import LEVELS
-from lakelog.serving.stream_arguments import add_spark_settings, read_spark_settings
+from lakelog.serving.stream_arguments import add_spark_settings, read_spark_master, read_spark_settings
 
 
 @dataclass(frozen=True)
@@ -104,14 +104,14 @@ def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Co
             tls_key=None,
             token=None,
         ),
-        tables=_to_tables(values.text("tables") or ""),
+        tables=_to_tables(values.text("tables")),
         once=bool(given.once),
         lease_s=values.number("lease_seconds", 30.0, 1.0, 3600.0),
         patience_s=values.number("patience_seconds", 300.0, 0.0, 1e6),
         metrics_port=values.port("metrics_port"),
         metrics_host=values.text("metrics_host") or "127.0.0.1",
         log_level=values.choice("log_level", "info", LEVELS),
-        spark_master=values.text("spark_master") or "",
+        spark_master=read_spark_master(values, ""),
         spark_conf=read_spark_settings(getattr(given, "spark_conf", None), environment),
     )
 
@@ -143,8 +143,13 @@ def _parser() -> OneLineParser:
     return parser
 
 
-def _to_tables(text: str) -> tuple[TableName, ...]:
+def _to_tables(text: str | None) -> tuple[TableName, ...]:
+    if text is None:
+        return ()
     names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        # Not all tables: that is what an empty variable of a script would become.
+        raise refusal(f"--tables={text!r} names no table: name some as database.table, or leave it out for all tables.")
     found = []
     for name in names:
         database, dot, table = name.partition(".")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from lakelog.errors import OutcomeUnknown, Unavailable
+from lakelog.errors import LakelogError, OutcomeUnknown, Unavailable
 from lakelog.serving.ending import ExitCode, to_exit_code
 
 
@@ -29,5 +29,13 @@ def to_ending(error: BaseException) -> Ending:
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether asking again a little later may succeed. Pure."""
+    """Whether asking the metastore again a little later may succeed. Pure."""
     return isinstance(error, Unavailable | OutcomeUnknown)
+
+
+def may_job_pass(error: BaseException) -> bool:
+    """Whether a job that failed so may go well later though nothing is done about the job itself. Pure.
+
+    A store that is away comes back, and where a disk is full somebody makes room: such a job is never given up.
+    """
+    return isinstance(error, LakelogError) and (error.retryable or error.reason == "DISK_FULL")

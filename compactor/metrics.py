@@ -60,8 +60,9 @@ class Metrics:
             registry=self.registry,
         )
         self.moved_files: Final = counter("moved_files", "Files that got another level without being rewritten.")
+        self.marked_files: Final = counter("marked_files", "Files that name superseded rows, found for them later.")
         self.dropped: Final = counter(
-            "dropped_parts", "Parts of compactions that others came before, by reason.", "reason"
+            "dropped_parts", "Parts of compactions and marks that others came before, by reason.", "reason"
         )
         self.deleted_files: Final = counter("deleted_files", "Files that were deleted, by the kind of job.", "kind")
         self.deleted_bytes: Final = counter("deleted_bytes", "Bytes of these files, but for those of expiry.", "kind")

@@ -34,7 +34,7 @@ from lakelog.storage.stores import Stores
 
 from .attendance import ASK_EVERY_S, Attendance
 from .duty import Control, Duty
-from .ending import Ending, may_pass, to_ending
+from .ending import Ending, may_job_pass, may_pass, to_ending
 from .keeper import JobKeeper
 from .leftovers import delete_doomed
 from .metrics import Metrics
@@ -255,10 +255,9 @@ class Service:
         known = isinstance(error, LakelogError)
         # A damaged file stays damaged, and what does not fit does not fit later; all else may pass.
         final = isinstance(error, DataCorrupted | InvalidArgument)
-        passing = isinstance(error, LakelogError) and error.retryable
         log.error("job failed", error=str(error), final=final, **({} if known else {"exc_info": error}))
         try:
-            self._metastore.fail_job(job.job_id, job.epoch, to_reason(error), final=final, passing=passing)
+            self._metastore.fail_job(job.job_id, job.epoch, to_reason(error), final=final, passing=may_job_pass(error))
         except LakelogError as failure:
             log.warning("the failure was not told", error=failure.message)
 

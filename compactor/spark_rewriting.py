@@ -38,6 +38,9 @@ _BATCH_A_CORE: Final = 2
 _LOOK_S: Final = 0.2
 """How often it is looked whether a job that runs is still wanted."""
 
+START_PAUSE_S: Final = 300.0
+"""After a start in vain: a cluster may come back, and each try costs a job some ten seconds or more."""
+
 
 class SparkRewriter:
     """Implements `Rewriter` by tasks; for one thread.
@@ -59,6 +62,7 @@ class SparkRewriter:
         self._here = LocalRewriter(clock)
         self._spark: SparkSession | None = None
         self._is_dead = False
+        self._start_after_s: float | None = None
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="lakelog-job")
 
     def rewrite_some(
@@ -67,14 +71,15 @@ class SparkRewriter:
         """As `Rewriter`; told to stop, it gives up what its tasks are at."""
         if self._is_dead or sum(piece.size_bytes for piece in pieces) <= self._little_bytes:
             return self._here.rewrite_some(store, info, attempt_id, pieces, control)
-        if self._spark is None:
-            self._spark = self._start_spark()
-        count = min(_BATCH_A_CORE * self._spark.sparkContext.defaultParallelism, MAX_PIECES_TOGETHER)
+        spark = self._find_spark()
+        if spark is None:
+            return self._here.rewrite_some(store, info, attempt_id, pieces, control)
+        count = min(_BATCH_A_CORE * spark.sparkContext.defaultParallelism, MAX_PIECES_TOGETHER)
         finished: list[DonePiece] = []
         began_s = self._clock.monotonic_s()
         while pieces and len(finished) + count <= MAX_PIECES_TOGETHER and not control.is_stopping:
             control.check()
-            done = self._run(self._spark, info, attempt_id, pieces[:count], control)
+            done = self._run(spark, info, attempt_id, pieces[:count], control)
             if not done:
                 break
             del pieces[:count]
@@ -87,6 +92,23 @@ class SparkRewriter:
         """As `Rewriter`."""
         if self._spark is not None:
             delete_unnamed(store, attempt_id, kept)
+
+    def _find_spark(self) -> SparkSession | None:
+        """The session, or None while none can be had: no job fails for what it can be done without."""
+        if self._spark is not None:
+            return self._spark
+        if self._start_after_s is not None and self._clock.monotonic_s() < self._start_after_s:
+            return None
+        try:
+            self._spark = self._start_spark()
+        except Exception as error:
+            self._start_after_s = self._clock.monotonic_s() + START_PAUSE_S
+            self._log.error(
+                "Spark cannot be started; jobs are done in this process until it can",
+                error=str(error),
+                next_try_s=START_PAUSE_S,
+            )
+        return self._spark
 
     def _run(
         self, spark: SparkSession, info: TableInfo, attempt_id: str, batch: list[Piece], control: Control

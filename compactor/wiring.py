@@ -8,6 +8,7 @@
        |         `--- Rewriter: this process, or tasks of Spark
     CleaningDuty ---- DoomAttempts, ForgetAttempts - metastore
     PartitionExpiryDuty  partitions, Commit -------- metastore
+    MarkDuty -------- plans, Commit ---------------- metastore
     PurgeDuty ------- BeginPurge, PurgeRows -------- metastore
     Attendance ------ PlanCompactions -------------- metastore
     QueueWatch ------ DescribeQueue ---------------- metastore
@@ -26,7 +27,7 @@ from typing import TYPE_CHECKING
 from lakelog.client.grpc_metastore import GrpcMetastore
 from lakelog.client.target import TlsFiles
 from lakelog.clock import Clock, SystemClock
-from lakelog.format.job import CHANGELOG, CLEAN, COMPACT, EXPIRE, EXPIRE_PARTITIONS, PURGE
+from lakelog.format.job import CHANGELOG, CLEAN, COMPACT, EXPIRE, EXPIRE_PARTITIONS, MARK, PURGE
 from lakelog.serving.http_endpoint import serve_pages
 from lakelog.serving.logs import Log
 from lakelog.serving.spark_process import keeping_interrupts, let_workers_import
@@ -40,6 +41,7 @@ from .compactions import CompactionDuty
 from .config import Config
 from .duty import Duty
 from .expiry import ExpiryDuty
+from .marks import MarkDuty
 from .metrics import Metrics
 from .partition_expiry import PartitionExpiryDuty
 from .purges import PurgeDuty
@@ -64,6 +66,7 @@ def make_service(config: Config, log: Log) -> Service:
     duties: dict[str, Duty] = {
         CHANGELOG: ChangelogDuty(metastore, stores, caches, clock, metrics, log),
         COMPACT: CompactionDuty(metastore, stores, clock, metrics, log, _make_rewriter(config, clock, log)),
+        MARK: MarkDuty(metastore, stores, metrics, log),
         CLEAN: CleaningDuty(metastore, stores, metrics, log),
         EXPIRE_PARTITIONS: PartitionExpiryDuty(metastore, metrics, log),
         PURGE: PurgeDuty(metastore, stores, metrics, log),

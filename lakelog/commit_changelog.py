@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from lakelog.client.retry import RetryPolicy
 from lakelog.clock import Clock
-from lakelog.errors import CommitConflict
+from lakelog.errors import CommitConflict, DataCorrupted
 from lakelog.format.commit import CommitResult
 from lakelog.format.commit_rules import TIME_PASSED
 from lakelog.format.snapshot import ChangelogState
@@ -20,6 +20,7 @@ from lakelog.options.table_options import (
     WRITE_ONLY,
 )
 from lakelog.options.values import TableOptions
+from lakelog.storage.parquet_reader import FILE_MISSING
 
 _MAX_LOOKUPS: Final = 20
 """Tries against others that change the same buckets: the waits between them, which grow, add up to about 15 seconds."""
@@ -96,7 +97,8 @@ def commit_lookups(
 ) -> CommitResult:
     """Commits, and looks up again for as long as others change the same buckets meanwhile; blocks.
 
-    Repeating is safe: a commit that was refused had no effect, and who comes first each time has got on.
+    Repeating is safe: a commit that was refused had no effect, and who comes first each time has got on. A file that is
+    missing may have been replaced and have expired since it was planned, so that it is looked for once more.
 
     Args:
         lookups: What is looked up before each try.
@@ -106,14 +108,19 @@ def commit_lookups(
 
     Raises:
         CommitConflict: For another reason, or one that 20 tries did not settle.
+        DataCorrupted: A file is damaged, or missing and still part of the table.
         LakelogError: As `look_up` and `commit` raise it.
     """
-    policy = RetryPolicy()
+    policy, missing = RetryPolicy(), ""
     for tries in range(1, _MAX_LOOKUPS + 1):
-        for lookup in lookups:
-            lookup.look_up()
         try:
+            for lookup in lookups:
+                lookup.look_up()
             return commit()
+        except DataCorrupted as error:
+            if error.reason != FILE_MISSING or error.message == missing or tries == _MAX_LOOKUPS:
+                raise
+            missing = error.message
         except CommitConflict as error:
             if error.reason not in _LOOK_AGAIN:
                 raise

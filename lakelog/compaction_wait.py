@@ -15,7 +15,7 @@ from lakelog.client.metastore import Metastore
 from lakelog.clock import Clock
 from lakelog.compaction_request import RequestedCompaction
 from lakelog.compaction_result import BucketCompaction, CompactionResult, CompactionState
-from lakelog.errors import InvalidArgument, LakelogError, Unavailable
+from lakelog.errors import InvalidArgument, JobFailed, LakelogError, Unavailable
 from lakelog.format.job import MAX_ATTEMPTS, Job, JobState
 
 DEFAULT_TIMEOUT_S: Final = 600.0
@@ -68,7 +68,30 @@ def wait_for_compactions(
     clock: Clock,
     tell: Callable[[CompactionProgress], None] = lambda progress: None,
 ) -> list[CompactionResult]:
-    """Waits until compactors have done all that was asked for; blocks.
+    """Waits until compactors have done all that was asked for; blocks. Arguments as of `watch_compactions`.
+
+    Returns:
+        The buckets of each, `nothing` or `done`.
+
+    Raises:
+        JobFailed: Some have failed; names jobs and reasons. All others have ended.
+        Unavailable: Nobody did some in time.
+        NotFound: A table was dropped.
+    """
+    results = watch_compactions(metastore, requested, timeout_s=timeout_s, clock=clock, tell=tell)
+    check_ends(metastore, results, timeout_s)
+    return results
+
+
+def watch_compactions(
+    metastore: Metastore,
+    requested: Sequence[RequestedCompaction],
+    *,
+    timeout_s: float,
+    clock: Clock,
+    tell: Callable[[CompactionProgress], None] = lambda progress: None,
+) -> list[CompactionResult]:
+    """Waits until nothing that was asked for goes on any more, however it has ended; blocks.
 
     Args:
         metastore: Who knows.
@@ -78,10 +101,9 @@ def wait_for_compactions(
         tell: Called with how far they have come, each time they are looked at.
 
     Returns:
-        The buckets of each, `nothing` or `done`.
+        The buckets of each and what became of them; `check_ends` raises where that is not `nothing` or `done`.
 
     Raises:
-        Unavailable: Some have failed, or nobody did them in time; names jobs and reasons. All others have ended.
         NotFound: A table was dropped.
     """
     waits = [_Wait(each) for each in requested]
@@ -107,9 +129,7 @@ def wait_for_compactions(
             break
         clock.sleep(min(pause_s, max(last_s + timeout_s - now_s, _FIRST_PAUSE_S)))
         pause_s = min(pause_s * _PAUSE_GROWTH, _LONGEST_PAUSE_S)
-    results = [wait.to_result() for wait in waits]
-    _check_ends(metastore, results, timeout_s)
-    return results
+    return [wait.to_result() for wait in waits]
 
 
 class _Wait:
@@ -172,7 +192,8 @@ def _find_end(asked: Job, job: Job) -> CompactionState | None:
     return None
 
 
-def _check_ends(metastore: Metastore, results: Sequence[CompactionResult], timeout_s: float) -> None:
+def check_ends(metastore: Metastore, results: Sequence[CompactionResult], timeout_s: float) -> None:
+    """Raises, as `wait_for_compactions` says, where not all was done."""
     buckets = [(each.table, bucket) for each in results for bucket in each.buckets]
     counts = Counter(bucket.state for _, bucket in buckets)
     failed, waiting = counts[CompactionState.FAILED], counts[CompactionState.WAITING]
@@ -181,9 +202,9 @@ def _check_ends(metastore: Metastore, results: Sequence[CompactionResult], timeo
         shown = _show([(table, bucket, bucket.outcome) for table, bucket in buckets
                        if bucket.state is CompactionState.FAILED])  # fmt: skip
         still = f" {waiting} still wait." if waiting else ""
-        raise Unavailable(
-            f"The compaction of {failed} buckets has failed ({done}): {shown}.{still} Mend the cause, then ask for it "
-            "again; what was done stays done.",
+        raise JobFailed(
+            f"The compaction of {_buckets(failed)} has failed ({done}): {shown}.{still} Mend the cause, then ask for "
+            "it again; what was done stays done.",
             reason=COMPACTION_FAILED,
             metadata={"failed": str(failed), "waiting": str(waiting)},
         )
@@ -191,11 +212,15 @@ def _check_ends(metastore: Metastore, results: Sequence[CompactionResult], timeo
         shown = _show([(table, bucket, bucket.outcome) for table, bucket in buckets
                        if bucket.state is CompactionState.WAITING])  # fmt: skip
         raise Unavailable(
-            f"No compactor has done {waiting} buckets: nothing went on for {timeout_s:g} s ({done}). "
+            f"No compactor has done {_buckets(waiting)}: nothing went on for {timeout_s:g} s ({done}). "
             f"{_blame(metastore)} They stay due, also when nobody waits: {shown}.",
             reason=COMPACTION_WAITS,
             metadata={"waiting": str(waiting)},
         )
+
+
+def _buckets(count: int) -> str:
+    return f"{count} bucket" if count == 1 else f"{count} buckets"
 
 
 def _blame(metastore: Metastore) -> str:

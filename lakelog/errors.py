@@ -130,6 +130,12 @@ class DataCorrupted(LakelogError):
     default_reason = "DATA_CORRUPTED"
 
 
+class JobFailed(LakelogError):
+    """What a service was asked for has failed; the message names the job and why: mend that, then ask again."""
+
+    default_reason = "JOB_FAILED"
+
+
 class InternalError(LakelogError):
     """A defect of lakelog itself; please report it with the message."""
 

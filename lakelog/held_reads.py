@@ -23,6 +23,7 @@ from lakelog.clock import Clock, SystemClock
 from lakelog.errors import DataCorrupted, LakelogError, SnapshotExpired
 from lakelog.format.plan import AtSnapshot, PlanRequest
 from lakelog.format.table import TableInfo
+from lakelog.storage.parquet_reader import FILE_MISSING
 
 _log = logging.getLogger(__name__)
 
@@ -76,13 +77,16 @@ class HeldReads:
         return self._long_s / 3
 
     @contextlib.contextmanager
-    def reading(self, table: TableInfo, snapshot_id: int, *, is_range: bool = False) -> Iterator[None]:
+    def reading(
+        self, table: TableInfo, snapshot_id: int, *, is_range: bool = False, of_changelogs: bool = False
+    ) -> Iterator[None]:
         """Holds a snapshot, and all behind it, if the block lasts.
 
         Args:
             table: The table.
             snapshot_id: The earliest snapshot that is read.
             is_range: Changes are read, from that snapshot on, and not its state alone.
+            of_changelogs: They are read from changelog files only, which may be kept longer than states.
 
         Raises:
             SnapshotExpired: A file that is missing is so because the snapshot has expired.
@@ -91,8 +95,8 @@ class HeldReads:
         try:
             yield
         except DataCorrupted as error:
-            if error.reason == "FILE_MISSING":
-                self._check_kept(table, snapshot_id, is_range, error)
+            if error.reason == FILE_MISSING:
+                self._check_kept(table, snapshot_id, is_range, of_changelogs, error)
             raise
         finally:
             self._end(number, read)
@@ -163,13 +167,16 @@ class HeldReads:
             with contextlib.suppress(LakelogError):
                 self._metastore.release_snapshot(read.table_uuid, read.holder)
 
-    def _check_kept(self, table: TableInfo, snapshot_id: int, is_range: bool, error: DataCorrupted) -> None:
+    def _check_kept(
+        self, table: TableInfo, snapshot_id: int, is_range: bool, of_changelogs: bool, error: DataCorrupted
+    ) -> None:
         try:
             if is_range:
                 page = self._metastore.list_snapshots(table.table_uuid, limit=1)
-                if snapshot_id >= page.earliest_snapshot_id:
+                earliest = page.earliest_change_id if of_changelogs else page.earliest_snapshot_id
+                if snapshot_id >= earliest:
                     return
-                left = f"snapshots {page.earliest_snapshot_id} to {page.latest_snapshot_id} can still be read"
+                left = f"snapshots {earliest} to {page.latest_snapshot_id} can still be read"
             else:
                 # Any bucket will do: whether the snapshot is kept is told before files are looked for.
                 self._metastore.plan(PlanRequest(table.table_uuid, AtSnapshot(snapshot_id), buckets=(0,)))

@@ -37,6 +37,7 @@ class Scan:
         with_overwrites: Of changes: what overwrites changed is among them.
         counts: Told of what is read; None: its own.
         reads_from: The earliest snapshot that is needed; None: the first that the plan names.
+        of_changelogs: Of changes: nothing but changelog files is read, which may be kept longer than states.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Scan:
         with_overwrites: bool = False,
         counts: ReadCounts | None = None,
         reads_from: int | None = None,
+        of_changelogs: bool = False,
     ) -> None:
         self._catalog = catalog
         self._plan = plan
@@ -57,13 +59,15 @@ class Scan:
         self._limit = limit
         self._with_overwrites = with_overwrites
         self._reads_from = reads_from
+        self._of_changelogs = of_changelogs
         if self.skipped_snapshots:
             self._counts.add(ReadMetrics(snapshots_skipped=len(self.skipped_snapshots)))
 
     def __reduce__(self) -> tuple[object, ...]:
         # A cache is of one process; where the scan arrives it takes that catalog's.
         rows = self._rows.with_caches(None)
-        return (_rebuild_scan, (self._catalog, self._plan, rows, self._limit, self._with_overwrites, self._reads_from))
+        more = (self._with_overwrites, self._reads_from, self._of_changelogs)
+        return (_rebuild_scan, (self._catalog, self._plan, rows, self._limit, *more))
 
     def __repr__(self) -> str:
         at = f"snapshot {self.snapshot_id}" if self.snapshot_id else "no snapshot yet"
@@ -169,7 +173,9 @@ class Scan:
             return nullcontext()
         first = plan.range_snapshots[0] if plan.range_snapshots else plan.snapshot
         needed = first.snapshot_id if self._reads_from is None else self._reads_from
-        return self._catalog.held_reads.reading(plan.table, max(needed, 1), is_range=bool(plan.range_snapshots))
+        return self._catalog.held_reads.reading(
+            plan.table, max(needed, 1), is_range=bool(plan.range_snapshots), of_changelogs=self._of_changelogs
+        )
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The rows as an Arrow stream, so that a scan may be given to whatever takes one, also to a write."""
@@ -190,9 +196,17 @@ def _rebuild_scan(
     limit: int | None,
     with_overwrites: bool,
     reads_from: int | None,
+    of_changelogs: bool,
 ) -> Scan:
-    rows = rows.with_caches(catalog.caches)
-    return Scan(catalog, plan, rows, limit, with_overwrites=with_overwrites, reads_from=reads_from)
+    return Scan(
+        catalog,
+        plan,
+        rows.with_caches(catalog.caches),
+        limit,
+        with_overwrites=with_overwrites,
+        reads_from=reads_from,
+        of_changelogs=of_changelogs,
+    )
 
 
 def find_policy(plan: Plan) -> MergePolicy | None:

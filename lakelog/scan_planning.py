@@ -187,7 +187,9 @@ def plan_changes(
     as_written = to_change_columns(names, plan.schema, told.condition, without_deletes)
     store = catalog.open_store(plan.table)
     rows: RowSource
+    of_changelogs = False
     if policy is not None and not raw:
+        of_changelogs = not told.data
         columns_read = to_scan_columns(names, plan.schema, told.condition)
         table = dataclasses.replace(plan.table, schema=plan.schema)
         states = MetastoreStates(catalog.metastore)
@@ -217,4 +219,4 @@ def plan_changes(
             None if policy is None else dataclasses.replace(policy, keeps_deletes=True),
             catalog.caches.positions,
         )
-    return Scan(catalog, plan, rows, limit, with_overwrites=overwrites, counts=counts)
+    return Scan(catalog, plan, rows, limit, with_overwrites=overwrites, counts=counts, of_changelogs=of_changelogs)

@@ -289,8 +289,8 @@ class Table(TableWrites, TableUpkeep):
         Raises:
             InvalidArgument: An argument is not possible: names it, its value and the remedy.
             NotFound: A named partition has no files, or the table was dropped.
-            Unavailable: Jobs have failed (reason `COMPACTION_FAILED`) once all others had ended, or no compactor does
-                them (`COMPACTION_WAITS`); names jobs and reasons.
+            JobFailed: Jobs have failed (reason `COMPACTION_FAILED`), and all others have ended; names jobs and reasons.
+            Unavailable: No compactor does them (reason `COMPACTION_WAITS`).
         """
         for name, flag in (("full", full), ("wait", wait), ("dry_run", dry_run)):
             check_flag(flag, name)

@@ -17,8 +17,9 @@ from lakelog.format.commit import (
     RemovePartitions,
     RemovePartitionValues,
     RestoreState,
+    brings_files,
 )
-from lakelog.format.commit_effects import apply_change, place_changelog, place_files, place_told
+from lakelog.format.commit_effects import apply_change, place_changelog, place_files, place_moves, place_told
 from lakelog.format.commit_facts import (
     AttemptState,
     BucketChange,
@@ -30,7 +31,8 @@ from lakelog.format.commit_facts import (
     TableHead,
     WriterFacts,
 )
-from lakelog.format.commit_rebase import Rebased, place_moves, rebase_compaction
+from lakelog.format.commit_marks import rebase_marks
+from lakelog.format.commit_rebase import Rebased, rebase_compaction
 from lakelog.format.commit_rules import Verdict, applied_results, check_commit, find_commit_time
 from lakelog.format.job import CHANGELOG, CHANGELOG_PRIORITY, DueJob
 from lakelog.format.snapshot import ChangelogState, Snapshot
@@ -148,12 +150,14 @@ async def _load_facts(
 def _rebase(request: CommitRequest, facts: CommitFacts) -> list[Rebased]:
     """What of each change takes effect."""
     compactions = facts.compactions or {}
-    return [
-        rebase_compaction(change, facts.heads[change.table_uuid], compactions[change.table_uuid])
-        if change.groups
-        else Rebased(change)
-        for change in request.changes
-    ]
+    rebased = []
+    for change in request.changes:
+        if change.groups:
+            rebase = rebase_marks if change.groups[0].marks else rebase_compaction
+            rebased.append(rebase(change, facts.heads[change.table_uuid], compactions[change.table_uuid]))
+        else:
+            rebased.append(Rebased(change))
+    return rebased
 
 
 async def _check_by_schema(
@@ -228,8 +232,8 @@ async def _apply(
 
 def _end_attempt(request: CommitRequest, changes: Sequence[Rebased]) -> AttemptState:
     """Doomed where it brought files and all of them were dropped: then whoever clears up finds them as any others."""
-    brought = any(change.add_files or change.changelog_files for change in request.changes)
-    stands = any(rebased.change.add_files or rebased.change.changelog_files for rebased in changes)
+    brought = any(brings_files(change) for change in request.changes)
+    stands = any(brings_files(rebased.change) for rebased in changes)
     return AttemptState.DOOMED if brought and not stands else AttemptState.COMMITTED
 
 

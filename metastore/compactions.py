@@ -53,12 +53,21 @@ def _check_compaction(change: Change, max_files: int) -> None:
         )
     if change.allow_empty:
         raise invalid("allow_empty", True, "Leave it out: a COMPACT without effect makes no snapshot.")
-    ids = list(chain.from_iterable((*group.inputs, *group.moves) for group in change.groups))
+    ids = list(chain.from_iterable(_named(group) for group in change.groups))
     if len(ids) > max_files:
         raise invalid("groups.inputs", f"{len(ids)} files", f"Name at most {max_files} in one commit.")
     if len(set(ids)) < len(ids):
         ((twice, _),) = Counter(ids).most_common(1)
-        raise invalid("groups.inputs", twice, "Name each file once, in one group, as an input or as a move.")
+        raise invalid(
+            "groups.inputs", twice, "Name each file once, in one group, as an input, a move, a mark or a witness."
+        )
+    marking = [bool(group.marks) for group in change.groups]
+    if any(marking) and not all(marking):
+        raise invalid(
+            "groups.marks",
+            f"{sum(marking)} of {len(marking)} groups",
+            "Files are marked as they are found, so mark them in a change of its own.",
+        )
     told = list(chain.from_iterable(group.told for group in change.groups))
     if len(told) > max_files:
         raise invalid("groups.told", f"{len(told)} files", f"Name at most {max_files} in one commit.")
@@ -92,8 +101,11 @@ def _check_group(group: CompactionGroup) -> None:
     check_number("groups.level", group.level, 0, MAX_LEVEL)
     check_number("groups.output_count", group.output_count, 0, MAX_INT32)
     check_number("groups.changelog_count", group.changelog_count, 0, MAX_INT32)
-    for file_id in (*group.inputs, *group.moves):
+    for file_id in _named(group):
         check_number("groups.inputs", file_id, 1)
+    if group.marks or group.witnesses or group.superseded_path:
+        _check_marks(group)
+        return
     if not (group.inputs or group.moves or group.told):
         raise invalid("groups.inputs", (), "Name the files that the group rewrites or moves; or leave the group out.")
     for file_id in group.told:
@@ -110,6 +122,28 @@ def _check_group(group: CompactionGroup) -> None:
             group.output_count,
             "The group rewrites no file, so it has no outputs. Commit new data as APPEND.",
         )
+
+
+def _named(group: CompactionGroup) -> tuple[int, ...]:
+    """The files that must be live for the group to stand."""
+    return (*group.inputs, *group.moves, *group.marks, *group.witnesses)
+
+
+def _check_marks(group: CompactionGroup) -> None:
+    if not group.marks:
+        raise invalid(
+            "groups.superseded_path", group.superseded_path, "Name the files that get it in marks, or leave it out."
+        )
+    others = (group.inputs, group.output_count, group.moves, group.level, group.changelog_count)
+    if any(others) or group.is_full or group.tells or group.told:
+        raise invalid(
+            "groups.marks",
+            f"{len(group.marks)} files",
+            "A group that marks files does nothing else with them, and leaves them at their levels: make a change of "
+            "its own for what is rewritten, moved or told.",
+        )
+    if len(group.superseded_path) > 1024:
+        raise invalid("groups.superseded_path", group.superseded_path, "Give at most 1024 characters.")
 
 
 def _check_counts(change: Change) -> None:
@@ -129,7 +163,7 @@ async def load_compaction(
     """What a compaction is judged on, read while the head is locked."""
     if change.bucket_count != head.bucket_count:
         return CompactionFacts()
-    file_ids = [file_id for group in change.groups for file_id in (*group.inputs, *group.moves)]
+    file_ids = [file_id for group in change.groups for file_id in _named(group)]
     files = await transaction.find_files(head.table_id, file_ids)
     keyed = await partitions.has_key(transaction, head)
     if not (keyed or head.bucket_count > 0):

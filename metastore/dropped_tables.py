@@ -185,7 +185,7 @@ async def explain(tx: Transaction, error: LakelogError) -> LakelogError:
 
 async def tell_dropped(tx: Transaction, name: TableName) -> str:
     """A sentence on the table of a name that was dropped last, with a space before it; empty when there is none."""
-    known = await tx.list_dropped(name.database, name.name, _MAX_LISTED)
+    known = await tx.list_dropped(name.database, name.name, 1)
     if not known:
         return ""
     return f" One of this name was dropped at {show_time(known[0].dropped_at_ms)}. {how_to_restore(known[0])}"

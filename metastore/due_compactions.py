@@ -7,7 +7,8 @@ though options change; commits of the table do not wait for it. So:
    sorted runs.
 2. Without key and buckets the small files of each partition are counted, from what was added and removed
    (`small_files`, kept with the work cursor).
-3. With buckets, but without a key, the ends of the touched buckets are looked at, behind what needs no look any more.
+3. With buckets, but without a key, the ends of the touched buckets are looked at, behind what needs no look any more;
+   all of them where something was overwritten, since then others stand beside each other.
 4. All buckets are looked at only where that was never done, or by other options: when a table is altered.
 5. What waits already is not made due once more, since for that the head is locked.
 """
@@ -36,6 +37,7 @@ from lakelog.format.compaction.plan import AppendPlan, NoPlan
 from lakelog.format.compaction.settings import CompactionSettings, to_compaction_settings
 from lakelog.format.compaction.windows import plan_window
 from lakelog.format.job import ADDED_AFTER, COMPACT, DUE, HAS_WAITED, STRATEGY, DueJob, to_bucket_scope
+from lakelog.format.snapshot import SnapshotKind
 from lakelog.options.option import Option
 from lakelog.options.table_options import (
     BUCKET,
@@ -111,6 +113,8 @@ async def plan_compactions(tx: Transaction, work: TableWork) -> Sequence[DueJob]
         await tx.put_backlogs(table.table_id, [Backlog(_OPTIONS, table.options_rule)])
     is_quiet = WRITE_ONLY.read(table.options)
     if table.has_buckets:
+        if not table.has_key:
+            await _forget_overwritten(tx, table, work)
         if is_quiet:
             return ()
         due = await _plan_buckets(tx, table, work, is_all=is_all)
@@ -230,6 +234,17 @@ async def _plan_buckets(tx: Transaction, table: _Table, work: TableWork, *, is_a
     return await (_plan_keyed if table.has_key else _plan_windows)(tx, table, buckets)
 
 
+async def _forget_overwritten(tx: Transaction, table: _Table, work: TableWork) -> None:
+    """Has buckets looked at from the start on where what stood between files may be gone, by a rollback say."""
+    count = work.until - work.after
+    found = await tx.list_snapshots(table.table_id, work.after, work.until, count)
+    # Of those that have expired it is not known.
+    if len(found) == count and all(each.kind is not SnapshotKind.OVERWRITE for each in found):
+        return
+    for some in _split(await tx.list_touched_buckets(table.table_id, work.after, work.until)):
+        await tx.put_backlogs(table.table_id, [Backlog(bucket, table.rule) for bucket in some])
+
+
 async def _plan_keyed(tx: Transaction, table: _Table, buckets: Sequence[BucketRef]) -> list[DueJob]:
     due = []
     for some in _split(buckets):
@@ -249,6 +264,9 @@ async def _count_backlogs(tx: Transaction, table: _Table, work: TableWork, *, is
     else:
         found = await tx.sum_small_changes(table.table_id, work.after, work.until, below)
         changes = {each.partition: each for each in found}
+        if await _is_overtaken(tx, work):
+            # Nobody knows where: what comes or goes from now on has its partition counted anew.
+            await tx.clear_backlogs(table.table_id)
     counted: list[Backlog] = []
     for some in _split(list(changes)):
         looked = [BucketRef(partition, 0) for partition in some]
@@ -262,7 +280,12 @@ async def _count_backlogs(tx: Transaction, table: _Table, work: TableWork, *, is
                 anew.append(bucket.partition)
             elif change.has_removed:
                 # Which of them is the first one now is not known; all that are left came behind what was the first.
-                behind[bucket.partition] = max((backlog.first_snapshot or change.first_added or 0) - 1, 0)
+                first = backlog.first_snapshot or change.first_added or 0
+                if first >= work.head.earliest_change_id:
+                    behind[bucket.partition] = first - 1
+                else:
+                    # What came since is not known any more, or nearly all of it: the partition has less.
+                    anew.append(bucket.partition)
             else:
                 updated.append(
                     replace(
@@ -283,6 +306,12 @@ async def _count_backlogs(tx: Transaction, table: _Table, work: TableWork, *, is
         await tx.put_backlogs(table.table_id, updated)
         counted += updated
     return counted
+
+
+async def _is_overtaken(tx: Transaction, work: TableWork) -> bool:
+    """Whether files may be gone without a trace whose removal is not counted yet: what removed them has expired."""
+    head = (await tx.find_heads([work.head.table_uuid])).get(work.head.table_uuid)
+    return head is None or 0 < work.after < head.earliest_snapshot_id
 
 
 def _plan_backlogs(table: _Table, backlogs: Iterable[Backlog]) -> list[DueJob]:

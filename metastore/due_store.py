@@ -97,7 +97,7 @@ class DueTransaction(Protocol):
         ...
 
     async def clear_backlogs(self, table_id: int) -> None:
-        """Forgets all that is remembered of a table."""
+        """Forgets all that is remembered of a table's buckets; what stands under numbers below 0 is of none."""
         ...
 
     async def put_backlogs(self, table_id: int, backlogs: Sequence[Backlog]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from lakelog.errors import NotFound, SnapshotExpired
@@ -31,6 +32,8 @@ class Pins:
     async def hold_snapshot(self, table_uuid: str, holder: str, snapshot_id: int, duration_ms: int) -> int:
         """Keeps a snapshot, and all behind it, from expiring for a while, or for longer; when that ends.
 
+        Of one whose state has expired, but not its changes, these are kept, and all behind them.
+
         Args:
             table_uuid: The table.
             holder: Who needs it; one holder holds one snapshot of a table.
@@ -54,7 +57,7 @@ class Pins:
                     reason="SNAPSHOT_NOT_FOUND",
                     metadata={"table": head.name, "snapshot_id": str(snapshot_id)},
                 )
-            if snapshot_id < head.earliest_snapshot_id:
+            if snapshot_id < head.earliest_change_id:
                 held = [pin.snapshot_id for pin in await tx.list_leases(head.table_id) if pin.holder == holder]
                 if snapshot_id not in held and not await tx.has_tag(head.table_id, snapshot_id):
                     raise _expired(head, snapshot_id)
@@ -95,9 +98,13 @@ async def load_pins(tx: Transaction, head: TableHead, options: TableOptions, now
         ends_ms = 0 if life_ms is None else each.used_at_ms + life_ms
         if each.snapshot_id is not None and not 0 < ends_ms <= now_ms:
             pins.append(Pin(PinKind.CONSUMER, each.consumer_id, each.snapshot_id, ends_ms))
-    # Whoever holds a snapshot below keeps that one alone, as a tag does.
-    leases = await tx.list_leases(head.table_id)
-    pins += [pin for pin in leases if pin.snapshot_id >= head.earliest_snapshot_id]
+    for lease in await tx.list_leases(head.table_id):
+        if lease.snapshot_id >= head.earliest_snapshot_id:
+            pins.append(lease)
+        elif lease.snapshot_id >= head.earliest_change_id:
+            # Its state is gone, so that its changes are read; a pin keeps those behind its snapshot.
+            pins.append(replace(lease, snapshot_id=lease.snapshot_id - 1))
+        # Whoever holds a snapshot below keeps that one alone, as a tag does.
     if head.first_open_snapshot:
         pins.append(Pin(PinKind.CHANGELOG, "compactor", head.first_open_snapshot - 1))
     return pins

@@ -29,6 +29,7 @@ from .consumers import Consumers
 from .dropped_tables import DroppedTables
 from .due_compactions import plan_compactions
 from .due_full import plan_full_compactions
+from .due_marks import plan_marking
 from .due_work import DueWork, WorkPlanner
 from .expiry import Expiry, plan_expiry_work
 from .gate import CommitGate
@@ -56,6 +57,7 @@ from .writers import Writers
 PLANNERS: Final[tuple[WorkPlanner, ...]] = (
     plan_compactions,
     plan_full_compactions,
+    plan_marking,
     plan_expiry_work,
     plan_partition_expiry,
 )

@@ -36,6 +36,7 @@ from lakelog.format.work import LeaseGrant, Pipeline
 from .dropped_store import DroppedTransaction
 from .due_store import DueTransaction
 from .job_store import JobTransaction
+from .mark_store import MarkTransaction
 from .records import (
     Attachment,
     FileQuery,
@@ -322,6 +323,7 @@ class Transaction(
     ConsumerTransaction,
     RetentionTransaction,
     DueTransaction,
+    MarkTransaction,
     TagTransaction,
     ToldTransaction,
     Protocol,

@@ -15,7 +15,12 @@ from lakelog.serving.arguments import OneLineParser, Values, add_arguments
 from lakelog.serving.listening import ServerTls
 from lakelog.serving.logs import LEVELS
 from lakelog.serving.server_arguments import read_access, read_listen, read_tls
-from lakelog.serving.stream_arguments import add_spark_settings, make_stream_arguments, read_spark_settings
+from lakelog.serving.stream_arguments import (
+    add_spark_settings,
+    make_stream_arguments,
+    read_spark_master,
+    read_spark_settings,
+)
 
 DEFAULT_PORT: Final = 7460
 
@@ -184,7 +189,7 @@ def _to_run(given: argparse.Namespace, values: Values, environment: Mapping[str,
         patience_s=values.number("patience_seconds", 300.0, 0.0, 1e6),
         metrics_port=None if given.command == "check" else values.port("metrics_port"),
         metrics_host=values.text("metrics_host") or "127.0.0.1",
-        spark_master=values.text("spark_master") or "local[2]",
+        spark_master=read_spark_master(values, "local[2]"),
         spark_conf=read_spark_settings(getattr(given, "spark_conf", None), environment),
         log_level=values.choice("log_level", "info", LEVELS),
     )

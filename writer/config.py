@@ -11,7 +11,12 @@ from typing import Final
 
 from lakelog.serving.arguments import OneLineParser, Values, add_arguments
 from lakelog.serving.logs import LEVELS
-from lakelog.serving.stream_arguments import add_spark_settings, make_stream_arguments, read_spark_settings
+from lakelog.serving.stream_arguments import (
+    add_spark_settings,
+    make_stream_arguments,
+    read_spark_master,
+    read_spark_settings,
+)
 
 
 @dataclass(frozen=True)
@@ -95,7 +100,7 @@ def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Co
         patience_s=values.number("patience_seconds", 300.0, 0.0, 1e6),
         metrics_port=values.port("metrics_port"),
         metrics_host=values.text("metrics_host") or "127.0.0.1",
-        spark_master=values.text("spark_master") or "local[2]",
+        spark_master=read_spark_master(values, "local[2]"),
         spark_conf=read_spark_settings(getattr(given, "spark_conf", None), environment),
         log_level=values.choice("log_level", "info", LEVELS),
     )

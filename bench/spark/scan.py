@@ -14,7 +14,8 @@ import numpy as np
 import lakelog.spark
 from bench.context import Bench
 from bench.expected import Q1_COLUMNS, Q1Model, check_equal, check_rows, digest_sql
-from bench.measure import Figure, Work, compare, compare_variants
+from bench.marking import DELTAS, MARKED_ROWS, mark
+from bench.measure import Figure, Work, absolute, compare, compare_variants
 from bench.sdk import BASE_ROWS, HASHED, data_paths
 from bench.shapes import q1, q1_schema
 from bench.spark.stack import WARM_UPS, SparkBench, open_spark
@@ -68,6 +69,25 @@ def measure_committed(bench: Bench) -> Iterator[Figure]:
                 target = (_COMMITTED_TARGETS if everything else _NARROW_TARGETS)[state.deltas]
                 variants = {label: (_ours(state, columns, cold=True), target)}
                 yield from compare_variants(variants, _reference(state, columns), pairs=bench.pairs, warm_ups=WARM_UPS)
+
+
+def measure_marked(bench: Bench) -> Iterator[Figure]:
+    """Reads of a table of two deltas before and after it is marked."""
+    with open_spark(bench) as on:
+        table = on.catalog.create_table("b.m", q1_schema(), primary_key=["id"], options={"bucket": "2"})
+        (state,) = _grow(on, table, bench.scaled(MARKED_ROWS), (DELTAS,))
+        yield from _measure_cold(bench, state, "not marked")
+        yield absolute(f"mark, k={DELTAS}, over gRPC", "s", [mark(on.catalog, table)])
+        yield from _measure_cold(bench, state, "marked")
+
+
+def _measure_cold(bench: Bench, state: _State, what: str) -> Iterator[Figure]:
+    for columns in (Q1_COLUMNS, tuple(HASHED)):
+        named = "all" if columns == Q1_COLUMNS else len(columns)
+        variants: dict[str, tuple[Work, float | None]] = {
+            f"read, k={state.deltas}, {named} columns, Spark, {what}": (_ours(state, columns, cold=True), None)
+        }
+        yield from compare_variants(variants, _reference(state, columns), pairs=bench.pairs, warm_ups=WARM_UPS)
 
 
 def _grow(on: SparkBench, table: Table, base: int, steps: Sequence[int]) -> Iterator[_State]:

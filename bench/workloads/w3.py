@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from bench import sdk
+from bench import marking, sdk
 from bench.spark import scan
 
 TITLE = "Merge on read: 4 M Q1 rows + k x 400 k"
-PARTS = {"sdk": sdk.measure_scan, "spark": scan.measure_scan, "committed": scan.measure_committed}
+PARTS = {
+    "sdk": sdk.measure_scan,
+    "spark": scan.measure_scan,
+    "committed": scan.measure_committed,
+    "marked": marking.measure_marked,
+    "marked-spark": scan.measure_marked,
+}

@@ -6,28 +6,34 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import click
-import pyarrow as pa
 
 from lakelog.arguments import parse_table_name
 from lakelog.cli.arguments import Whole
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
+from lakelog.cli.partition_text import to_partition_text
 from lakelog.cli.printer import Column, Printer
 from lakelog.cli.text import format_bytes, format_count, plural
 from lakelog.clock import Clock
 from lakelog.compaction_choice import read_partition
 from lakelog.compaction_request import plan_compaction, request_compaction
 from lakelog.compaction_result import BucketCompaction, CompactionResult, CompactionState
-from lakelog.compaction_wait import DEFAULT_TIMEOUT_S, CompactionProgress, wait_for_compactions
+from lakelog.compaction_wait import DEFAULT_TIMEOUT_S, CompactionProgress, check_ends, watch_compactions
 from lakelog.errors import InvalidArgument
 from lakelog.format.table import TableInfo, TableName
-from lakelog.format.time_text import to_time_texts
 
 
 def _format_partition(values: Mapping[str, str | None]) -> str:
     return ", ".join(f"{name}={'NULL' if value is None else value}" for name, value in values.items())
 
 
-_STYLES: Final = {"done": "green", "planned": "yellow", "requested": "yellow", "nothing": "dim"}
+_STYLES: Final = {
+    "done": "green",
+    "failed": "red",
+    "waiting": "yellow",
+    "planned": "yellow",
+    "requested": "yellow",
+    "nothing": "dim",
+}
 _COLUMNS: Final = (
     Column("table", "TABLE", may_cut=True),
     Column("partition", "PARTITION", _format_partition, may_cut=True),
@@ -107,8 +113,11 @@ def compact(
         printer.note(f"Waiting for {plural(count, 'bucket')} to be compacted; Ctrl-C only ends the wait.")
         clock = invocation.catalog.clock
         telling = _Progress(printer, clock)
-        results = wait_for_compactions(metastore, requested, timeout_s=timeout, clock=clock, tell=telling.tell)
+        results = watch_compactions(metastore, requested, timeout_s=timeout, clock=clock, tell=telling.tell)
+    # What was done is told also where not all was.
     _show(printer, results, all_of_them=False)
+    if not no_wait:
+        check_ends(metastore, results, timeout)
 
 
 class _Progress:
@@ -168,7 +177,9 @@ def _show(printer: Printer, results: Sequence[CompactionResult], *, all_of_them:
 def _to_record(result: CompactionResult, bucket: BucketCompaction) -> dict[str, Any]:
     return {
         "table": result.table,
-        "partition": {name: _to_text(result.partition_schema, name, value) for name, value in bucket.partition.items()},
+        "partition": {
+            name: to_partition_text(result.partition_schema, name, value) for name, value in bucket.partition.items()
+        },
         "bucket": bucket.bucket,
         "files": bucket.files,
         "bytes": bucket.size_bytes,
@@ -176,13 +187,3 @@ def _to_record(result: CompactionResult, bucket: BucketCompaction) -> dict[str, 
         "job_id": bucket.job_id,
         "outcome": bucket.outcome,
     }
-
-
-def _to_text(schema: pa.Schema, name: str, value: Any) -> str | None:
-    """A partition's value as `--partition` takes it; None: NULL."""
-    if value is None:
-        return None
-    data_type = schema.field(name).type
-    if pa.types.is_temporal(data_type):
-        return str(to_time_texts(pa.array([value], data_type))[0])
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any, Final
 
 import click
 
 from lakelog.cli.arguments import Whole
 from lakelog.cli.invocation import Invocation, LakelogGroup, pass_invocation, shared_options
+from lakelog.cli.partition_text import name_bucket
 from lakelog.cli.printer import Column
 from lakelog.cli.text import format_age, format_count, format_time
-from lakelog.format.job import Job, JobState
+from lakelog.client.metastore import Metastore
+from lakelog.errors import InvalidArgument, NotFound
+from lakelog.format.job import Job, JobState, parse_bucket_scope
+from lakelog.format.table import TableInfo
 
 _STATE_STYLES: Final = {
     "due": "yellow",
@@ -30,7 +35,7 @@ COLUMNS: Final = (
     Column("age_ms", "CHANGED", lambda age: f"{format_age(age)} ago"),
     Column("outcome", "DID LAST", may_cut=True),
     Column("holder", "DONE BY", may_cut=True),
-    Column("scope", "SCOPE", may_cut=True),
+    Column("place", "OF", may_cut=True),
 )
 
 
@@ -58,12 +63,15 @@ def list_(invocation: Invocation, names: tuple[str, ...] = ()) -> None:
     """
     tables = [invocation.catalog.table(name).uuid for name in names]
     now_ms = time.time_ns() // 1_000_000
-    records = [describe_job(job, now_ms) for job in invocation.metastore.list_jobs(tables)]
+    found = invocation.metastore.list_jobs(tables)
+    places = _name_places(invocation.metastore, found)
+    records = [describe_job(job, now_ms) | {"place": places[job.job_id]} for job in found]
     invocation.printer.records(COLUMNS, records, empty="There are no jobs: no commit has left any work to be done.")
     for record in records:
         if record["reason"]:
             style = "red" if record["state"] == "failed" else ""
-            invocation.printer.note(f"job {record['job_id']}, {record['table']}: {record['reason']}", style=style)
+            of = ", ".join([record["table"], *filter(None, [record["place"]])])
+            invocation.printer.note(f"job {record['job_id']}, {of}: {record['reason']}", style=style)
 
 
 @jobs.command()
@@ -73,6 +81,31 @@ def retry(invocation: Invocation, job_id: int) -> None:
     """Have a job that failed, or rests, done at once."""
     invocation.metastore.retry_job(job_id)
     invocation.printer.done(f"Job {job_id} is due now.", {"job_id": job_id, "state": "due"})
+
+
+def _name_places(metastore: Metastore, jobs: Sequence[Job]) -> dict[int, str | None]:
+    """By job the part of its table that it is about, for people; None: all of it."""
+    tables: dict[str, TableInfo | None] = {}
+    places: dict[int, str | None] = {}
+    for job in jobs:
+        places[job.job_id] = job.scope or None
+        try:
+            partition, bucket = parse_bucket_scope(job.scope)
+        except InvalidArgument:
+            continue
+        if not partition:
+            places[job.job_id] = f"bucket {bucket}"
+            continue
+        if job.table_uuid not in tables:
+            try:
+                tables[job.table_uuid] = metastore.get_table_by_uuid(job.table_uuid)
+            except NotFound:
+                # It was dropped just now, and this job with it.
+                tables[job.table_uuid] = None
+        info = tables[job.table_uuid]
+        if info is not None:
+            places[job.job_id] = name_bucket(info.schema, partition, bucket)
+    return places
 
 
 def describe_job(job: Job, now_ms: int) -> dict[str, Any]:

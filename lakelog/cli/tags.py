@@ -26,7 +26,7 @@ def tags() -> None:
     """Name snapshots, which are kept for as long as they have a name."""
 
 
-@tags.command("list", example="lakelog tags list shop.orders")
+@tags.command("list", example=("lakelog tags list shop.orders",))
 @click.argument("name", metavar="DATABASE.TABLE")
 @pass_invocation
 def list_(invocation: Invocation, name: str) -> None:
@@ -54,7 +54,7 @@ def create(invocation: Invocation, name: str, tag: str, snapshot: int | None) ->
     )
 
 
-@tags.command(example="lakelog tags delete shop.orders release-1")
+@tags.command(example=("lakelog tags delete shop.orders release-1",))
 @click.argument("name", metavar="DATABASE.TABLE")
 @click.argument("tag")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")

@@ -34,7 +34,7 @@ class Retention(Protocol):
     def hold_snapshot(self, table_uuid: str, holder: str, snapshot_id: int, duration_ms: int) -> int:
         """Keeps a snapshot, and all behind it, from expiring for a while, or for longer; when that ends. Idempotent.
 
-        SnapshotExpired: it is not kept any more.
+        Of one whose state has expired its changes are kept, while there are any. SnapshotExpired: nothing of it is.
         """
         ...
 

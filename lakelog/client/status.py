@@ -34,6 +34,7 @@ from lakelog.errors import (
     HistoryDiverged,
     InternalError,
     InvalidArgument,
+    JobFailed,
     LakelogError,
     NotFound,
     OutcomeUnknown,
@@ -65,6 +66,7 @@ _CODES: Final[dict[type[LakelogError], grpc.StatusCode]] = {
     SnapshotExpired: grpc.StatusCode.OUT_OF_RANGE,
     HistoryDiverged: grpc.StatusCode.FAILED_PRECONDITION,
     DataCorrupted: grpc.StatusCode.DATA_LOSS,
+    JobFailed: grpc.StatusCode.FAILED_PRECONDITION,
     InternalError: grpc.StatusCode.INTERNAL,
 }
 _KINDS: Final = {kind.__name__: kind for kind in _CODES}

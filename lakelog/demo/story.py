@@ -221,7 +221,7 @@ class Story:
         """Leaves the newest snapshot and the one with the tag, and waits until the compactor has deleted the rest."""
         tagged, before = totals_of(flights.scan(tag=_TAG).to_arrow()), flights.check_files()
         found = flights.expire_snapshots(older_than=dt.datetime.now(dt.UTC), retain_last=1)
-        self._say(f"{found.snapshots} snapshots expired, {len(found.tagged)} of them with a tag")
+        self._say(f"{found.snapshots} snapshots expired; {len(found.tagged)} stayed for its tag")
         end_s = time.monotonic() + _COMPACTION_TIMEOUT_S
         while (after := flights.check_files()).queued_files and time.monotonic() < end_s:
             time.sleep(0.2)

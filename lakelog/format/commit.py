@@ -113,6 +113,11 @@ class CompactionGroup:
             table's changelog has told (`lakelog.format.told`). It is dropped where the changelog producer is not
             `full-compaction`.
         told: Ids of files, live or not, whose rows were told before, and are not any more.
+        marks: Ids of files that stay as they are, at their level, and name `superseded_path` from then on. A group that
+            has some does nothing else.
+        superseded_path: Of its marks, as `DataFile` has it; groups of one bucket may have the same one.
+        witnesses: Ids of the other files that the positions rest on: with the marks all that the bucket held in the
+            range of their keys when they were looked for.
     """
 
     bucket: BucketRef
@@ -124,6 +129,9 @@ class CompactionGroup:
     is_full: bool = False
     tells: bool = False
     told: tuple[int, ...] = ()
+    marks: tuple[int, ...] = ()
+    superseded_path: str = ""
+    witnesses: tuple[int, ...] = ()
 
 
 INPUT_GONE: Final = "INPUT_GONE"
@@ -292,6 +300,11 @@ class WriterProgress:
     snapshot_id: int | None
     properties: Mapping[str, str]
     epoch: int
+
+
+def brings_files(change: Change) -> bool:
+    """Whether a change names files that its writer has written: of rows, of changes or of positions. Pure."""
+    return bool(change.add_files or change.changelog_files) or any(group.superseded_path for group in change.groups)
 
 
 def split_group_files(change: Change) -> list[tuple[DataFile, ...]]:

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lakelog.format.commit import Change, CommitRequest
-from lakelog.format.commit_facts import Place, PlacedChangelogFile, PlacedFile, RestoredTotals, TableHead, ToldFiles
+from lakelog.format.commit_facts import (
+    MovedFile,
+    Place,
+    PlacedChangelogFile,
+    PlacedFile,
+    RestoredTotals,
+    TableHead,
+    ToldFiles,
+)
 from lakelog.format.commit_rebase import Rebased
 from lakelog.format.files import DataFile
 from lakelog.format.snapshot import ChangelogState, Snapshot, SnapshotKind
@@ -22,7 +30,7 @@ def apply_change(
 ) -> tuple[TableHead, Snapshot | None]:
     """The head behind a change, and the snapshot it makes: None where there is nothing to commit. Pure.
 
-    A moved file counts as one that is removed and one that is added.
+    A moved or marked file counts as one that is removed and one that is added.
 
     Args:
         request: The commit.
@@ -38,7 +46,7 @@ def apply_change(
     if is_empty and not change.allow_empty:
         return head, None
     changelog = _settle_changelog(change, head)
-    moved = [file for file, _ in rebased.moved]
+    moved = [file for file, _ in (*rebased.moved, *rebased.marked)]
     added_files = len(change.add_files) + len(moved) + restored.files
     rows = sum(file.row_count for file in change.add_files) + sum(file.row_count for file in moved) + restored.rows
     size_bytes = (
@@ -117,8 +125,11 @@ def place_told(rebased: Rebased, head: TableHead, snapshot: Snapshot) -> ToldFil
         if group.tells:
             begun += range(output_id, output_id + group.output_count)
             begun += range(moved_id, moved_id + len(group.moves))
+        elif group.marks:
+            # Each stays what it was: told or not.
+            begun += (moved_id + place for place, file_id in enumerate(group.marks) if file_id in group.told)
         output_id += group.output_count
-        moved_id += len(group.moves)
+        moved_id += len(group.moves) + len(group.marks)
     ended = tuple(file_id for group in change.groups for file_id in group.told)
     return ToldFiles(snapshot.snapshot_id, tuple(begun), ended) if begun or ended else None
 
@@ -149,4 +160,19 @@ def place_files(rebased: Rebased, head: TableHead, snapshot: Snapshot) -> list[P
             places[ordinal] if places else Place(snapshot_id, ordinal, time_ms),
         )
         for ordinal, file in enumerate(files)
+    ]
+
+
+def place_moves(rebased: Rebased, head: TableHead, snapshot_id: int) -> list[MovedFile]:
+    """Give the new entry of each moved file its id, behind those of the added files. Pure."""
+    first_id = head.next_file_id + len(rebased.change.add_files)
+    return [
+        *(
+            MovedFile(first_id + number, file.file_id, level, snapshot_id)
+            for number, (file, level) in enumerate(rebased.moved)
+        ),
+        *(
+            MovedFile(first_id + number, file.file_id, file.level, snapshot_id, path)
+            for number, (file, path) in enumerate(rebased.marked)
+        ),
     ]

@@ -154,6 +154,11 @@ class FileFacts:
     removed_snapshot: int | None = None
     removed_by: str = ""
 
+    @property
+    def bucket_ref(self) -> BucketRef:
+        """Where it is."""
+        return BucketRef(self.partition, self.bucket)
+
 
 @dataclass(frozen=True)
 class CompactionFacts:
@@ -242,19 +247,21 @@ class PlacedFile:
 
 @dataclass(frozen=True)
 class MovedFile:
-    """A file that gets another level as it is: its entry ends, and a new one of the same path begins.
+    """A file that gets another level, or positions, as it is: its entry ends, and a new one of its path begins.
 
     Args:
         file_id: Of the new entry.
         source_id: Of the entry that ends; the new one has its path and place.
         level: Of the new entry.
         added_snapshot: The snapshot with which the one ends and the other begins.
+        superseded_path: Of the new entry, whatever the other one had.
     """
 
     file_id: int
     source_id: int
     level: int
     added_snapshot: int
+    superseded_path: str | None = None
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from lakelog.format.commit import (
     DroppedGroup,
     RemoveFiles,
 )
-from lakelog.format.commit_facts import CompactionFacts, FileFacts, MovedFile, Place, TableHead
+from lakelog.format.commit_facts import CompactionFacts, FileFacts, Place, TableHead
 from lakelog.format.files import DataFile
 from lakelog.format.level_order import BucketOrder, Span, find_in_the_way, find_meeting, find_overlap
 
@@ -47,12 +47,14 @@ class Rebased:
         change: With the files of the groups that stand, and all that these take away as files to remove.
         places: Of its `add_files`, which inherit them; empty: they get places of their own.
         moved: Files that get a level, with the level.
+        marked: Files that get positions, with their path; there are no others then.
         dropped: The groups that do not stand.
     """
 
     change: Change
     places: tuple[Place, ...] = ()
     moved: tuple[tuple[FileFacts, int], ...] = ()
+    marked: tuple[tuple[FileFacts, str], ...] = ()
     dropped: tuple[DroppedGroup, ...] = ()
 
 
@@ -69,7 +71,7 @@ def rebase_compaction(change: Change, head: TableHead, facts: CompactionFacts) -
             does not have, with more rows than its inputs, or with files that overlap on its level.
     """
     if change.bucket_count != head.bucket_count:
-        return _drop_all(change, head)
+        return drop_all(change, head)
     known = {file.file_id: file for file in facts.files}
     groups = list(_groups(change, known, head.next_file_id))
     buckets = _split_by_bucket(facts.live, groups)
@@ -114,7 +116,7 @@ def _split_by_bucket(live: Sequence[FileFacts], groups: Sequence[_Group]) -> dic
     """What is live and what the groups would add, by bucket; empty where rows have no order."""
     now: dict[BucketRef, list[FileFacts]] = {}
     for file in live:
-        now.setdefault(_bucket_of(file), []).append(file)
+        now.setdefault(file.bucket_ref, []).append(file)
     later: dict[BucketRef, list[FileFacts]] = {}
     for group in groups:
         if group.inputs:
@@ -122,19 +124,11 @@ def _split_by_bucket(live: Sequence[FileFacts], groups: Sequence[_Group]) -> dic
     return {bucket: BucketOrder(files, later.get(bucket, ())) for bucket, files in now.items()}
 
 
-def _drop_all(change: Change, head: TableHead) -> Rebased:
+def drop_all(change: Change, head: TableHead) -> Rebased:
+    """Drop all groups of a compaction that was planned for another number of buckets. Pure."""
     said = f"It was written for {change.bucket_count} buckets, but {head.name} has {head.bucket_count} by now."
     dropped = tuple(DroppedGroup(number, BUCKET_COUNT_CHANGED, said) for number in range(len(change.groups)))
     return Rebased(replace(change, add_files=(), changelog_files=(), remove=None, groups=()), dropped=dropped)
-
-
-def place_moves(rebased: Rebased, head: TableHead, snapshot_id: int) -> list[MovedFile]:
-    """Give the new entry of each moved file its id, behind those of the added files. Pure."""
-    first_id = head.next_file_id + len(rebased.change.add_files)
-    return [
-        MovedFile(first_id + number, file.file_id, level, snapshot_id)
-        for number, (file, level) in enumerate(rebased.moved)
-    ]
 
 
 @dataclass(frozen=True)
@@ -209,10 +203,6 @@ def _groups(change: Change, known: Mapping[int, FileFacts], first_id: int) -> It
         changelogs += group.changelog_count
 
 
-def _bucket_of(file: FileFacts) -> BucketRef:
-    return BucketRef(file.partition, file.bucket)
-
-
 def _check_shape(group: _Group, head: TableHead, keyed: bool) -> None:
     """What files are never changes, so that whoever named them wrongly will not be right later."""
     _check_bucket(group, head)
@@ -225,7 +215,7 @@ def _check_shape(group: _Group, head: TableHead, keyed: bool) -> None:
 def _check_bucket(group: _Group, head: TableHead) -> None:
     wanted = group.wanted.bucket
     for file in (*group.inputs, *group.moves):
-        if _bucket_of(file) != wanted:
+        if file.bucket_ref != wanted:
             same = "the" if file.partition == wanted.partition else "another"
             raise _refused(
                 group,
@@ -299,7 +289,9 @@ def _find_reason(
     group: _Group, change: Change, head: TableHead, facts: CompactionFacts, around: BucketOrder | None
 ) -> DroppedGroup | None:
     keyed = facts.keyed
-    reason = _find_gone(group, head) or _find_newer(group, change) or _find_untold(group, head, facts)
+    present = {file.file_id: file for file in (*group.inputs, *group.moves)}
+    gone = find_gone(group.number, (*group.wanted.inputs, *group.wanted.moves), present, head)
+    reason = gone or _find_newer(group, change) or _find_untold(group, head, facts)
     if reason is not None:
         return reason
     if around is None or not (group.inputs or group.moves):
@@ -325,17 +317,26 @@ def _find_reason(
     )
 
 
-def _find_gone(group: _Group, head: TableHead) -> DroppedGroup | None:
-    present = {file.file_id: file for file in (*group.inputs, *group.moves)}
-    for file_id in (*group.wanted.inputs, *group.wanted.moves):
+def find_gone(
+    number: int, named: Sequence[int], present: Mapping[int, FileFacts], head: TableHead
+) -> DroppedGroup | None:
+    """Why a group is dropped of whose files one is not live any more; None: all are. Pure.
+
+    Args:
+        number: The group's place among the change's groups.
+        named: Ids of the files that must be live.
+        present: Those of them that exist, live or not.
+        head: Of the table.
+    """
+    for file_id in named:
         file = present.get(file_id)
         if file is None:
             return DroppedGroup(
-                group.number, INPUT_GONE, f"{head.name} has no file {file_id}: it expired, or is another's.", file_id
+                number, INPUT_GONE, f"{head.name} has no file {file_id}: it expired, or is another's.", file_id
             )
         if file.removed_snapshot is not None:
             return DroppedGroup(
-                group.number,
+                number,
                 INPUT_GONE,
                 f"'{file.removed_by}' removed '{file.path}' with snapshot {file.removed_snapshot}.",
                 file_id,

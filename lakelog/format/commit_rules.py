@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from lakelog.errors import CommitConflict, Fenced, HistoryDiverged, InvalidArgument, NotFound
-from lakelog.format.commit import Change, ChangeResult, CommitRequest, RemoveFiles
+from lakelog.format.commit import Change, ChangeResult, CommitRequest, RemoveFiles, brings_files
 from lakelog.format.commit_facts import (
     Attempt,
     AttemptState,
@@ -166,7 +166,9 @@ def check_fit(change: Change, head: TableHead, attempt_id: str) -> None:
                 metadata={"field": "schema_id", "value": str(file.schema_id)},
             )
     # Files of a bucket name the same one.
-    for path in {file.superseded_path for file in change.add_files if file.superseded_path}:
+    named = (file.superseded_path for file in change.add_files)
+    marked = (group.superseded_path for group in change.groups)
+    for path in {path for path in (*named, *marked) if path}:
         if not (path.startswith(prefix) and _PATH.fullmatch(path)):
             raise _misplaced_path(path, prefix)
 
@@ -239,7 +241,7 @@ def _check_fences(request: CommitRequest, epochs: Mapping[str, int]) -> None:
 
 def _check_attempt(request: CommitRequest, attempt: Attempt | None) -> None:
     if not request.attempt_id:
-        if any(change.add_files or change.changelog_files for change in request.changes):
+        if any(brings_files(change) for change in request.changes):
             raise InvalidArgument(
                 f"The commit of '{request.writer}' adds files but names no attempt. Open one with stage_attempt, "
                 "write the files into its folder, and commit with its id.",
@@ -270,7 +272,7 @@ def _check_attempt(request: CommitRequest, attempt: Attempt | None) -> None:
             metadata={**metadata, "retry": "never"},
         )
     for change in request.changes:
-        if (change.add_files or change.changelog_files) and change.table_uuid not in attempt.table_uuids:
+        if brings_files(change) and change.table_uuid not in attempt.table_uuids:
             raise InvalidArgument(
                 f"Attempt {request.attempt_id} was not opened for table {change.table_uuid}. Name all tables that get "
                 "files when opening the attempt.",

@@ -14,6 +14,7 @@ from lakelog.format.job import (
     BY_ITSELF,
     COMPACT,
     DUE,
+    MARK,
     NOT_BEFORE,
     STRATEGY,
     DueJob,
@@ -37,7 +38,7 @@ def plan_due(job: Job | None, due: DueJob, now_ms: int) -> DueJob:
         due: What makes it due.
         now_ms: The database's time.
     """
-    if due.kind != COMPACT:
+    if due.kind not in (COMPACT, MARK):
         return replace(due, payload=plan_request(job, due.payload))
     if job is None or job.state is JobState.DONE:
         return due

@@ -17,6 +17,9 @@ CHANGELOG: Final = "changelog"
 COMPACT: Final = "compact"
 """The kind of job that compacts a bucket, which its scope names."""
 
+MARK: Final = "mark"
+"""The kind of job that finds which rows of a bucket are superseded, so that reads need not; its scope names it."""
+
 EXPIRE: Final = "expire"
 """The kind of job that expires a table's snapshots, and deletes the files that nothing needs any more."""
 

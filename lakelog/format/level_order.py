@@ -111,6 +111,21 @@ class BucketOrder:
         for number in sorted(np.flatnonzero(found).tolist(), key=lambda number: self._files[number].file_id):
             yield self._files[number]
 
+    def find_before(self, own: Sequence[FileFacts]) -> FileFacts | None:
+        """A live file, other than some, that shares the range of their keys and stands before the newest of them.
+
+        Args:
+            own: Files, at least one of them live; the range is all that lies between the ends of their keys.
+        """
+        numbers = [self._index[file.file_id] for file in own if file.file_id in self._index]
+        last = max((file.place, file.file_id) for file in own)
+        later = _is_above((self._snapshot, last[0].snapshot_id), (self._ordinal, last[0].ordinal), (self._id, last[1]))
+        found = (self._low <= self._high[numbers].max()) & (self._high >= self._low[numbers].min())
+        found &= self._is_live & ~later
+        found[numbers] = False
+        places = np.flatnonzero(found)
+        return self._files[places[0]] if len(places) else None
+
 
 def find_in_the_way(
     files: BucketOrder, spans: Sequence[Span], level: int, own: Sequence[int], *, keyed: bool

@@ -135,6 +135,9 @@ def _to_proto_group(group: CompactionGroup) -> snapshots_pb2.CompactionGroup:
         is_full=group.is_full,
         tells=group.tells,
         told_file_ids=group.told,
+        marked_file_ids=group.marks,
+        superseded_path=group.superseded_path,
+        witness_file_ids=group.witnesses,
     )
 
 
@@ -149,6 +152,9 @@ def _from_proto_group(message: snapshots_pb2.CompactionGroup) -> CompactionGroup
         is_full=message.is_full,
         tells=message.tells,
         told=tuple(message.told_file_ids),
+        marks=tuple(message.marked_file_ids),
+        superseded_path=message.superseded_path,
+        witnesses=tuple(message.witness_file_ids),
     )
 
 

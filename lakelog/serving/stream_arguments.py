@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from lakelog.serving.arguments import refusal
+from lakelog.serving.arguments import Values, refusal
 
 _SPARK_CONF: Final = (
     "LAKELOG_SPARK_CONF",
     "A setting of Spark as key=value; may come often. The variable: separated by ;",
 )
+
+_SPARK_MASTER: Final = re.compile(
+    r"local(\[(\*|[1-9]\d*)(\s*,\s*[1-9]\d*)?\])?|local-cluster\[[\d\s,]+\]|yarn|(spark|k8s)://\S+"
+)
+"""What Spark takes; it finds out only when it starts, which for some services is at the first large job."""
 
 
 def make_stream_arguments(prefix: str, work: str) -> dict[str, tuple[str, str]]:
@@ -51,3 +57,13 @@ def read_spark_settings(given: Sequence[str] | None, environment: Mapping[str, s
             raise refusal(f"--spark-conf {item}: write it as spark.some.setting=value.")
         settings[key.strip()] = value
     return settings
+
+
+def read_spark_master(values: Values, default: str) -> str:
+    """Where Spark's tasks run; `default` where nothing is said."""
+    master = (values.text("spark_master") or "").strip() or default
+    if master and not _SPARK_MASTER.fullmatch(master):
+        raise refusal(
+            f"--spark-master={master} is no master of Spark: write local[4], spark://host:7077, yarn or k8s://URL."
+        )
+    return master

@@ -22,6 +22,7 @@ from lakelog.spark.planning import check_spark_columns, plan_read, settle_spark_
 from lakelog.spark.positions import find_superseded, plan_sections
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.live_file import to_live_files
+from lakelog.storage.parquet_reader import FILE_MISSING
 
 
 def read_table(
@@ -113,7 +114,7 @@ def _translate(error: AnalysisException, condition: str | None, name: str) -> Ex
         return DataCorrupted(
             f"A data file of {name} is missing, though the table refers to it: it was deleted by hand, or Spark does "
             f"not see the folder where it is. {text[:300]}",
-            reason="FILE_MISSING",
+            reason=FILE_MISSING,
         )
     if condition is None:
         return error

@@ -351,7 +351,8 @@ def _translate(error: OSError, folder: Path) -> LakelogError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return ResourceExhausted(
             f"There is no room for local copies in {folder}: {error.strerror}. Make room, lower the option "
-            f"'lookup.cache-max-disk-size', or name another folder by the variable {CACHE_VARIABLE}."
+            f"'lookup.cache-max-disk-size', or name another folder by the variable {CACHE_VARIABLE}.",
+            reason="DISK_FULL",
         )
     return PermissionDenied(
         f"Local copies cannot be kept in {folder}: {error.strerror}. Name another folder by the variable "

@@ -25,6 +25,9 @@ from lakelog.storage.read_counts import ReadCounts, ReadMetrics
 from lakelog.storage.schema_mapping import ColumnMapping, apply_mapping, map_columns
 from lakelog.storage.store import ObjectStore
 
+FILE_MISSING: Final = "FILE_MISSING"
+"""The reason of a DataCorrupted for a file that is not there; it may have expired since it was planned."""
+
 BATCH_ROWS: Final = 65_536
 """Rows decoded at once."""
 
@@ -187,7 +190,7 @@ def translated(name: str) -> Iterator[None]:
         raise DataCorrupted(
             f"Data file {name} is missing, though the table refers to it: it was deleted by hand, or its snapshot has "
             "expired while it was read. Read again; if it stays missing, restore it from a backup.",
-            reason="FILE_MISSING",
+            reason=FILE_MISSING,
             metadata={"path": name},
         ) from error
     except DataCorrupted as error:

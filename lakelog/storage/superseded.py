@@ -30,6 +30,7 @@ from lakelog.format.predicate import Predicate
 from lakelog.format.rowkind import ROW_KIND_COLUMN, is_retract
 from lakelog.format.schema import TableSchema
 from lakelog.format.sections import KeyRange, split_sections
+from lakelog.format.widths import row_bytes
 from lakelog.options.table_options import (
     FIRST_ROW,
     MERGE_ENGINE,
@@ -53,7 +54,6 @@ DEFAULT_MERGE_MEMORY_BYTES: Final = 256 << 20
 _FEW_KEYS: Final = 8
 """Where a condition leaves one row in so many, merging their keys is cheaper than reading all committed positions."""
 
-_ASSUMED_TEXT_BYTES: Final = 40
 _POSITION_BYTES: Final = 8
 _READ_THREADS: Final = 2
 
@@ -215,7 +215,7 @@ def key_bytes(files: Sequence[LiveFile], schema: TableSchema, policy: MergePolic
         rows: That take part; None: all.
     """
     count = sum(file.row_count for file in files) if rows is None else rows
-    return count * sum(_width(schema.arrow.field(name).type) for name in (*policy.key, *policy.sequence))
+    return count * row_bytes(schema.arrow, (*policy.key, *policy.sequence))
 
 
 class _Section:
@@ -240,27 +240,33 @@ class _Section:
         if len(self._files) == 1:
             return [self._find_deletes(self._files[0])]
         committed = not self._policy.keeps_deletes and are_committed(self._files)
-        if committed and self._predicate is None:
-            return self._read_committed()
+        if committed and self._predicate is None and (known := self._read_committed()) is not None:
+            return known
         with ThreadPoolExecutor(_READ_THREADS) as pool:
             picked = list(pool.map(self._pick, self._files))
             rows = sum(each.row_count for each in picked)
-            if committed and rows > sum(file.row_count for file in self._files) // _FEW_KEYS:
-                return self._read_committed()
+            if committed and self._predicate is not None:
+                is_dear = rows > sum(file.row_count for file in self._files) // _FEW_KEYS
+                if is_dear and (known := self._read_committed()) is not None:
+                    return known
             if key_bytes(self._files, self._schema, self._policy, rows) > memory_bytes:
                 return [*self._merge_by_steps(picked)]
             tables = list(pool.map(lambda each: read_run(self._data_files, each.part), picked))
         found = self._find_in(tables)
         return [each.to_file_positions(positions) for each, positions in zip(picked, found, strict=True)]
 
-    def _read_committed(self) -> list[Positions | None]:
+    def _read_committed(self) -> list[Positions | None] | None:
+        """What is committed; None where it was found among files of which some are not there any more."""
         store = self._data_files.store
         masks = _Masks(self._files, store.location)
+        here = {file.path for file in self._files}
         paths = list(dict.fromkeys(file.superseded_path for file in self._files if file.superseded_path))
         with ThreadPoolExecutor(_READ_THREADS) as pool:
             # One file after the other: together they also name all that compactions have replaced since.
             for found in look_ahead(pool, lambda path: read_superseded(store, path), paths, _READ_THREADS):
-                masks.add(found)
+                if not found.hold_for(here):
+                    return None
+                masks.add(found.by_path)
         return masks.to_positions()
 
     def _pick(self, file: LiveFile) -> _PickedFile:
@@ -354,13 +360,6 @@ class _Masks:
         """For each file the rising positions, each once; empties it, so that a file's rows are held in one form."""
         masks = (self._masks.pop(file.path, None) for file in self._files)
         return [None if mask is None else np.flatnonzero(mask) for mask in masks]
-
-
-def _width(data_type: pa.DataType) -> int:
-    try:
-        return max(1, int(data_type.bit_width) // 8)
-    except ValueError:
-        return _ASSUMED_TEXT_BYTES
 
 
 def _size_bytes(found: tuple[Positions | None, ...]) -> int:

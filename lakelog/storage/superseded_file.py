@@ -3,11 +3,16 @@
 A small Parquet file with two columns: `file`, the path of a data file in its table, and `position`, a row's place in
 it. Paths, since files that the commit itself brings have no number yet. Positions hold for good: a row that was
 superseded once is never shown again.
+
+Positions of one commit's own rows are told by these. Those that were found later, of all files of a section at once,
+rest on all of them: such a file also says which files these were, and holds while they stand together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -23,19 +28,46 @@ from lakelog.storage.store import ObjectStore
 
 Positions = npt.NDArray[np.int64]
 
+_SECTIONS_KEY: Final = "lakelog.sections"
+
 _SCHEMA: Final = pa.schema(
     [pa.field("file", pa.dictionary(pa.int32(), pa.string()), False), pa.field("position", pa.int32(), False)],
 )
 """A data file has less than two thousand million rows."""
 
 
-def write_superseded(store: ObjectStore, path: str, superseded: Mapping[str, Positions]) -> None:
+@dataclass(frozen=True)
+class CommittedPositions:
+    """What a file of positions says.
+
+    Args:
+        by_path: Rising positions by the data file's path.
+        sections: Paths of files that hold only together; empty: each position holds by itself.
+    """
+
+    by_path: Mapping[str, Positions]
+    sections: Sequence[Collection[str]] = ()
+
+    def hold_for(self, paths: Collection[str]) -> bool:
+        """Whether they hold among some files, which are all whose keys meet. Pure."""
+        there = set(paths)
+        return all(there.isdisjoint(section) or there.issuperset(section) for section in self.sections)
+
+
+def write_superseded(
+    store: ObjectStore,
+    path: str,
+    superseded: Mapping[str, Positions],
+    sections: Sequence[Sequence[str]] = (),
+) -> None:
     """Writes which rows of some data files are superseded; blocks until it is durable.
 
     Args:
         store: Where the table's files are.
         path: Where to write.
         superseded: Rising positions by the file's path.
+        sections: Paths of the files that positions were found in together, and that they rest on; empty where each is
+            known by itself.
 
     Raises:
         AlreadyExists: There is such a file; as all other errors of the store.
@@ -59,6 +91,8 @@ def write_superseded(store: ObjectStore, path: str, superseded: Mapping[str, Pos
         parquet.write_table(pa.Table.from_arrays([files, pa.array(positions)], schema=_SCHEMA))
         # What it is stands in it too, so that a file put in another's place by hand is found out.
         parquet.add_key_value_metadata({PATH_KEY: path})
+        if sections:
+            parquet.add_key_value_metadata({_SECTIONS_KEY: json.dumps([list(each) for each in sections])})
     writer = store.create(path)
     try:
         writer.sink.write(sink.getvalue())
@@ -75,25 +109,37 @@ def write_superseded(store: ObjectStore, path: str, superseded: Mapping[str, Pos
         raise
 
 
-def read_superseded(store: ObjectStore, path: str) -> dict[str, Positions]:
-    """Reads what `write_superseded` wrote: rising positions by the file's path. Blocks.
+def read_superseded(store: ObjectStore, path: str) -> CommittedPositions:
+    """Reads what `write_superseded` wrote. Blocks.
 
     Raises:
         DataCorrupted: It is damaged or missing; named.
     """
     with translated(f"{store.location}{path}"), store.open_input(path) as source:
         parquet = pq.ParquetFile(source, read_dictionary=["file"], **PARQUET_LIMITS)
-        named = (parquet.metadata.metadata or {}).get(PATH_KEY.encode(), b"").decode(errors="replace")
+        said = parquet.metadata.metadata or {}
+        named = said.get(PATH_KEY.encode(), b"").decode(errors="replace")
         if named != path:
             raise DataCorrupted(f"it is the file {named[:200]}, put in this one's place", reason="FILE_SWAPPED")
         table = parquet.read().combine_chunks()
         if table.schema.remove_metadata() != _SCHEMA or table.column("position").null_count:
             raise DataCorrupted("it holds no positions of rows")
         files = table.column("file").combine_chunks() if table.num_rows else None
+        sections = _read_sections(said.get(_SECTIONS_KEY.encode(), b"[]"))
         if files is None:
-            return {}
+            return CommittedPositions({}, sections)
         numbers = np.asarray(files.indices)
         positions = table.column("position").to_numpy().astype(np.int64)
         ends = np.append(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1, len(numbers))
         names = files.dictionary.take(pa.array(numbers[ends - 1])).to_pylist()
-    return dict(zip(names, np.split(positions, ends[:-1]), strict=True))
+    return CommittedPositions(dict(zip(names, np.split(positions, ends[:-1]), strict=True)), sections)
+
+
+def _read_sections(text: bytes) -> list[list[str]]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not all(isinstance(section, list) for section in found):
+        raise DataCorrupted(f"it does not say which files it is about: {text[:100]!r}")
+    return [[str(path) for path in section] for section in found]

@@ -122,9 +122,12 @@ class MemoryCommits(MemoryJobs, MemoryTold):
         files, new = self._table(head.table_id).files, head.latest_snapshot_id + 1
         then = {_entry(stored): stored for stored in files.values() if _is_live_at(stored, snapshot_id)}
         now = {_entry(stored): stored for stored in files.values() if stored.removed_snapshot is None}
+        # What came to name positions later is another entry: they may be of files that were not there then.
+        marked = {entry for entry, stored in now.items() if entry in then and not _says_no_more(stored, then[entry])}
         # Of a place that several files share, all get new ids.
-        places = {_shared_place(stored.placed) for entry, stored in then.items() if entry not in now} - {None}
-        beside = {entry for entry in then if entry in now and _shared_place(then[entry].placed) in places}
+        missing = [stored for entry, stored in then.items() if entry not in now or entry in marked]
+        places = {_shared_place(stored.placed) for stored in missing} - {None}
+        beside = {entry for entry in then if entry in now and _shared_place(then[entry].placed) in places} | marked
         ended = [stored for entry, stored in now.items() if entry not in then or entry in beside]
         back = [stored for entry, stored in then.items() if entry not in now or entry in beside]
         back.sort(key=lambda stored: stored.placed.file_id)
@@ -239,6 +242,10 @@ def _entry(stored: StoredFile) -> tuple[str, int]:
     return stored.placed.file.path, stored.placed.file.level
 
 
+def _says_no_more(now: StoredFile, then: StoredFile) -> bool:
+    return now.placed.file.superseded_path in (None, then.placed.file.superseded_path)
+
+
 def _is_live_at(stored: StoredFile, snapshot_id: int) -> bool:
     removed = stored.removed_snapshot
     return stored.placed.added_snapshot <= snapshot_id and (removed is None or removed > snapshot_id)
@@ -258,7 +265,7 @@ def _totals(files: Sequence[StoredFile]) -> tuple[int, int, int]:
 
 def _moved(source: PlacedFile, moved: MovedFile) -> PlacedFile:
     # Which rows it supersedes was said of the files of the moment in which it was added.
-    file = replace(source.file, level=moved.level, superseded_path=None)
+    file = replace(source.file, level=moved.level, superseded_path=moved.superseded_path)
     return PlacedFile(moved.file_id, file, moved.added_snapshot, source.place)
 
 

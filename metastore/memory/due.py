@@ -119,8 +119,8 @@ class MemoryDue(MemoryCatalog):
         return [known[table_id, bucket] for bucket in buckets if (table_id, bucket) in known]
 
     async def clear_backlogs(self, table_id: int) -> None:
-        """Forgets all that is remembered of a table."""
-        for key in [key for key in self._state.backlogs if key[0] == table_id]:
+        """Forgets all that is remembered of a table's buckets."""
+        for key in [key for key in self._state.backlogs if key[0] == table_id and key[1].bucket >= 0]:
             self._journal.pop(self._state.backlogs, key)
 
     async def put_backlogs(self, table_id: int, backlogs: Sequence[Backlog]) -> None:

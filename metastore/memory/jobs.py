@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from lakelog.format.commit_facts import AttemptState
 from lakelog.format.due_job import FAILED_REST_MS
-from lakelog.format.job import COMPACT, REQUEST_PRIORITY, DueJob, Job, JobState
+from lakelog.format.job import COMPACT, MARK, REQUEST_PRIORITY, DueJob, Job, JobState
 from lakelog.format.job_queue import JobQueue
 from lakelog.options.table_options import MAX_JOBS
 
@@ -160,7 +160,11 @@ class MemoryJobs(MemoryCatalog):
         job, due_at_ms = stored.job, now_ms + due.delay_ms
         is_done = job.state is JobState.DONE
         if not asked and job.state is JobState.DUE:
-            due_at_ms = stored.due_at_ms if job.attempts else min(stored.due_at_ms, due_at_ms)
+            if job.attempts:
+                due_at_ms = stored.due_at_ms
+            elif job.kind != MARK:
+                # Marks alone are put off: they are for buckets to which nothing comes.
+                due_at_ms = min(stored.due_at_ms, due_at_ms)
         changed = replace(
             job,
             state=JobState.DUE,

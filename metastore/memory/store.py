@@ -18,6 +18,7 @@ from .consumers import MemoryConsumers
 from .dropped import MemoryDropped
 from .due import MemoryDue
 from .journal import Journal
+from .marks import MemoryMarks
 from .retention import MemoryRetention
 from .snapshots import MemorySnapshots
 from .state import State
@@ -35,6 +36,7 @@ class MemoryTransaction(
     MemoryWorkCursors,
     MemoryConsumers,
     MemoryDue,
+    MemoryMarks,
     MemoryTags,
     MemoryRetention,
     MemoryTableFiles,

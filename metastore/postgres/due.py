@@ -14,13 +14,13 @@ from lakelog.format.files import FILE_SCHEMA
 
 from ..due_store import Backlog, BucketRuns, SmallChange
 from . import arrays
+from .commits import FIRST_FILE_BEHIND
 from .session import Row, Session
+from .snapshots import FIRST_FILE_OF_LATER
 
 # Ids of files rise with snapshots, so that what some of these added is a range of the primary key.
-_FIRST_ID: Final = "coalesce((SELECT next_file_id FROM snapshot WHERE table_id = %s AND snapshot_id = %s), {otherwise})"
-
-_ADDED: Final = f"""
-    table_id = %s AND file_id >= {_FIRST_ID.format(otherwise=1)} AND file_id < {_FIRST_ID.format(otherwise=2**63 - 1)}
+ADDED: Final = f"""
+    table_id = %s AND file_id >= {FIRST_FILE_BEHIND} AND file_id < {FIRST_FILE_OF_LATER}
     AND added_snapshot > %s AND added_snapshot <= %s
 """
 
@@ -29,7 +29,7 @@ _REMOVED: Final = "table_id = %s AND removed_snapshot > %s AND removed_snapshot 
 _LIST_TOUCHED: Final = f"""
 SELECT coalesce(p.encoded, ''), c.bucket
 FROM (
-    SELECT partition_id, bucket FROM data_file WHERE {_ADDED}
+    SELECT partition_id, bucket FROM data_file WHERE {ADDED}
     UNION
     SELECT partition_id, bucket FROM data_file WHERE {_REMOVED}
 ) c LEFT JOIN table_partition p USING (partition_id)
@@ -78,7 +78,7 @@ FROM (
         min(added_snapshot) AS first_added, bool_or(sign < 0) AS has_removed
     FROM (
         SELECT partition_id, 1 AS sign, size_bytes, added_snapshot FROM data_file
-        WHERE {_ADDED} AND size_bytes < %s
+        WHERE {ADDED} AND size_bytes < %s
         UNION ALL
         SELECT partition_id, -1, size_bytes, NULL FROM data_file WHERE {_REMOVED} AND size_bytes < %s
     ) d GROUP BY partition_id
@@ -86,18 +86,20 @@ FROM (
 ORDER BY 1
 """
 
+# One walk through all that came since, however many partitions are asked for: there is no index of both.
 _COUNT_SMALL: Final = f"""
-SELECT b.partition, 0, '', count(*)::int, sum(f.size_bytes)::bigint, min(f.added_snapshot), 0, -1
+WITH small AS MATERIALIZED (
+    SELECT partition_id, count(*)::int AS file_count, sum(size_bytes)::bigint AS size_bytes,
+        min(added_snapshot) AS first_added
+    FROM data_file
+    WHERE table_id = %s AND file_id >= {FIRST_FILE_BEHIND} AND added_snapshot > %s AND added_snapshot <= %s
+        AND coalesce(removed_snapshot, {2**63 - 1}) > %s AND size_bytes < %s
+    GROUP BY partition_id
+)
+SELECT b.partition, 0, '', f.file_count, f.size_bytes, f.first_added, 0, -1
 FROM unnest(%s::bytea[]) AS b(partition)
 LEFT JOIN table_partition p ON p.table_id = %s AND p.encoded = b.partition
-CROSS JOIN LATERAL (
-    SELECT size_bytes, added_snapshot FROM data_file
-    WHERE table_id = %s AND partition_id = {_PARTITION_ID} AND added_snapshot > %s AND added_snapshot <= %s
-        AND file_id >= {_FIRST_ID.format(otherwise=1)} AND coalesce(removed_snapshot, {2**63 - 1}) > %s
-        AND size_bytes < %s
-    OFFSET 0
-) f
-GROUP BY b.partition
+JOIN small f ON f.partition_id = {_PARTITION_ID}
 """
 
 _COUNT_ALL_SMALL: Final = f"""
@@ -162,7 +164,7 @@ class PostgresDue:
 
     async def list_touched_buckets(self, table_id: int, after: int, until: int) -> list[BucketRef]:
         """Where some snapshots added or removed data files."""
-        parameters = (*_added(table_id, after, until), *_fixed(table_id, after, until))
+        parameters = (*to_added(table_id, after, until), *_fixed(table_id, after, until))
         return [BucketRef(*row) for row in await self._session.read(_LIST_TOUCHED, parameters)]
 
     async def sum_runs(self, table_id: int, buckets: Sequence[BucketRef], min_runs: int) -> list[BucketRuns]:
@@ -181,7 +183,7 @@ class PostgresDue:
     async def sum_small_changes(self, table_id: int, after: int, until: int, below_bytes: int) -> list[SmallChange]:
         """What some snapshots did to files smaller than this."""
         below = str(below_bytes)
-        parameters = (*_added(table_id, after, until), below, *_fixed(table_id, after, until), below)
+        parameters = (*to_added(table_id, after, until), below, *_fixed(table_id, after, until), below)
         return [SmallChange(*row) for row in await self._session.read(_SUM_SMALL, parameters)]
 
     async def count_small_files(
@@ -190,8 +192,8 @@ class PostgresDue:
         """The files smaller than this that are live at `until`, counted."""
         wanted = arrays.blobs(partitions)
         if behind:
-            fixed = _fixed(table_id, table_id, behind, until, table_id, behind, until, below_bytes)
-            rows = await self._session.read(_COUNT_SMALL, (wanted, *fixed))
+            fixed = _fixed(table_id, table_id, behind, behind, until, until, below_bytes)
+            rows = await self._session.read(_COUNT_SMALL, (*fixed, wanted, str(table_id)))
         else:
             live, gone = _fixed(table_id, until, below_bytes), _fixed(table_id, until, until, below_bytes)
             rows = await self._session.read(_COUNT_ALL_SMALL, (wanted, str(table_id), *live, *gone))
@@ -217,8 +219,8 @@ class PostgresDue:
         return [_backlog(row) for row in rows]
 
     async def clear_backlogs(self, table_id: int) -> None:
-        """Forgets all that is remembered of a table."""
-        await self._session.write("DELETE FROM small_files WHERE table_id = %s", (str(table_id),))
+        """Forgets all that is remembered of a table's buckets."""
+        await self._session.write("DELETE FROM small_files WHERE table_id = %s AND bucket >= 0", (str(table_id),))
 
     async def put_backlogs(self, table_id: int, backlogs: Sequence[Backlog]) -> None:
         """Remembers it instead of what was remembered of these buckets."""
@@ -236,7 +238,8 @@ class PostgresDue:
         await self._session.write(_PUT_BACKLOGS, parameters)
 
 
-def _added(table_id: int, after: int, until: int) -> tuple[str, ...]:
+def to_added(table_id: int, after: int, until: int) -> tuple[str, ...]:
+    """The values of `ADDED`."""
     return _fixed(table_id, table_id, after, table_id, until, after, until)
 
 

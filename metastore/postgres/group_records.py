@@ -75,15 +75,16 @@ LEFT JOIN table_partition p USING (table_id, encoded)
 """
 
 # Which rows such a file supersedes was said of the files of the moment in which it was added; others may stand in their
-# places since, and then the rows are looked for again.
+# places since, and then the rows are looked for again, unless the new entry says where they stand.
 _INSERT_MOVED: Final = """
 INSERT INTO data_file (table_id, file_id, partition_id, row_count, delete_count, size_bytes, added_snapshot,
-    order_snapshot, order_time_ms, order_ordinal, bucket, schema_id, level, path, min_key, max_key, statistics)
+    order_snapshot, order_time_ms, order_ordinal, bucket, schema_id, level, path, min_key, max_key, statistics,
+    superseded_path)
 SELECT f.table_id, n.file_id, f.partition_id, f.row_count, f.delete_count, f.size_bytes, n.added_snapshot,
     f.order_snapshot, f.order_time_ms, f.order_ordinal, f.bucket, f.schema_id, n.level, f.path, f.min_key, f.max_key,
-    f.statistics
-FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::int[]) AS n(table_id, file_id, source_id,
-    added_snapshot, level)
+    f.statistics, n.superseded_path
+FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::int[], %s::text[]) AS n(table_id, file_id,
+    source_id, added_snapshot, level, superseded_path)
 JOIN data_file f ON f.table_id = n.table_id AND f.file_id = n.source_id
 """
 
@@ -256,6 +257,7 @@ def _moved(rows: Sequence[tuple[int, MovedFile]]) -> tuple[str, ...]:
         arrays.integers([f.source_id for f in files]),
         arrays.integers([f.added_snapshot for f in files]),
         arrays.integers([f.level for f in files]),
+        arrays.texts([f.superseded_path for f in files]),
     )
 
 

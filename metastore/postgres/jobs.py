@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from lakelog.format.due_job import FAILED_REST_MS
-from lakelog.format.job import COMPACT, REQUEST_PRIORITY, DueJob, Job, JobState
+from lakelog.format.job import COMPACT, MARK, REQUEST_PRIORITY, DueJob, Job, JobState
 from lakelog.format.job_queue import JobQueue
 from lakelog.options.table_options import MAX_JOBS
 
@@ -117,11 +117,15 @@ WHERE j.table_id = %s AND j.kind = %s AND j.state = 'due' AND j.scope = ANY(%s::
 
 _COUNT_WAITING: Final = "SELECT count(*) FROM job WHERE table_id = %s AND kind = %s AND state = 'due'"
 
+# In words that have an index each; of what is done there is a row for each bucket that was ever compacted.
 _DESCRIBE_QUEUE: Final = """
 SELECT kind, count(*) FILTER (WHERE may), count(*) FILTER (WHERE state = 'due' AND NOT may),
     count(*) FILTER (WHERE state = 'leased' AND NOT may), count(*) FILTER (WHERE state = 'failed'),
     coalesce(max(extract(epoch FROM clock_timestamp() - due_at) * 1000) FILTER (WHERE may), 0)::bigint
-FROM (SELECT *, state IN ('due', 'leased') AND due_at <= clock_timestamp() AS may FROM job WHERE state <> 'done') j
+FROM (
+    SELECT kind, state, due_at, due_at <= clock_timestamp() AS may FROM job WHERE state IN ('due', 'leased')
+    UNION ALL SELECT kind, state, due_at, false FROM job WHERE state = 'failed'
+) j
 GROUP BY kind ORDER BY kind
 """
 
@@ -141,14 +145,16 @@ _REQUEST: Final = f"""
     due_at = CASE j.state WHEN 'leased' THEN j.due_at ELSE excluded.due_at END
 """
 
-# `requested` of what is being done: behind its end at once, so that what is to come later is not in it.
+# `requested` of what is being done: behind its end at once, so that what is to come later is not in it. Only marks are
+# put off, by each commit that touches their bucket: they are for buckets to which nothing comes.
 _MAKE_DUE: Final = f"""
 {INSERT_DUE} {_ON_CONFLICT}
     requested = CASE WHEN j.state = 'leased' AND excluded.due_at <= clock_timestamp() THEN excluded.payload
         WHEN j.state = 'leased' THEN j.requested END,
     attempts = CASE j.state WHEN 'done' THEN 0 ELSE j.attempts END,
     due_at = CASE WHEN j.state IN ('done', 'failed') THEN excluded.due_at
-        WHEN j.state = 'leased' OR j.attempts > 0 THEN j.due_at ELSE least(j.due_at, excluded.due_at) END
+        WHEN j.state = 'leased' OR j.attempts > 0 THEN j.due_at
+        WHEN j.kind = '{MARK}' THEN excluded.due_at ELSE least(j.due_at, excluded.due_at) END
 WHERE j.state <> 'failed' OR j.updated_at_ms <= excluded.updated_at_ms - {FAILED_REST_MS}
 """
 

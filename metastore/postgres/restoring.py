@@ -11,7 +11,7 @@ from .session import Session
 
 # What went since is found by the index of removed files, what came since by a range of the primary key; whether that is
 # live is asked in words that no partial index can answer (`snapshots.files_query`). What came since may be the same as
-# what went: brought back before.
+# what went: brought back before. It is not where it has come to name positions: they may be of files that came later.
 #
 # Files share a place only where a compaction wrote several, and then their ids tell their order. New entries have
 # higher ids than all others, so that of such a place all files get new ones.
@@ -23,7 +23,9 @@ WITH went AS (
     WHERE table_id = %s AND file_id >= {FIRST_FILE_BEHIND} AND coalesce(removed_snapshot, 0) = 0 AND added_snapshot > %s
 ), same AS (
     SELECT w.file_id AS then_id, c.file_id AS now_id, w.partition_id, w.bucket, w.order_snapshot, w.order_ordinal
-    FROM went w JOIN came c USING (path, level)
+    FROM went w JOIN came c
+        ON w.path = c.path AND w.level = c.level
+        AND (c.superseded_path IS NULL OR c.superseded_path IS NOT DISTINCT FROM w.superseded_path)
 ), place AS (
     SELECT DISTINCT partition_id, bucket, order_snapshot, order_ordinal FROM went
     WHERE added_snapshot > order_snapshot AND NOT EXISTS (SELECT FROM same WHERE then_id = file_id)

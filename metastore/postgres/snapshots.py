@@ -105,7 +105,7 @@ _FROM_TOLD: Final = (
     f"WHERE t.table_id = %s AND t.told_from <= %s AND coalesce(t.told_until, {_NEVER}) > %s"
 )
 
-_FIRST_FILE_OF_LATER: Final = f"""
+FIRST_FILE_OF_LATER: Final = f"""
 coalesce((SELECT next_file_id FROM snapshot WHERE table_id = %s AND snapshot_id = %s), {_NEVER})
 """
 
@@ -264,7 +264,7 @@ def _narrowed(query: FileQuery) -> tuple[str, list[Any]]:
         sql += " AND f.added_snapshot <= %s"
         parameters.append(until)
         if by_file_id:
-            sql += " AND f.file_id <" + _FIRST_FILE_OF_LATER
+            sql += " AND f.file_id <" + FIRST_FILE_OF_LATER
             parameters += [query.table_id, until]
     narrowed, values = _narrowed_to_part(query)
     return sql + narrowed, parameters + values

@@ -29,6 +29,7 @@ from .due import PostgresDue
 from .failures import is_lost, translate
 from .full_counts import PostgresFullCounts
 from .jobs import PostgresJobs
+from .marks import PostgresMarks
 from .restoring import PostgresRestoring
 from .retention import PostgresRetention
 from .session import Session
@@ -66,6 +67,7 @@ class PostgresTransaction(
     PostgresCatalog,
     PostgresTold,
     PostgresFullCounts,
+    PostgresMarks,
 ):
     """A transaction on one connection."""
 

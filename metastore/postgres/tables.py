@@ -301,6 +301,8 @@ job = Table(
     # How many of a table are being done: there are never more of them than compactors.
     Index("job_leased", "table_id", postgresql_where=text("state = 'leased'")),
     Index("job_waiting", "kind", "due_at", postgresql_where=text("state IN ('due', 'leased')")),
+    # Few. One row for each bucket that was ever compacted is in neither of these.
+    Index("job_failed", "kind", postgresql_where=text("state = 'failed'")),
 )
 
 # What is remembered of the small files of append tables, so that nobody lists them to find out that nothing is due.

@@ -22,6 +22,8 @@ from tests.simulation.world import Faults, PlainStores, SimulatedCalls, Simulate
 
 SCHEMA: Final = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])
 TABLE: Final = "sim.t"
+RESTORED: Final = "restored"
+"""The property of a rollback: the snapshot whose state it made the state again."""
 _KEYS: Final = 12
 """Few, so that commits meet."""
 
@@ -91,6 +93,8 @@ class World:
     """How many reads were held, and found all that they needed."""
     repairs: list[FileCheck] = field(default_factory=list)
     """What those found that came to their end."""
+    told: int = 0
+    """Changes that compactions told, as often as somebody checked them."""
     compactions: list[tuple[int, int]] = field(default_factory=list)
     """Of each that was answered: its groups, and how many of them were dropped."""
 
@@ -231,7 +235,7 @@ def audit(world: World) -> set[tuple[str, int]]:
     seen: set[tuple[str, int]] = set()
     kept = set(table.snapshots()["id"].to_pylist())
     for snapshot, state in fold_history(world):
-        if snapshot.kind is not SnapshotKind.COMPACT:
+        if snapshot.kind is not SnapshotKind.COMPACT and RESTORED not in snapshot.properties:
             work = (snapshot.writer, int(snapshot.properties["batch"]))
             assert work not in seen, f"{work} was applied twice, the second time as snapshot {snapshot.snapshot_id}"
             seen.add(work)
@@ -248,13 +252,17 @@ def audit(world: World) -> set[tuple[str, int]]:
 def fold_history(world: World) -> Iterator[tuple[Snapshot, dict[int, str]]]:
     """Every snapshot there ever was, also those that have expired, with the state that it must show."""
     state: dict[int, str] = {}
+    states: dict[int, dict[int, str]] = {}
     for snapshot in world.history():
-        if snapshot.kind is not SnapshotKind.COMPACT:
+        if RESTORED in snapshot.properties:
+            state = dict(states[int(snapshot.properties[RESTORED])])
+        elif snapshot.kind is not SnapshotKind.COMPACT:
             is_overwrite = snapshot.kind is SnapshotKind.OVERWRITE
             if is_overwrite:
                 state = {}
             batch = world.batch(snapshot.writer, int(snapshot.properties["batch"]))
             apply(state, batch, keep_deletes=is_overwrite)
+        states[snapshot.snapshot_id] = dict(state)
         yield snapshot, state
 
 

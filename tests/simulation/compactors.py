@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from lakelog.errors import CommitConflict, OutcomeUnknown, Unavailable
@@ -14,16 +15,25 @@ from lakelog.storage.store import ObjectStore
 from lakelog.storage.table_writer import TableWriter
 from tests.simulation.actors import TABLE, World
 
+Write = Callable[[World, str], tuple[Change, str, ObjectStore] | None]
+"""The change, the attempt that it is to be committed with, and where its files are; None: there is nothing to do."""
+
 _ROUNDS = 16
 _LEVEL = 5
 
 
-def compact(world: World, name: str) -> None:
-    """Compacts now and then, without asking whether another is at it."""
+def compact(world: World, name: str, write: Write | None = None) -> None:
+    """Compacts now and then, without asking whether another is at it.
+
+    Args:
+        world: Where.
+        name: Under which it commits.
+        write: Plans and writes a compaction; None: all of a bucket or of both, and nothing is told of it.
+    """
     for number in range(1, _ROUNDS + 1):
         world.scheduler.sleep(world.scheduler.random.uniform(0.05, 1.5))
         try:
-            planned = _write(world, name)
+            planned = (write or _write)(world, name)
         except (Unavailable, OutcomeUnknown):
             continue  # What it wrote is nobody's: the collector finds its attempt open.
         if planned is None:

@@ -10,6 +10,7 @@ from lakelog.format.table import TableName
 from metastore.memory.store import MemoryStore as MemoryCatalogStore
 from metastore.service import MetastoreService
 from tests.simulation import actors, subscribers
+from tests.simulation import tellers as telling
 from tests.simulation.actors import Habits, World
 from tests.simulation.compactors import compact
 from tests.simulation.expirers import expire, read_for_long
@@ -29,6 +30,7 @@ def simulate(
     compactors: int = 0,
     expirers: int = 0,
     repairers: int = 0,
+    tellers: int = 0,
     **rates: float,
 ) -> World:
     """One history; raises what an actor or an auditor found.
@@ -43,6 +45,8 @@ def simulate(
         compactors: How many there are, which know nothing of each other.
         expirers: How many let snapshots expire; each comes with one that reads for long.
         repairers: How many there are, as well.
+        tellers: How many compactors tell what has changed, in a table whose changelog is made so; with somebody who
+            rolls back, and one who checks what was told.
         rates: How often what goes wrong.
     """
     faults = Faults(
@@ -62,7 +66,7 @@ def simulate(
     world = World(seed, scheduler, service, loop, faults, SimulatedStores(scheduler, faults), 6, habits or Habits())
     world.cache_folder, world.late_readers = cache_folder, late_readers
     world.finish(service.create_database("sim"))
-    options = {"bucket": "2"}
+    options = {"bucket": "2"} | (telling.OPTIONS if tellers else {})
     if late_readers:
         options["consumer.expiration-time"] = f"{subscribers.CONSUMER_LIFETIME_S:g} s"
     world.finish(service.create_table(TableName("sim", "t"), actors.SCHEMA, primary_key=["k"], options=options))
@@ -73,6 +77,12 @@ def simulate(
         scheduler.start(consumer, partial(subscribers.read, world, consumer, mode))
     for name in COMPACTING[:compactors]:
         scheduler.start(name, partial(compact, world, name), mortal=False)
+    for number in range(tellers):
+        write = telling.plan_and_do
+        scheduler.start(f"teller {number}", partial(compact, world, f"teller {number}", write), mortal=False)
+    if tellers:
+        scheduler.start("roller", partial(telling.roll_back, world), mortal=False)
+        scheduler.start("told auditor", partial(telling.check_now_and_then, world), mortal=False)
     for number in range(expirers):
         scheduler.start(f"expirer{number}", partial(expire, world), mortal=False)
         scheduler.start(f"reader{number}", partial(read_for_long, world, f"reader{number}"), mortal=False)
@@ -82,6 +92,8 @@ def simulate(
     scheduler.start("collector", lambda: actors.collect(world), mortal=False)
     scheduler.start("auditor", lambda: actors.audit_now_and_then(world), mortal=False)
     scheduler.run()
+    if tellers:
+        telling.tell_the_rest(world)
     actors.audit(world)
     subscribers.audit(world)
     world.finish(service.close())

@@ -82,7 +82,8 @@ class RetentionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def HoldSnapshot(self, request, context):
-        """Keeps a snapshot, and all behind it, from expiring for a while, or for longer. Idempotent.
+        """Keeps a snapshot, and all behind it, from expiring for a while, or for longer; of one whose state has expired its
+        changes, while these are kept. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -40,7 +40,9 @@ class RetentionServiceStub:
     doomed ones. Repeating does the next step.
     """
     HoldSnapshot: _grpc.UnaryUnaryMultiCallable[_retention_pb2.HoldSnapshotRequest, _retention_pb2.HoldSnapshotResponse]
-    """Keeps a snapshot, and all behind it, from expiring for a while, or for longer. Idempotent."""
+    """Keeps a snapshot, and all behind it, from expiring for a while, or for longer; of one whose state has expired its
+    changes, while these are kept. Idempotent.
+    """
     ReleaseSnapshot: _grpc.UnaryUnaryMultiCallable[_retention_pb2.ReleaseSnapshotRequest, _retention_pb2.ReleaseSnapshotResponse]
     """Ends that. Idempotent."""
     ListPins: _grpc.UnaryUnaryMultiCallable[_retention_pb2.ListPinsRequest, _retention_pb2.ListPinsResponse]
@@ -62,7 +64,9 @@ class RetentionServiceAsyncStub(RetentionServiceStub):
     doomed ones. Repeating does the next step.
     """
     HoldSnapshot: _aio.UnaryUnaryMultiCallable[_retention_pb2.HoldSnapshotRequest, _retention_pb2.HoldSnapshotResponse]  # type: ignore[assignment]
-    """Keeps a snapshot, and all behind it, from expiring for a while, or for longer. Idempotent."""
+    """Keeps a snapshot, and all behind it, from expiring for a while, or for longer; of one whose state has expired its
+    changes, while these are kept. Idempotent.
+    """
     ReleaseSnapshot: _aio.UnaryUnaryMultiCallable[_retention_pb2.ReleaseSnapshotRequest, _retention_pb2.ReleaseSnapshotResponse]  # type: ignore[assignment]
     """Ends that. Idempotent."""
     ListPins: _aio.UnaryUnaryMultiCallable[_retention_pb2.ListPinsRequest, _retention_pb2.ListPinsResponse]  # type: ignore[assignment]
@@ -93,7 +97,9 @@ class RetentionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _retention_pb2.HoldSnapshotRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_retention_pb2.HoldSnapshotResponse, _abc.Awaitable[_retention_pb2.HoldSnapshotResponse]]:
-        """Keeps a snapshot, and all behind it, from expiring for a while, or for longer. Idempotent."""
+        """Keeps a snapshot, and all behind it, from expiring for a while, or for longer; of one whose state has expired its
+        changes, while these are kept. Idempotent.
+        """
 
     @_abc_1.abstractmethod
     def ReleaseSnapshot(

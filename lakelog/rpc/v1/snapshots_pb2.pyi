@@ -613,6 +613,9 @@ class CompactionGroup(_message.Message):
     IS_FULL_FIELD_NUMBER: _builtins.int
     TELLS_FIELD_NUMBER: _builtins.int
     TOLD_FILE_IDS_FIELD_NUMBER: _builtins.int
+    MARKED_FILE_IDS_FIELD_NUMBER: _builtins.int
+    SUPERSEDED_PATH_FIELD_NUMBER: _builtins.int
+    WITNESS_FILE_IDS_FIELD_NUMBER: _builtins.int
     output_count: _builtins.int
     """How many of the change's `add_files` are its outputs, the next ones behind those of the groups before it. They get the latest
     place of its inputs. 0: all rows are gone.
@@ -626,6 +629,10 @@ class CompactionGroup(_message.Message):
     tells: _builtins.bool
     """Its changelog leads from the rows of the told files to those of its outputs and moved files, which are told from then on. The
     group is dropped where the changelog producer is not full-compaction. A group with a changelog or told files must say so.
+    """
+    superseded_path: _builtins.str
+    """Of the marked files: where the positions stand of all rows that are superseded, or deletes, in the group's files:
+    `data/<attempt id>/<name>.parquet`; empty: there are none. Groups of one bucket may have the same.
     """
     @_builtins.property
     def bucket(self) -> Global___BucketRef:
@@ -645,6 +652,19 @@ class CompactionGroup(_message.Message):
         another group has told of one before. A group may have these alone.
         """
 
+    @_builtins.property
+    def marked_file_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Files that stay as they are, at their level, and name `superseded_path` from then on; ids from a plan. They get new ids. A group
+        that has some does nothing else, its level is 0, and so it is with all groups of its change. Only tables with a primary key.
+        """
+
+    @_builtins.property
+    def witness_file_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The other files that the positions rest on; ids from a plan. With the marked ones they are all that the bucket held in the range
+        of their keys when the positions were looked for. The group is dropped where one of them is not live any more, or another file
+        stands among them or before.
+        """
+
     def __init__(
         self,
         *,
@@ -657,10 +677,13 @@ class CompactionGroup(_message.Message):
         is_full: _builtins.bool = ...,
         tells: _builtins.bool = ...,
         told_file_ids: _abc.Iterable[_builtins.int] | None = ...,
+        marked_file_ids: _abc.Iterable[_builtins.int] | None = ...,
+        superseded_path: _builtins.str = ...,
+        witness_file_ids: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["bucket", b"bucket"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bucket", b"bucket", "changelog_count", b"changelog_count", "input_file_ids", b"input_file_ids", "is_full", b"is_full", "level", b"level", "moved_file_ids", b"moved_file_ids", "output_count", b"output_count", "tells", b"tells", "told_file_ids", b"told_file_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bucket", b"bucket", "changelog_count", b"changelog_count", "input_file_ids", b"input_file_ids", "is_full", b"is_full", "level", b"level", "marked_file_ids", b"marked_file_ids", "moved_file_ids", b"moved_file_ids", "output_count", b"output_count", "superseded_path", b"superseded_path", "tells", b"tells", "told_file_ids", b"told_file_ids", "witness_file_ids", b"witness_file_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -10,6 +10,7 @@ from lakelog.client.metastore import Metastore, WatchPosition
 from lakelog.errors import InvalidArgument, NotFound, SnapshotExpired
 from lakelog.format.consumer import ConsumerPosition
 from lakelog.format.expiry import PinKind
+from lakelog.format.plan import InRange, PlanRequest
 from lakelog.format.snapshot import ChangelogState
 from lakelog.format.table import TableInfo
 from tests.contract.metastore.making import append, make_table, snapshot_ids
@@ -64,6 +65,28 @@ def test_what_a_reader_holds_stays_until_it_is_released(metastore: Metastore) ->
         metastore.hold_snapshot(table.table_uuid, "r", 4, 60_000)
     with pytest.raises(NotFound, match="no snapshot 7"):
         metastore.hold_snapshot(table.table_uuid, "r", 7, 60_000)
+
+
+def test_changes_whose_states_have_expired_can_be_held(metastore: Metastore) -> None:
+    """The control is `test_what_expired_without_pins_cannot_be_read`: nobody holds it."""
+    options = {"bucket": "4", "changelog-producer": "input", "changelog.num-retained.max": "3"}
+    options |= {"snapshot.num-retained.min": "1", "changelog.num-retained.min": "3"}
+    table = make_table(metastore, options=options)
+    for number in range(1, 7):
+        append(metastore, table, number, changelog=ChangelogState.ATTACHED)
+    step = expire(metastore, table)
+    assert (step.earliest, step.earliest_change) == (6, 4)
+    with pytest.raises(SnapshotExpired):
+        metastore.hold_snapshot(table.table_uuid, "r", 3, 60_000)
+    metastore.hold_snapshot(table.table_uuid, "r", 4, 60_000)
+    assert [(pin.kind, pin.snapshot_id) for pin in metastore.list_pins(table.table_uuid)] == [(PinKind.READER, 3)]
+    for number in range(7, 10):
+        append(metastore, table, number, changelog=ChangelogState.ATTACHED)
+    assert expire(metastore, table).earliest_change == 4
+    assert len(metastore.plan(PlanRequest(table.table_uuid, InRange(3, 9), changelog=True)).range_snapshots) == 6
+    metastore.release_snapshot(table.table_uuid, "r")
+    step = expire(metastore, table)
+    assert (step.earliest, step.earliest_change, step.named) == (9, 7, ())
 
 
 def test_a_pin_of_a_reader_that_is_gone_ends(metastore: Metastore) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from metastore.postgres import commits, connections, retention
+from metastore.postgres import commits, connections, due, full_counts, jobs, retention, table_files
 
 ROWS = 2000
 
@@ -25,7 +25,27 @@ SELECT 1, n, gen_random_uuid(), 'APPEND', 0, n, n, n, n, 1, 1, 0, 'w', n, n + 1 
 INSERT INTO data_file (table_id, file_id, partition_id, bucket, level, path, row_count, delete_count, size_bytes,
     schema_id, added_snapshot, order_snapshot, order_time_ms, order_ordinal)
 SELECT 1, n, 0, 0, 0, 'data/' || n, 1, 0, 1, 0, n, n, n, 0 FROM generate_series(1, {ROWS}) n;
+-- A table of which all snapshots have expired but the last one.
+INSERT INTO snapshot (table_id, snapshot_id, snapshot_uuid, kind, schema_id, committed_at_ms, total_rows, total_files,
+    total_bytes, added_rows, added_files, removed_files, writer, identifier, next_file_id)
+SELECT 2, {ROWS}, gen_random_uuid(), 'APPEND', 0, 1, 1, 1, 1, 1, 1, 0, 'w', 1, {ROWS} + 1;
+INSERT INTO data_file (table_id, file_id, partition_id, bucket, level, path, row_count, delete_count, size_bytes,
+    schema_id, added_snapshot, order_snapshot, order_time_ms, order_ordinal)
+SELECT 2, n, 0, 0, 0, 'data/2/' || n, 1, 0, 1, 0, n, n, n, 0 FROM generate_series(1, {ROWS}) n;
+INSERT INTO full_count (table_id, settled_until, counted_until, commit_count, first_file_id)
+VALUES (2, {ROWS} - 4, {ROWS}, 4, {ROWS} - 3);
+INSERT INTO job (table_id, kind, scope, state, priority, attempts, reason, outcome, epoch, holder, due_at,
+    created_at_ms, updated_at_ms)
+SELECT 1, 'compact', '/' || n, CASE n WHEN 1 THEN 'due' WHEN 2 THEN 'leased' WHEN 3 THEN 'failed' ELSE 'done' END, 0, 0,
+    '', '', 0, '', now(), 0, 0 FROM generate_series(1, {ROWS}) n;
+INSERT INTO attempt (attempt_id, state, table_uuids, writer, opened_at)
+SELECT gen_random_uuid(), CASE n % 2 WHEN 0 THEN 'open' ELSE 'doomed' END,
+    ARRAY['00000000-0000-0000-0000-000000000001'::uuid], 'w',
+    now() - CASE WHEN n < 3 THEN interval '9 days' ELSE interval '0' END
+FROM generate_series(1, {ROWS}) n;
 """
+
+DAY_MS = 86_400_000
 
 LOOKUPS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "an earlier result": (commits._FIND_RESULTS, (["0" * 31 + "1"], ["w"], [ROWS + 1])),
@@ -40,6 +60,21 @@ LOOKUPS: dict[str, tuple[str, tuple[Any, ...]]] = {
         (1, 0, ROWS, 1, 0, ROWS, 0, [3], [3], ROWS, [3], [3], 1000),
     ),
     "who else names a file": (retention._DOOM, (1, ["data/7", "data/gone"], 1, 1)),
+    "what some snapshots touched": (
+        due._LIST_TOUCHED,
+        (1, 1, ROWS - 1, 1, ROWS, ROWS - 1, ROWS, 1, ROWS - 1, ROWS),
+    ),
+    "small files since some snapshot": (due._COUNT_SMALL, (1, 1, ROWS - 2, ROWS - 2, ROWS, ROWS, 2, [b""], 1)),
+    "what is written since a full compaction": (
+        full_counts._LIST_WRITTEN,
+        (2, 2, ROWS - 4, 2, ROWS - 4, ROWS - 4, ROWS, 2, ROWS - 4, ROWS, 2),
+    ),
+    "attempts of a table that are over": (
+        table_files._LIST_UNFINISHED,
+        (DAY_MS, DAY_MS, DAY_MS, "00000000-0000-0000-0000-000000000001", 10),
+    ),
+    "tables with attempts that are over": (table_files._LIST_UNCLEANED, (DAY_MS, DAY_MS, DAY_MS, 10)),
+    "jobs that are not done": (jobs._DESCRIBE_QUEUE, ()),
 }
 
 WITHOUT_CARE = {
@@ -58,6 +93,18 @@ WITHOUT_CARE = {
     "who else names a file": (
         'd.path = g.path COLLATE "C" AND d.table_id + 0 = %s',
         "d.path || '' = g.path AND d.table_id = %s",
+    ),
+    "what some snapshots touched": (" AND file_id >= ", " AND file_id + 0 >= "),
+    "small files since some snapshot": (" AND file_id >= ", " AND file_id + 0 >= "),
+    "what is written since a full compaction": ("greatest(", "least("),
+    "attempts of a table that are over": (
+        "<> 'committed' AND opened_at <= statement_timestamp()",
+        "<> 'committed' AND opened_at <= clock_timestamp()",
+    ),
+    "jobs that are not done": ("WHERE state IN ('due', 'leased')", "WHERE state <> ALL('{failed,done}')"),
+    "tables with attempts that are over": (
+        "<> 'committed' AND opened_at <= statement_timestamp()",
+        "<> 'committed' AND opened_at <= clock_timestamp()",
     ),
 }
 
@@ -81,7 +128,8 @@ def rows_looked_at(connection: psycopg.Connection[Any], statement: str, paramete
     numbered = first + "".join(f"${number}{part}" for number, part in enumerate(rest, start=1))
     connection.execute(f"PREPARE looked_up AS {numbered}".encode())
     values = ", ".join(psycopg.sql.Literal(value).as_string(connection) for value in parameters)
-    explain = f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE looked_up ({values})".encode()
+    call = f"looked_up ({values})" if values else "looked_up"
+    explain = f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE {call}".encode()
     connection.execute(explain)
     connection.execute(FILL.encode())
     row = connection.execute(explain).fetchone()

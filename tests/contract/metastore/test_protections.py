@@ -270,7 +270,7 @@ CASES = [
     Case(no_gap_among_a_writers_numbers, f"{RULES}._check_previous"),
     Case(who_lost_the_lease_is_fenced, f"{RULES}._check_fences"),
     Case(what_is_given_up_is_never_committed, f"{RULES}._check_attempt"),
-    Case(of_two_compactors_the_second_loses, f"{REBASE}._find_gone"),
+    Case(of_two_compactors_the_second_loses, f"{REBASE}.find_gone"),
     Case(rows_pass_no_file_that_stays, f"{REBASE}.find_in_the_way", lambda *_, **__: None),
     Case(a_delete_that_is_dropped_hid_nothing, f"{REBASE}.find_in_the_way", lambda *_, **__: None),
     Case(a_level_is_one_sorted_run, f"{REBASE}.find_in_the_way", lambda *_, **__: None),
@@ -287,9 +287,7 @@ CASES = [
     Case(
         a_moved_file_knows_nothing_of_what_was_rewritten_since,
         f"{RECORDS}._INSERT_MOVED",
-        group_records._INSERT_MOVED.replace("statistics)", "statistics, superseded_path)").replace(
-            "f.statistics\n", "f.statistics, f.superseded_path\n"
-        ),
+        group_records._INSERT_MOVED.replace("n.superseded_path\n", "f.superseded_path\n"),
     ),
     Case(what_was_looked_up_still_holds, f"{RULES}._check_base"),
     Case(files_of_another_bucket_count_stay_out, f"{RULES}.check_fit"),

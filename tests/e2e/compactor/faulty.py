@@ -1,10 +1,10 @@
 """The compactor with a fault in it, for tests: dies at a step of its first job, as told by the variable `FAULT`.
 
 Steps are `taken` (it has the job), `staged` (and an attempt), `written` (files are there, nobody knows of them) and
-`attached`, or `committed` for a compaction (all but the job's end is done). Of expiry they are `doomed` (what goes is
-known, and nothing deleted) and `deleted` (but not forgotten), of a purge `purge-half` (some files are deleted) and
-`purge-rows` (all files are, and some of what is known of the table). At `frozen`, which is the step `written`, it
-stops until somebody lets it go on.
+`attached`, or `committed` for a compaction or a mark (all but the job's end is done). Of expiry they are `doomed` (what
+goes is known, and nothing deleted) and `deleted` (but not forgotten), of a purge `purge-half` (some files are deleted)
+and `purge-rows` (all files are, and some of what is known of the table). At `frozen`, which is the step `written`, it
+stops until somebody lets it go on; so does `unleased`, which works under no lease at all.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from compactor.__main__ import main
 from compactor.rewriting import LocalRewriter
 from compactor.spark_rewriting import SparkRewriter
 from lakelog.client.grpc_metastore import GrpcMetastore
+from tests.e2e.compactor.unleased import switch_leases_off
 
 
 def die() -> None:
@@ -35,6 +36,7 @@ def freeze() -> None:
 def install_fault(step: str) -> None:
     changelogs: Any = import_module("compactor.changelogs")
     compactions: Any = import_module("compactor.compactions")
+    marks: Any = import_module("compactor.marks")
     attach, stage, commit = (
         GrpcMetastore.attach_changelogs,
         GrpcMetastore.stage_attempt,
@@ -113,9 +115,10 @@ def install_fault(step: str) -> None:
 
     purges.PurgeDuty._delete_files = faulty_delete_files
     GrpcMetastore.purge_rows = faulty_purge_rows  # type: ignore[method-assign]
-    for duty in (changelogs.ChangelogDuty, compactions.CompactionDuty):
+    for duty in (changelogs.ChangelogDuty, compactions.CompactionDuty, marks.MarkDuty):
         duty.do = faulty_do(duty.do)
     changelogs.make_late_changelogs = faulty_make(changelogs.make_late_changelogs)
+    marks.write_marks = faulty_make(marks.write_marks)
     for rewriter in (LocalRewriter, SparkRewriter):
         rewriter.rewrite_some = faulty_make(rewriter.rewrite_some)  # type: ignore[method-assign]
     GrpcMetastore.commit = faulty_commit  # type: ignore[method-assign]
@@ -124,5 +127,9 @@ def install_fault(step: str) -> None:
 
 
 if __name__ == "__main__":
-    install_fault(os.environ["FAULT"])
+    if os.environ["FAULT"] == "unleased":
+        switch_leases_off()
+        install_fault("frozen")
+    else:
+        install_fault(os.environ["FAULT"])
     os._exit(main(sys.argv[1:]))

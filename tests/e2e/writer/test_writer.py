@@ -20,6 +20,9 @@ from .conftest import ROOT, World
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
+SOON = ("--lease-seconds", "3")
+"""Whoever follows one that was killed waits so long, and not half a minute."""
+
 DEAD_LETTERS = "bad_records: dead-letter\ndead_letters: ./dead\n"
 
 
@@ -32,7 +35,7 @@ def test_killed_at_every_step(world: World) -> None:
     world.add_files(9, bad=1)
     # The batch is planned, its files are written, it is committed, it is counted: one step each, in a batch of its own.
     for batch_id, (step, snapshots) in enumerate([("planned", 0), ("written", 1), ("committed", 3), ("counted", 4)]):
-        writer = world.start(fault=f"{step}:{batch_id}")
+        writer = world.start(*SOON, fault=f"{step}:{batch_id}")
         assert writer.wait() == -signal.SIGKILL, writer.text()
         assert world.snapshots() == snapshots
         begun = len(list((world.folder / "state/spark/offsets").glob("[0-9]*")))
@@ -62,7 +65,7 @@ def test_the_changelog_of_a_pipeline_that_is_killed(world: World, producer: str)
     world.next_row = 0
     world.add_files(4)
     for batch_id, step in enumerate(["written", "committed"]):
-        writer = world.start(fault=f"{step}:{batch_id}")
+        writer = world.start(*SOON, fault=f"{step}:{batch_id}")
         assert writer.wait() == -signal.SIGKILL, writer.text()
     assert world.start().wait() == 0, world.writers[-1].text()
     known: dict[int, str] = {}

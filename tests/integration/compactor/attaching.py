@@ -12,13 +12,14 @@ from compactor.changelogs import ChangelogDuty
 from compactor.cleaning import CleaningDuty
 from compactor.compactions import CompactionDuty
 from compactor.expiry import ExpiryDuty
+from compactor.marks import MarkDuty
 from compactor.metrics import Metrics
 from compactor.partition_expiry import PartitionExpiryDuty
 from compactor.purges import PurgeDuty
 from compactor.queue_watch import QueueWatch
 from compactor.service import Service
 from lakelog.clock import SystemClock
-from lakelog.format.job import CHANGELOG, CLEAN, COMPACT, EXPIRE, EXPIRE_PARTITIONS, PURGE
+from lakelog.format.job import CHANGELOG, CLEAN, COMPACT, EXPIRE, EXPIRE_PARTITIONS, MARK, PURGE
 from lakelog.storage.caches import Caches
 from lakelog.storage.stores import LocationStores, Stores
 
@@ -42,6 +43,7 @@ def make_service(
         duties={
             CHANGELOG: ChangelogDuty(metastore, stores, Caches(), clock, metrics, log),
             COMPACT: CompactionDuty(metastore, stores, clock, metrics, log),
+            MARK: MarkDuty(metastore, stores, metrics, log),
             CLEAN: CleaningDuty(metastore, stores, metrics, log),
             EXPIRE_PARTITIONS: PartitionExpiryDuty(metastore, metrics, log),
             PURGE: PurgeDuty(metastore, stores, metrics, log),

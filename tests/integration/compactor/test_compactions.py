@@ -14,7 +14,6 @@ from lakelog.errors import CommitConflict, Fenced, OutcomeUnknown
 from lakelog.format.commit import CommitRequest, CommitResult
 from lakelog.format.job import COMPACT, FULL, MINOR, PURGE, STRATEGY, Job, JobState, to_bucket_scope
 from lakelog.format.plan import PlanRequest
-from lakelog.format.table_files import OrphanReason
 from lakelog.table import Table
 from metastore.inprocess import InProcessMetastore
 from tests.integration.compactor.attaching import attach_all, make_service
@@ -208,34 +207,6 @@ def test_only_what_others_replaced_meanwhile_is_dropped(
     assert "dropped 1 part that others came before" in job.outcome
     assert levels(table) == [5]
     assert not [path for path in data_files(warehouse) if "compact-" in path]
-
-
-def test_what_was_committed_is_done_though_nothing_can_be_deleted(
-    metastore: InProcessMetastore, catalog: Catalog, warehouse: Path
-) -> None:
-    table = make(catalog, "none")
-    write_some(table)
-    stores = FaultyStores()
-    overwritten: list[int] = []
-
-    class Overwriting(FaultyMetastore):
-        def commit(self, wanted: CommitRequest) -> CommitResult:
-            if not overwritten:
-                table.overwrite(rows("+I 1|7|7").drop_columns(["_row_kind"]))
-                overwritten.append(1)
-            return self.inner.commit(wanted)
-
-    request(metastore, table)
-    stores.open(table.info.location)
-    stores.fail_at("delete", 1)
-    assert make_service(Overwriting(metastore), stores=stores).step()
-    assert stores.failures == 1
-    (job,) = metastore.list_jobs()
-    assert (job.state, job.attempts) == (JobState.DONE, 0), job.reason
-    left = table.check_files()
-    assert left.orphan_files == 1
-    assert [each.reason for each in left.orphans] == [OrphanReason.DOOMED]
-    assert shown(table) == {(1, 7): 7}
 
 
 def test_commits_meanwhile_neither_wait_nor_are_lost(metastore: InProcessMetastore, catalog: Catalog) -> None:

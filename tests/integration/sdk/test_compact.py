@@ -12,7 +12,7 @@ import pytest
 
 from lakelog.catalog import Catalog
 from lakelog.compaction_result import CompactionResult, CompactionState
-from lakelog.errors import InvalidArgument, NotFound, Unavailable
+from lakelog.errors import InvalidArgument, JobFailed, NotFound, Unavailable
 from lakelog.format.job import COMPACT, FULL, MINOR, STRATEGY, Job, JobState, parse_bucket_scope
 from lakelog.table import Table
 from tests.integration.sdk.compacting import working
@@ -185,9 +185,7 @@ def test_a_failed_job_is_an_error_that_names_its_reason_once_the_others_ended(ca
     done: list[Job] = []
     with (
         working(catalog.metastore, do),
-        pytest.raises(
-            Unavailable, match=r"1 buckets has failed \(3 of 4 jobs are done\).*x.parquet is damaged"
-        ) as error,
+        pytest.raises(JobFailed, match=r"1 bucket has failed \(3 of 4 jobs are done\).*x.parquet is damaged") as error,
     ):
         table.compact(full=True)
     assert error.value.reason == "COMPACTION_FAILED"

@@ -169,3 +169,46 @@ def test_what_fails_at_one_catalog_leaves_the_others_held(
         next(batches)
         wait_for_pin(metastore, table)
     assert sum(batch.num_rows for batch in batches) > 0
+
+
+LONGER = {
+    **AT_ONCE,
+    "changelog-producer": "input",
+    "changelog.time-retained": "1 d",
+    "changelog.num-retained.min": "1",
+}
+
+
+def make_with_changelog(catalog: Catalog) -> Table:
+    """A table of whose first snapshots only the changes are kept."""
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])
+    table = catalog.create_table("shop.told", schema, primary_key=["k"], options=LONGER)
+    for number in range(4):
+        table.upsert(pa.table({"k": range(100_000), "v": [number] * 100_000}, schema))
+    table.overwrite(pa.table({"k": [1], "v": [9]}, schema))
+    table.expire_snapshots()
+    assert table.snapshots()["id"].to_pylist() == [5]
+    return table
+
+
+def test_changes_whose_states_have_expired_are_held(
+    catalog: Catalog, metastore: InProcessMetastore, soon: HeldReads
+) -> None:
+    table = make_with_changelog(catalog)
+    batches = table.changes(0, 4).to_batches()
+    first = next(batches)
+    wait_for_pin(metastore, table)
+    table.alter(set={"changelog.time-retained": "0 ms"})
+    table.expire_snapshots()
+    for path in metastore.list_doomed_files(table.uuid, 1000):
+        (Path(table.location.removeprefix("file://")) / path).unlink(missing_ok=True)
+    assert first.num_rows + sum(batch.num_rows for batch in batches) == 400_000
+
+
+def test_a_changelog_file_that_is_missing_without_having_expired_is_damage(catalog: Catalog) -> None:
+    table = make_with_changelog(catalog)
+    changes = table.changes(0, 4)
+    for path in Path(table.location.removeprefix("file://")).rglob("*changelog*.parquet"):
+        path.unlink()
+    with pytest.raises(DataCorrupted, match="is missing, though the table refers to it"):
+        changes.to_arrow()

@@ -13,8 +13,9 @@ import pytest
 
 from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
-from lakelog.errors import CommitConflict, OutcomeUnknown
+from lakelog.errors import CommitConflict, DataCorrupted, OutcomeUnknown
 from lakelog.format.commit import ANY_TIME, CommitRequest, CommitResult
+from lakelog.format.plan import Plan, PlanRequest
 from lakelog.storage.stores import LocationStores
 from lakelog.table import Table
 from metastore.inprocess import InProcessMetastore
@@ -213,3 +214,39 @@ def test_only_the_clock_of_the_database_counts(raced: tuple[FaultyMetastore, Cat
     mine.table("shop.t").write(rows("+I 1|2|5"))
     assert shown(table) == {(1, 2): 5, (1, 3): 10}
     assert replayed(table) == shown(table)
+
+
+@pytest.mark.parametrize("is_replaced", [True, False])
+def test_old_rows_that_expired_since_they_were_planned_are_planned_anew(
+    raced: tuple[FaultyMetastore, Catalog, Catalog], is_replaced: bool
+) -> None:
+    faulty, mine, others = raced
+    others.create_database("shop")
+    table = make(others, "lookup", **{"snapshot.time-retained": "0 ms", "snapshot.num-retained.min": "1"})
+    table.write(rows("+I 1|1|1", "+I 2|1|1"))
+    folder = Path(table.location.removeprefix("file://"))
+    plans: list[Plan] = []
+
+    def plan(request: PlanRequest) -> Plan:
+        plans.append(faulty.inner.plan(request))
+        if len(plans) == 1:
+            if is_replaced:
+                table.overwrite(rows("+I 1|1|5").drop_columns(["_row_kind"]))
+                table.expire_snapshots()
+                gone = faulty.inner.list_doomed_files(table.uuid, 100)
+            else:
+                gone = plans[0].files["path"].to_pylist()
+            for path in gone:
+                (folder / path).unlink()
+        return plans[-1]
+
+    faulty.plan = plan  # type: ignore[attr-defined]
+    if is_replaced:
+        mine.table("shop.t").write(rows("+U 1|1|3"))
+        assert shown(table) == {(1, 1): 3}
+        assert told(table, 2) == ["-U 1|1|5", "+U 1|1|3"]
+        return
+    # What is still part of the table and not there is damage, as ever.
+    with pytest.raises(DataCorrupted, match="is missing, though the table refers to it"):
+        mine.table("shop.t").write(rows("+U 1|1|3"))
+    assert len(plans) == 2

@@ -15,9 +15,13 @@ from lakelog.spark import positions
 
 
 def main(target: str, folder: str) -> None:
-    spark = lakelog.spark.build_session(
-        "executors", "local-cluster[2,1,1024]", {"spark.sql.warehouse.dir": folder, "spark.log.level": "ERROR"}
-    )
+    conf = {
+        "spark.sql.warehouse.dir": folder,
+        "spark.log.level": "ERROR",
+        # As for all Java of the tests (tests/conftest.py), whose variable reaches drivers only.
+        "spark.executor.extraJavaOptions": os.environ["SPARK_SUBMIT_OPTS"],
+    }
+    spark = lakelog.spark.build_session("executors", "local-cluster[2,1,1024]", conf)
     lakelog.spark.install(spark, target)
     catalog = lakelog.connect(target)
     catalog.create_database("cluster", if_not_exists=True)

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.commit import BucketRef, Change, CompactionGroup, RemoveFiles
+from lakelog.format.commit_effects import place_moves
 from lakelog.format.commit_facts import CompactionFacts, FileFacts, Place, TableHead
-from lakelog.format.commit_rebase import Rebased, place_moves, rebase_compaction
+from lakelog.format.commit_rebase import Rebased, rebase_compaction
 from lakelog.format.files import DataFile
 from lakelog.format.snapshot import SnapshotKind
 

@@ -7,8 +7,9 @@ from random import Random
 from typing import Final
 
 from compactor.bucket_work import Strategy, do_piece, list_bucket, plan_work, to_change
+from compactor.marks import to_marking_change
 from lakelog.catalog import Catalog
-from lakelog.format.commit import BucketRef, Change, CommitRequest, CompactionGroup
+from lakelog.format.commit import BucketRef, Change, CommitRequest, CommitResult, CompactionGroup
 from lakelog.format.compaction.plan import NoPlan
 from lakelog.format.files import DataFile
 from lakelog.format.job import STRATEGY
@@ -17,13 +18,17 @@ from lakelog.format.snapshot import SnapshotKind
 from lakelog.options.values import TableOptions
 from lakelog.storage.append_rewrite import FileRewrite, rewrite_files
 from lakelog.storage.bucket_changes import group_by_bucket
+from lakelog.storage.bucket_marks import pick_sections, write_marks
 from lakelog.storage.live_file import LiveFile, to_live_files
 from lakelog.storage.run_rewrite import RunRewrite, rewrite_runs
+from lakelog.storage.superseded import to_merge_policy
 from lakelog.table import Table
 from tests.property.tables.history import History
 from tests.property.tables.model import SnapshotModel
 
-_identifiers: Final = itertools.count(1)
+identifiers: Final = itertools.count(1)
+"""Of all commits by the writer `compactor`: one that came twice would be answered with the first one's result."""
+
 _MEMORY_BYTES: Final = (1, 1 << 20)
 
 
@@ -38,25 +43,26 @@ class CompactedHistory(History):
 
     def __init__(self, catalog: Catalog, name: str, seed: int) -> None:
         super().__init__(catalog, name, seed)
-        self.compactions = 0
+        self.compactions = self.marks = 0
         self._waiting: list[CommitRequest] = []
 
     def step(self) -> None:
         """One of a history's steps, and perhaps a compaction that begins or ends."""
         super().step()
         if self.random.random() < 0.7:
-            compact = self.random.choice((rewrite_some, compact_some))
-            rewritten = compact(self.table, self.random)
+            change = self.random.choice((rewrite_some, compact_some, mark_some))
+            rewritten = change(self.table, self.random)
             if rewritten is not None:
                 self._waiting.append(rewritten)
         while self._waiting and self.random.random() < 0.7:
             self._commit_rewritten(self._waiting.pop(0))
 
     def _commit_rewritten(self, request: CommitRequest) -> None:
-        (result,) = self.table._catalog.metastore.commit(request).results
+        (result,) = commit_once(self.table, request).results
         # What lost its race, against an overwrite or another compaction, is dropped.
         if result.snapshot_id is not None:
             self.compactions += 1
+            self.marks += bool(request.changes[0].groups[0].marks)
             before = self.model.snapshots[-1]
             self.model.snapshots.append(
                 SnapshotModel("COMPACT", before.rows, [], [], set(), None, 0, before.watermark, {})
@@ -79,7 +85,34 @@ def compact_some(table: Table, random: Random) -> CommitRequest | None:
     attempt_id = metastore.stage_attempt([table.uuid], "compactor").attempt_id
     store = table._catalog.open_store(work.info)
     done = [do_piece(store, work.info, attempt_id, piece) for piece in work.pieces]
-    return CommitRequest("compactor", next(_identifiers), (to_change(work, done, work.moved),), attempt_id)
+    return CommitRequest("compactor", next(identifiers), (to_change(work, done, work.moved),), attempt_id)
+
+
+def commit_once(table: Table, request: CommitRequest) -> CommitResult:
+    """Commits what nobody has committed before."""
+    result = table._catalog.metastore.commit(request)
+    assert result.attempt_id == request.attempt_id, f"identifier {request.identifier} was another commit's"
+    return result
+
+
+def mark_some(table: Table, random: Random) -> CommitRequest | None:
+    """Finds which rows of a bucket are superseded, as it is now; what comes of it can be committed at any time."""
+    metastore = table._catalog.metastore
+    plan = metastore.plan(PlanRequest(table.uuid))
+    info, options = plan.table, TableOptions(plan.table.options)
+    buckets = list(group_by_bucket(to_live_files(plan.files)).items())
+    if not buckets or not info.schema.primary_key:
+        return None
+    (partition, number), files = random.choice(buckets)
+    sections = pick_sections(files, to_merge_policy(info.schema, options))
+    if not sections:
+        return None
+    attempt_id = metastore.stage_attempt([table.uuid], "compactor").attempt_id
+    store = table._catalog.open_store(info)
+    path = f"data/{attempt_id}/superseded-{number}.parquet"
+    marks = write_marks(store, info.schema, options, path, sections, lambda: None)
+    change = to_marking_change(info, BucketRef(partition, number), marks)
+    return CommitRequest("compactor", next(identifiers), (change,), attempt_id)
 
 
 def rewrite_some(table: Table, random: Random) -> CommitRequest | None:
@@ -131,7 +164,7 @@ def rewrite_some(table: Table, random: Random) -> CommitRequest | None:
             ),
         ),
     )
-    return CommitRequest("compactor", next(_identifiers), (change,), attempt_id)
+    return CommitRequest("compactor", next(identifiers), (change,), attempt_id)
 
 
 def _place(file: LiveFile) -> tuple[int, int]:

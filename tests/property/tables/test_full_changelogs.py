@@ -5,7 +5,6 @@ LAKELOG_RANDOM_TABLES makes more of them than CI has time for, LAKELOG_RANDOM_SE
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,7 +34,7 @@ from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
 from metastore.service import MetastoreService
 from metastore.store import Store
-from tests.property.tables.compacted import rewrite_some
+from tests.property.tables.compacted import commit_once, identifiers, rewrite_some
 
 TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "24"))
 FIRST_SEED = int(os.environ.get("LAKELOG_RANDOM_SEED", "1"))
@@ -61,7 +60,6 @@ OPTIONS: list[dict[str, str]] = [
 ]
 
 Rows = dict[tuple[int, int], tuple[int | None, int | None]]
-_identifiers = itertools.count(1)
 
 
 @pytest.fixture
@@ -159,7 +157,7 @@ class History:
                 for _ in range(self.random.choice((0, 1, 1, 2))):
                     self._compact(bucket, self.random.choice(tuple(Strategy)))
         while self._waiting and self.random.random() < 0.7:
-            self.metastore.commit(self._waiting.pop(self.random.randrange(len(self._waiting))))
+            commit_once(self.table, self._waiting.pop(self.random.randrange(len(self._waiting))))
 
     def tell_all(self) -> None:
         """Has everything told."""
@@ -180,7 +178,7 @@ class History:
         """Commits what waits; tells why groups of it were dropped."""
         dropped: list[str] = []
         while self._waiting:
-            (result,) = self.metastore.commit(self._waiting.pop(0)).results
+            (result,) = commit_once(self.table, self._waiting.pop(0)).results
             dropped += [f"{each.reason}: {each.message}" for each in result.dropped]
         return dropped
 
@@ -209,7 +207,7 @@ class History:
         store = self.table._catalog.open_store(work.info)
         done = [do_piece(store, work.info, attempt_id, piece) for piece in work.pieces]
         change = to_change(work, done, work.moved)
-        self._waiting.append(CommitRequest("compactor", next(_identifiers), (change,), attempt_id))
+        self._waiting.append(CommitRequest("compactor", next(identifiers), (change,), attempt_id))
 
     def _plan(self, bucket: BucketRef, strategy: Strategy) -> Any:
         return plan_next(self.metastore, self.metastore.get_table_by_uuid(self.table.uuid), bucket, strategy)

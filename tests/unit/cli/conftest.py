@@ -96,6 +96,12 @@ class FakeMetastore:
         info = self.tables[str(name)]
         return replace(info, latest_snapshot_id=self.snapshots[-1].snapshot_id if self.snapshots else 0)
 
+    def get_table_by_uuid(self, table_uuid: str) -> TableInfo:
+        found = [info for info in self.tables.values() if info.table_uuid == table_uuid]
+        if not found:
+            raise NotFound(f"Table {table_uuid} does not exist.", reason="TABLE_NOT_FOUND")
+        return found[0]
+
     def list_tables(self, database: str) -> list[str]:
         return [info.name.name for info in self.tables.values() if info.name.database == database]
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from lakelog.format.job import Job, JobState
+import pyarrow as pa
+
+from lakelog.format.job import Job, JobState, to_bucket_scope
+from lakelog.format.keys import encode_partition
+from lakelog.format.table import TableName
 from tests.unit.cli.conftest import Lake
 
 
@@ -32,6 +36,36 @@ def test_jobs_show_who_does_them_and_why_they_failed(lake: Lake) -> None:
     assert [record["state"] for record in document] == states
     assert (document[0]["outcome"], document[0]["reason"], document[4]["holder"]) == ("attached", None, None)
     assert json.loads(lake.run("jobs", "list", "shop.orders", "-o", "json").out) == []
+
+
+def test_a_job_names_its_bucket_as_people_do(lake: Lake) -> None:
+    days = pa.schema([("day", pa.date32()), ("ok", pa.bool_()), ("n", pa.int64())])
+    info, _ = lake.metastore.create_table(TableName("air", "visits"), days, partition_by=["day", "ok"])
+    info = lake.metastore.tables["air.visits"] = replace(info, table_uuid="c" * 32)
+    first, second = (
+        encode_partition([pa.scalar(day, pa.date32()), pa.scalar(is_ok)])
+        for day, is_ok in ((19844, True), (None, False))
+    )
+    job = Job(
+        1, info.table_uuid, "air.visits", "compact", to_bucket_scope(first, 3), JobState.FAILED, 0, {}, 1,
+        "x.parquet is damaged", "", 3, "", 0, 0, 0,
+    )  # fmt: skip
+    lake.metastore.jobs = [
+        job,
+        replace(job, job_id=2, scope=to_bucket_scope(second, 0)),
+        replace(job, job_id=3, scope="/7", table="air.flights"),
+        replace(job, job_id=4, scope="", kind="expire", reason=""),
+        # Of a table that is dropped while the list is made.
+        replace(job, job_id=5, table_uuid="f" * 32, reason=""),
+    ]
+    shown = lake.run("jobs", width=200)
+    assert "day=2024-05-01,ok=true bucket 3" in shown.out
+    assert "day=NULL,ok=false bucket 0" in shown.out
+    assert "job 1, air.visits, day=2024-05-01,ok=true bucket 3: x.parquet is damaged\n" in shown.err
+    assert "job 3, air.flights, bucket 7: x.parquet is damaged\n" in shown.err
+    document = json.loads(lake.run("jobs", "-o", "json").out)
+    assert [record["place"] for record in document[2:]] == ["bucket 7", None, job.scope]
+    assert [record["scope"] for record in document[2:]] == ["/7", None, job.scope]
 
 
 def test_a_job_is_tried_again(lake: Lake) -> None:

@@ -67,7 +67,7 @@ def test_every_kind_arrives_as_it_was_sent(kind: type[errors.LakelogError], call
 
 
 def test_the_kinds_are_all_mapped() -> None:
-    assert len(REAL_KINDS) == 13
+    assert len(REAL_KINDS) == 14
     codes = {kind: to_wire_status(kind("x")).code for kind in REAL_KINDS}
     assert codes[errors.OutcomeUnknown] is grpc.StatusCode.UNKNOWN
     assert codes[errors.Unavailable] is grpc.StatusCode.UNAVAILABLE

@@ -28,6 +28,17 @@ def test_where_tasks_run() -> None:
     assert (config.spark_master, config.spark_conf) == ("spark://host:7077", {"spark.a": "1", "spark.b": "3"})
 
 
+@pytest.mark.parametrize(
+    "master", ["local", "local[*]", "local[4, 2]", "local-cluster[1,2,512]", "yarn", "spark://a:7077,b:7077", "k8s://h"]
+)
+def test_every_master_that_spark_takes(master: str) -> None:
+    assert parse_config(["run", "--spark-master", master], TARGET).spark_master == master
+
+
+def test_an_empty_variable_is_none() -> None:
+    assert parse_config(["run"], {**TARGET, "LAKELOG_COMPACTOR_TABLES": ""}).tables == ()
+
+
 def test_arguments_win_over_variables() -> None:
     environment = {
         "LAKELOG_TARGET": "meta:1",
@@ -48,6 +59,10 @@ def test_arguments_win_over_variables() -> None:
     [
         (["--tables", "orders"], "--tables orders: name a table as database.table"),
         (["--tables", "a.b.c"], "--tables a.b.c"),
+        (["--tables", ""], "--tables='' names no table"),
+        (["--tables", " , "], "--tables=' , ' names no table"),
+        (["--spark-master", "foo"], "--spark-master=foo is no master of Spark: write local"),
+        (["--spark-master", "host:7077"], "--spark-master=host:7077 is no master"),
         (["--lease-seconds", "0.5"], "--lease-seconds=0.5 must be a number from 1 to 3600"),
         (["--patience-seconds", "nan"], "--patience-seconds=nan"),
         (["--metrics-port", "70000"], "--metrics-port=70000"),

@@ -24,6 +24,7 @@ from lakelog.errors import (
     LakelogError,
     NotFound,
     PermissionDenied,
+    ResourceExhausted,
     Unavailable,
 )
 from lakelog.format.job import Job, JobState
@@ -40,6 +41,7 @@ class FakeMetastore:
         self.jobs = list(jobs)
         self.calls: list[tuple[Any, ...]] = []
         self.left: list[bool] = []
+        self.passing: list[bool] = []
         self.asked_for: list[list[str]] = []
         self.closed = threading.Event()
         self.heartbeat_error: LakelogError | None = None
@@ -69,6 +71,7 @@ class FakeMetastore:
 
     def fail_job(self, job_id: int, epoch: int, reason: str, *, final: bool, passing: bool) -> JobState:
         self.calls.append(("fail", job_id, epoch, reason, final))
+        self.passing.append(passing)
         return JobState.DUE
 
     def plan_compactions(self, table_uuid: str, after: int) -> PlannedTable:
@@ -134,6 +137,21 @@ def test_a_job_that_failed_is_told_of_and_the_service_goes_on(error: Exception, 
     assert make(metastore, raising(error)).run() is Ending.FINE
     assert [call[:1] + call[4:] for call in metastore.calls] == [("fail", final)] * 2
     assert str(error) in metastore.calls[0][3]
+
+
+@pytest.mark.parametrize(
+    ("error", "passing"),
+    [
+        (Unavailable("away"), True),
+        (ResourceExhausted("no space left", reason="DISK_FULL"), True),
+        (ResourceExhausted("more than a footer may have"), False),
+        (RuntimeError("a bug"), False),
+    ],
+)
+def test_what_may_pass_is_never_given_up(error: Exception, passing: bool) -> None:
+    metastore = FakeMetastore(JOB)
+    make(metastore, raising(error)).run()
+    assert metastore.passing == [passing]
 
 
 @pytest.mark.parametrize("error", [Fenced("another"), NotFound("dropped", reason="TABLE_NOT_FOUND")])

@@ -125,7 +125,16 @@ changes = st.builds(
     changelog_files=tuples(files),
     groups=tuples(
         st.builds(
-            CompactionGroup, st.builds(BucketRef, octets, int32), tuples(int64), int32, tuples(int64), int32, int32
+            CompactionGroup,
+            st.builds(BucketRef, octets, int32),
+            tuples(int64),
+            int32,
+            tuples(int64),
+            int32,
+            int32,
+            marks=tuples(int64),
+            superseded_path=text,
+            witnesses=tuples(int64),
         )
     ),
     window=st.builds(TimeWindow, optional(int64), optional(int64)),

@@ -9,11 +9,12 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
+from lakelog.cli.failures import ExitCode, exit_code_of
 from lakelog.client.metastore import Metastore
 from lakelog.compaction_request import RequestedCompaction
 from lakelog.compaction_result import BucketCompaction, CompactionResult, CompactionState
 from lakelog.compaction_wait import CompactionProgress, wait_for_compactions
-from lakelog.errors import Unavailable
+from lakelog.errors import JobFailed, Unavailable
 from lakelog.format.job import COMPACT, MAX_ATTEMPTS, Job, JobState
 from lakelog.format.schema import TableSchema, assign_field_ids
 from lakelog.format.table import TableInfo, TableName
@@ -123,9 +124,12 @@ def test_what_nobody_does_is_no_progress(job: Job) -> None:
     ids=["for good", "again and again"],
 )
 def test_what_fails_ends_the_wait_with_its_reason(job: Job) -> None:
-    with pytest.raises(Unavailable, match=r"job 1 \(shop.orders, bucket 0\): x.parquet is damaged\.") as error:
+    with pytest.raises(JobFailed, match=r"job 1 \(shop.orders, bucket 0\): x.parquet is damaged\.") as error:
         wait(lambda _: job)
     assert error.value.reason == "COMPACTION_FAILED"
+    # Whoever repeats what may succeed by itself is not to repeat this, nor to think that lakelog was away.
+    assert not error.value.retryable
+    assert exit_code_of(error.value) is ExitCode.FAILED
 
 
 def test_a_bucket_keeps_why_it_was_to_be_done_where_nothing_is_said() -> None:
@@ -149,7 +153,7 @@ def test_many_failures_are_counted_and_some_are_named() -> None:
         CompactionResult("shop.orders", 1, pa.schema([("dt", pa.string())]), buckets),
         {place: replace(DUE, job_id=place + 1) for place in range(8)},
     )
-    with pytest.raises(Unavailable) as error:
+    with pytest.raises(JobFailed) as error:
         wait_for_compactions(cast(Metastore, Failing()), [requested], timeout_s=1, clock=clock)
     text = str(error.value)
     assert "The compaction of 8 buckets has failed (0 of 8 jobs are done)" in text

@@ -1,0 +1,170 @@
+"""The duty of marking buckets: finding once which rows are superseded, where each read would find it anew.
+
+    live files -> sections to be merged -> attempt -> positions written -> committed section by section
+
+Why each step may be repeated, and what a death leaves behind:
+
+1. An attempt is opened under the job's name. Whoever takes the job over dooms it, and deletes its file.
+2. Positions are written; nobody names them.
+3. Entries of the marked files that name them are committed, fenced by the job's epoch, for the sections that are as
+   they were read. What others have changed meanwhile is dropped with a reason; where nothing is left the gate dooms the
+   attempt, and its file is deleted.
+4. While the outcome is not known nothing is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lakelog.client.metastore import Metastore
+from lakelog.errors import DataCorrupted, Effect, LakelogError
+from lakelog.format.commit import BucketRef, Change, ChangeResult, CommitRequest, CompactionGroup, Fence
+from lakelog.format.compaction.plan import NoPlan
+from lakelog.format.job import Job, parse_bucket_scope
+from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.table import TableInfo
+from lakelog.options.values import TableOptions
+from lakelog.serving.logs import Log
+from lakelog.storage.bucket_marks import WrittenMarks, pick_sections, split_by_rows, write_marks
+from lakelog.storage.live_file import LiveFile, to_live_files
+from lakelog.storage.parquet_reader import FILE_MISSING
+from lakelog.storage.stores import Stores
+from lakelog.storage.superseded import to_merge_policy
+
+from .bucket_work import MAX_GROUPS, Strategy, list_bucket, plan_work
+from .duty import Control
+from .leftovers import give_up_attempt
+from .metrics import Metrics
+
+_COMMITS_A_JOB: Final = 1 << 20
+"""More than any job makes under one epoch; identifiers of later epochs come behind."""
+
+
+@dataclass
+class _Done:
+    """What a job has done so far."""
+
+    files: int = 0
+    rows: int = 0
+    dropped: int = 0
+    commits: int = 0
+
+    def describe(self) -> str:
+        if not (self.files or self.dropped):
+            return ""
+        said = f"found {self.rows} superseded rows, which {self.files} files now name"
+        if self.dropped:
+            said += f", dropped {self.dropped} {'part' if self.dropped == 1 else 'parts'} that others came before"
+        return said
+
+
+class MarkDuty:
+    """Implements `Duty` for jobs of the kind `mark`, each of one bucket.
+
+    Args:
+        metastore: Who plans and commits.
+        stores: Where the tables' files are.
+        metrics: What is measured.
+        log: For lines.
+    """
+
+    def __init__(self, metastore: Metastore, stores: Stores, metrics: Metrics, log: Log) -> None:
+        self._metastore = metastore
+        self._stores = stores
+        self._metrics = metrics
+        self._log = log
+
+    def do(self, job: Job, control: Control) -> str:
+        """Marks all that a read of the bucket would merge, unless a compaction is due."""
+        done = _Done()
+        try:
+            return self._mark_all(job, control, done)
+        except DataCorrupted as error:
+            if error.reason != FILE_MISSING:
+                raise
+        # Others have replaced it since the plan, and it expired; else it is still missing.
+        return self._mark_all(job, control, done)
+
+    def _mark_all(self, job: Job, control: Control, done: _Done) -> str:
+        bucket = BucketRef(*parse_bucket_scope(job.scope))
+        plan = list_bucket(self._metastore, self._metastore.get_table_by_uuid(job.table_uuid), bucket, {})
+        info = plan.table
+        if not info.schema.primary_key:
+            return ""
+        if not isinstance(plan_work(plan, bucket, Strategy.DUE), NoPlan):
+            return "nothing: a compaction of the bucket is due"
+        policy = to_merge_policy(info.schema, TableOptions(info.options))
+        sections = pick_sections(to_live_files(plan.files), policy)
+        for together in split_by_rows(sections, MAX_GROUPS):
+            control.check()
+            if control.is_stopping:
+                break
+            self._mark(job, info, bucket, together, control, done)
+        return done.describe()
+
+    def _mark(
+        self,
+        job: Job,
+        info: TableInfo,
+        bucket: BucketRef,
+        sections: Sequence[Sequence[LiveFile]],
+        control: Control,
+        done: _Done,
+    ) -> None:
+        staged = self._metastore.stage_attempt([job.table_uuid], job.lease)
+        store, attempt_id = self._stores.open(staged.tables[0].location), staged.attempt_id
+        path = f"data/{attempt_id}/superseded-{bucket.bucket}.parquet"
+        try:
+            marks = write_marks(store, info.schema, TableOptions(info.options), path, sections, control.check)
+            control.check()
+            done.commits += 1
+            result = self._commit(job, to_marking_change(info, bucket, marks), attempt_id, done.commits)
+        except BaseException as error:
+            # Where it may have been committed after all, nothing is deleted.
+            if not isinstance(error, LakelogError) or error.effect is Effect.NONE:
+                give_up_attempt(self._metastore, store, attempt_id)
+            raise
+        if result.snapshot_id is None:
+            give_up_attempt(self._metastore, store, attempt_id)
+        self._account(job, info, marks, result, done)
+
+    def _commit(self, job: Job, change: Change, attempt_id: str, number: int) -> ChangeResult:
+        request = CommitRequest(
+            job.lease,
+            job.epoch * _COMMITS_A_JOB + number,
+            (change,),
+            attempt_id,
+            fences=(Fence(job.lease, job.epoch),),
+        )
+        return self._metastore.commit(request).results[0]
+
+    def _account(self, job: Job, info: TableInfo, marks: WrittenMarks, result: ChangeResult, done: _Done) -> None:
+        log = self._log.bind(job_id=job.job_id, table=str(info.name))
+        lost = {each.group for each in result.dropped}
+        for each in result.dropped:
+            log.info("dropped", reason=each.reason, message=each.message)
+            self._metrics.dropped.labels(each.reason).inc()
+        kept = [section for number, section in enumerate(marks.sections) if number not in lost]
+        files = sum(len(section.marked) for section in kept)
+        self._metrics.marked_files.inc(files)
+        done.files += files
+        done.rows += sum(section.superseded_count for section in kept)
+        done.dropped += len(lost)
+
+
+def to_marking_change(info: TableInfo, bucket: BucketRef, marks: WrittenMarks) -> Change:
+    """What is committed of marks: a group for each section. Pure."""
+    groups = []
+    for section in marks.sections:
+        marked = tuple(file.file_id for file in section.marked)
+        rest = tuple(file.file_id for file in section.files if file.file_id not in marked)
+        groups.append(CompactionGroup(bucket, marks=marked, superseded_path=marks.path_of(section), witnesses=rest))
+    return Change(
+        table_uuid=info.table_uuid,
+        kind=SnapshotKind.COMPACT,
+        schema_id=info.schema.schema_id,
+        bucket_count=TableOptions(info.options).bucket_count(True),
+        groups=tuple(groups),
+    )

@@ -1,0 +1,30 @@
+"""Values of partition columns as people write them, and as `--partition` takes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from lakelog.format.keys import decode_partition
+from lakelog.format.schema import TableSchema
+from lakelog.format.time_text import to_time_texts
+
+
+def to_partition_text(schema: pa.Schema, name: str, value: Any) -> str | None:
+    """A partition's value as `--partition` takes it; None: NULL. Pure."""
+    if value is None:
+        return None
+    data_type = schema.field(name).type
+    if pa.types.is_temporal(data_type):
+        return str(to_time_texts(pa.array([value], data_type))[0])
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def name_bucket(schema: TableSchema, partition: bytes, bucket: int) -> str:
+    """A bucket for people, for instance `dt=2024-05-01 bucket 3`. Pure."""
+    names = schema.partition_by
+    values = decode_partition(partition, [schema.arrow.field(name).type for name in names])
+    texts = [to_partition_text(schema.arrow, name, value.as_py()) for name, value in zip(names, values, strict=True)]
+    shown = [f"{name}={'NULL' if text is None else text}" for name, text in zip(names, texts, strict=True)]
+    return " ".join([",".join(shown), f"bucket {bucket}"] if shown else [f"bucket {bucket}"])
