@@ -15,11 +15,18 @@ class JobTransaction(Protocol):
     """Jobs. Only the database's clock judges deadlines and pauses; a lock on a job comes behind one on a head."""
 
     async def lease_job(
-        self, kinds: Sequence[str], table_uuids: Sequence[str], holder: str, duration_ms: int
+        self,
+        kinds: Sequence[str],
+        table_uuids: Sequence[str],
+        holder: str,
+        duration_ms: int,
+        *,
+        changelogs_last: bool = False,
     ) -> tuple[Job, bool] | None:
         """Takes the first job that is due, or over; its epoch rises by one, and so do its attempts.
 
-        The flag tells whether it was over: whoever held it was not heard of in time.
+        With `changelogs_last` those of the priority of changelogs come behind all others. The flag tells whether it was
+        over: whoever held it was not heard of in time.
         """
         ...
 

@@ -11,13 +11,25 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from lakelog.clock import Clock
 from lakelog.errors import InvalidArgument
 from lakelog.format.attachment import check_holder, job_not_found
 from lakelog.format.due_job import is_asked_for, take_delay
-from lakelog.format.job import CHANGELOG, COMPACT, MAX_ATTEMPTS, PURGE, Job, JobState, plan_pause_ms, take_requested
+from lakelog.format.job import (
+    CHANGELOG,
+    CHANGELOG_PRIORITY,
+    CHANGELOGS_IN_ROW,
+    COMPACT,
+    MAX_ATTEMPTS,
+    PURGE,
+    Job,
+    JobState,
+    plan_pause_ms,
+    take_requested,
+)
 
 from .dropped_tables import end_purge, explain_gone
 from .job_requests import check_job_request, request_jobs
@@ -37,7 +49,12 @@ _LOOK_EVERY_S: Final = 10.0
 """Whoever waits looks so often at least: a lost announcement of another metastore costs no more."""
 
 _SHORTEST_PAUSE_S: Final = 0.01
-"""What is due at this moment, and still was not to be had, is locked by somebody who is about to have it."""
+"""What is due at this moment, and still was not to be had, is locked by somebody: who is about to have it, or who makes
+it due once more."""
+
+_LOCKED_S: Final = 1.0
+"""For so long that is found out also for whoever does not wait: else a compactor that ends where nothing is due ends
+beside a job that somebody has just asked for."""
 
 _TELL_EVERY_S: Final = 0.05
 """Commits that make jobs due one right behind the other are told of together: each time all who wait ask the store."""
@@ -65,6 +82,7 @@ class Jobs:
         self._limits = limits
         self._touched = touched
         self._waiting: set[asyncio.Event] = set()
+        self._changelogs_in_row = 0
         # Until it ends, what became due was told of a moment ago.
         self._pause: asyncio.TimerHandle | None = None
         self._is_untold = False
@@ -113,10 +131,17 @@ class Jobs:
         try:
             while not event.is_set():
                 woken.clear()
+                changelogs_last = self._changelogs_in_row >= CHANGELOGS_IN_ROW
                 job, next_ms = await run_transaction(
-                    self._store, lambda tx: _take(tx, kinds, table_uuids, holder, duration_ms)
-                )
+                    self._store,
+                    partial(_take, kinds=kinds, tables=table_uuids, holder=holder, duration_ms=duration_ms,
+                            changelogs_last=changelogs_last),
+                )  # fmt: skip
+                if job is not None:
+                    self._changelogs_in_row = self._changelogs_in_row + 1 if job.priority >= CHANGELOG_PRIORITY else 0
                 left_s = give_up_s - self._clock.monotonic_s()
+                if next_ms == 0:
+                    left_s += _LOCKED_S
                 if job is not None or left_s <= 0 or self._closed:
                     return job
                 next_s = _LOOK_EVERY_S if next_ms is None else max(next_ms / 1000, _SHORTEST_PAUSE_S)
@@ -334,12 +359,18 @@ class Jobs:
 
 
 async def _take(
-    tx: Transaction, kinds: Sequence[str], table_uuids: Sequence[str], holder: str, duration_ms: int
+    tx: Transaction,
+    *,
+    kinds: Sequence[str],
+    tables: Sequence[str],
+    holder: str,
+    duration_ms: int,
+    changelogs_last: bool,
 ) -> tuple[Job | None, int | None]:
     """A job; or None, and in how many milliseconds to look again, if that is known."""
-    taken = await tx.lease_job(kinds, table_uuids, holder, duration_ms)
+    taken = await tx.lease_job(kinds, tables, holder, duration_ms, changelogs_last=changelogs_last)
     if taken is None:
-        return None, await tx.next_due_ms(kinds, table_uuids)
+        return None, await tx.next_due_ms(kinds, tables)
     job, was_over = taken
     if was_over and job.attempts > MAX_ATTEMPTS and not is_asked_for(job.requested):
         # Whoever had it never said why it ended: it may be what ends them.

@@ -38,6 +38,10 @@ PURGE_PRIORITY: Final = -100
 CHANGELOG_PRIORITY: Final = 100
 """Readers wait for it."""
 
+CHANGELOGS_IN_ROW: Final = 7
+"""Behind so many of them comes one job of another kind: where changelogs are due all the time, nothing else would ever
+be done."""
+
 REQUEST_PRIORITY: Final = 50
 """Somebody waits for what was asked for; what is due by itself comes behind it."""
 

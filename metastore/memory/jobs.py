@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from lakelog.format.commit_facts import AttemptState
 from lakelog.format.due_job import FAILED_REST_MS
-from lakelog.format.job import COMPACT, MARK, REQUEST_PRIORITY, DueJob, Job, JobState
+from lakelog.format.job import CHANGELOG_PRIORITY, COMPACT, MARK, REQUEST_PRIORITY, DueJob, Job, JobState
 from lakelog.format.job_queue import JobQueue
 from lakelog.options.table_options import MAX_JOBS
 
@@ -22,7 +22,13 @@ class MemoryJobs(MemoryCatalog):
     """See `metastore.job_store.JobTransaction`."""
 
     async def lease_job(
-        self, kinds: Sequence[str], table_uuids: Sequence[str], holder: str, duration_ms: int
+        self,
+        kinds: Sequence[str],
+        table_uuids: Sequence[str],
+        holder: str,
+        duration_ms: int,
+        *,
+        changelogs_last: bool = False,
     ) -> tuple[Job, bool] | None:
         """Takes the first job that is due, or over; the flag tells whether it was over."""
         now_ms = self._clock.now_ms()
@@ -37,6 +43,7 @@ class MemoryJobs(MemoryCatalog):
         first = min(
             due,
             key=lambda each: (
+                changelogs_last and each.job.priority >= CHANGELOG_PRIORITY,
                 -_find_priority(each, now_ms),
                 busy.get(each.table_id, 0),
                 each.due_at_ms,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from lakelog.format.due_job import FAILED_REST_MS
-from lakelog.format.job import COMPACT, MARK, REQUEST_PRIORITY, DueJob, Job, JobState
+from lakelog.format.job import CHANGELOG_PRIORITY, COMPACT, MARK, REQUEST_PRIORITY, DueJob, Job, JobState
 from lakelog.format.job_queue import JobQueue
 from lakelog.options.table_options import MAX_JOBS
 
@@ -59,7 +59,9 @@ _LEASE: Final = f"""
 WITH busy AS ({_BUSY}), first AS (
     SELECT j.job_id, j.state FROM job j LEFT JOIN busy b ON b.table_id = j.table_id
     WHERE {_WAITING} AND j.due_at <= clock_timestamp() AND NOT {_IS_TOO_MUCH}
-    ORDER BY {_PRIORITY} DESC, coalesce(b.jobs, 0), j.due_at, j.job_id LIMIT 1 FOR UPDATE OF j SKIP LOCKED
+    ORDER BY %s::boolean AND j.priority >= {CHANGELOG_PRIORITY}, {_PRIORITY} DESC, coalesce(b.jobs, 0), j.due_at,
+        j.job_id
+    LIMIT 1 FOR UPDATE OF j SKIP LOCKED
 )
 UPDATE job SET state = 'leased', attempts = attempts + 1, epoch = epoch + 1, holder = %s, due_at = {_DUE_AT},
     updated_at_ms = {NOW_MS}
@@ -176,10 +178,17 @@ class PostgresJobs:
     request_sql = _REQUEST
 
     async def lease_job(
-        self, kinds: Sequence[str], table_uuids: Sequence[str], holder: str, duration_ms: int
+        self,
+        kinds: Sequence[str],
+        table_uuids: Sequence[str],
+        holder: str,
+        duration_ms: int,
+        *,
+        changelogs_last: bool = False,
     ) -> tuple[Job, bool] | None:
         """Takes the first job that is due, or over; the flag tells whether it was over."""
-        rows = await self._session.write(self.lease_sql, (*_wanted(kinds, table_uuids), holder, duration_ms))
+        wanted = _wanted(kinds, table_uuids)
+        rows = await self._session.write(self.lease_sql, (*wanted, changelogs_last, holder, duration_ms))
         if not rows:
             return None
         job_id, was_over, kind, table_id = rows[0]

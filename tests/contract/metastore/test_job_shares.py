@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 
 from lakelog.client.metastore import Metastore
-from lakelog.format.job import COMPACT, MINOR, STRATEGY, Job, to_bucket_scope
+from lakelog.format.job import CHANGELOG_PRIORITY, COMPACT, MINOR, STRATEGY, Job, to_bucket_scope
 from lakelog.format.table import TableInfo
 from metastore.postgres import PostgresStore
 from metastore.postgres.store import PostgresTransaction
@@ -128,6 +128,27 @@ def test_who_asks_does_not_wait_for_what_is_due_by_itself_however_long_it_has_wa
     job = take(metastore)
     assert job is not None
     assert job.table_uuid == second.table_uuid
+
+
+def test_changelogs_that_never_end_leave_a_share_for_all_else(metastore: QuietMetastore) -> None:
+    told, others, asked = make(metastore), make(metastore), make(metastore)
+    ask(metastore, told, 4, priority=CHANGELOG_PRIORITY)
+    ask(metastore, others, 2, priority=10)
+    ask(metastore, asked, 1, priority=50)
+    names = {told.table_uuid: "C", others.table_uuid: "o", asked.table_uuid: "A"}
+    taken = ""
+    for _ in range(40):
+        job = take(metastore)
+        assert job is not None
+        taken += names[job.table_uuid]
+        metastore.finish_job(job.job_id, job.epoch)
+        if job.table_uuid == told.table_uuid:
+            # The next commit makes it due again: there is always one.
+            metastore.request_jobs(
+                told.table_uuid, COMPACT, [job.scope], {STRATEGY: MINOR}, priority=CHANGELOG_PRIORITY
+            )
+    # Each eighth job is another, in their own order; where nothing else is due the changelogs do not wait for it.
+    assert taken == "CCCCCCCACCCCCCCoCCCCCCCo" + "C" * 16
 
 
 class Uncounted(PostgresTransaction):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
+import psycopg
 import pytest
 
 from lakelog.client.grpc_metastore import GrpcMetastore
@@ -69,6 +70,21 @@ def test_watches_at_another_metastore_are_told_of_what_is_attached(
             time.sleep(0.01)
         assert seen == [1]
     reader.join(5)
+
+
+def test_a_job_that_is_locked_at_this_moment_is_had_without_waiting_for_jobs(
+    two: tuple[InProcessMetastore, InProcessMetastore], migrated_url: str
+) -> None:
+    first, _ = two
+    table = make_table(first)
+    commit_open(first, table)
+    with psycopg.connect(migrated_url.replace("+psycopg", "")) as planner:
+        # As whoever makes it due once more.
+        assert planner.execute("SELECT job_id FROM job FOR UPDATE").fetchall()
+        end = threading.Timer(0.3, planner.rollback)
+        end.start()
+        assert first.lease_job(KINDS, [table.table_uuid], "me", duration_ms=1000, wait_ms=0) is not None
+        end.join()
 
 
 class WithoutJobLock(PostgresTransaction):

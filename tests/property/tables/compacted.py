@@ -55,9 +55,10 @@ class CompactedHistory(History):
             if rewritten is not None:
                 self._waiting.append(rewritten)
         while self._waiting and self.random.random() < 0.7:
-            self._commit_rewritten(self._waiting.pop(0))
+            self.commit_rewritten(self._waiting.pop(0))
 
-    def _commit_rewritten(self, request: CommitRequest) -> None:
+    def commit_rewritten(self, request: CommitRequest) -> None:
+        """Commits what a compactor has done, on what is there by now."""
         (result,) = commit_once(self.table, request).results
         # What lost its race, against an overwrite or another compaction, is dropped.
         if result.snapshot_id is not None:
@@ -100,13 +101,14 @@ def mark_some(table: Table, random: Random) -> CommitRequest | None:
     metastore = table._catalog.metastore
     plan = metastore.plan(PlanRequest(table.uuid))
     info, options = plan.table, TableOptions(plan.table.options)
-    buckets = list(group_by_bucket(to_live_files(plan.files)).items())
-    if not buckets or not info.schema.primary_key:
+    if not info.schema.primary_key:
         return None
-    (partition, number), files = random.choice(buckets)
-    sections = pick_sections(files, to_merge_policy(info.schema, options))
-    if not sections:
+    policy = to_merge_policy(info.schema, options)
+    buckets = group_by_bucket(to_live_files(plan.files))
+    unmarked = [(bucket, sections) for bucket, files in buckets.items() if (sections := pick_sections(files, policy))]
+    if not unmarked:
         return None
+    (partition, number), sections = random.choice(unmarked)
     attempt_id = metastore.stage_attempt([table.uuid], "compactor").attempt_id
     store = table._catalog.open_store(info)
     path = f"data/{attempt_id}/superseded-{number}.parquet"
