@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
+from lakelog.errors import InvalidArgument
+from lakelog.format.attachment import job_not_found
 from lakelog.format.due_job import merge_due, plan_due
-from lakelog.format.job import COMPACT, FULL, MINOR, STRATEGY, DueJob, Job, parse_bucket_scope, plan_request
+from lakelog.format.job import (
+    COMPACT,
+    FULL,
+    MINOR,
+    STRATEGY,
+    DueJob,
+    Job,
+    JobState,
+    parse_bucket_scope,
+    plan_request,
+    take_requested,
+)
 
 from .dropped_tables import explain_gone
 from .limits import Limits
@@ -65,6 +79,33 @@ async def request_jobs(
     await tx.request_jobs(due)
     made = {job.scope: job for job in await tx.lock_jobs(head.table_id, kind, scopes)}
     return [made[scope] for scope in scopes]
+
+
+async def retry_job(tx: Transaction, job_id: int) -> None:
+    """Makes a job that failed or rests due at once.
+
+    Raises:
+        NotFound: There is none.
+        InvalidArgument: Somebody does it, or nothing is to do.
+    """
+    job = await tx.lock_job(job_id)
+    if job is None:
+        raise job_not_found(job_id)
+    if job.state is JobState.DONE:
+        raise InvalidArgument(
+            f"Job {job_id} ({job.kind} of {job.table}) is done, and nothing is left to do. It becomes due by "
+            "itself when there is.",
+            reason="JOB_DONE",
+            metadata={"job_id": str(job_id)},
+        )
+    if job.state is JobState.LEASED and job.remaining_ms > 0:
+        raise InvalidArgument(
+            f"Job {job_id} ({job.kind} of {job.table}) is being done by '{job.holder}'. Wait for its end; "
+            f"after a kill it is due again in {job.remaining_ms / 1000:.0f} s.",
+            reason="JOB_HELD",
+            metadata={"job_id": str(job_id), "holder": job.holder},
+        )
+    await tx.put_job(replace(take_requested(job), state=JobState.DUE, attempts=0), 0)
 
 
 async def make_due(tx: Transaction, table_uuid: str, due: Sequence[DueJob]) -> None:

@@ -15,7 +15,6 @@ from functools import partial
 from typing import Final
 
 from lakelog.clock import Clock
-from lakelog.errors import InvalidArgument
 from lakelog.format.attachment import check_holder, job_not_found
 from lakelog.format.due_job import is_asked_for, take_delay
 from lakelog.format.job import (
@@ -32,7 +31,7 @@ from lakelog.format.job import (
 )
 
 from .dropped_tables import end_purge, explain_gone
-from .job_requests import check_job_request, request_jobs
+from .job_requests import check_job_request, request_jobs, retry_job
 from .leases import MAX_DURATION_MS, MIN_DURATION_MS
 from .limits import Limits
 from .requests import check_number, check_table_uuids, check_text, invalid
@@ -270,28 +269,7 @@ class Jobs:
             InvalidArgument: Somebody does it, or nothing is to do.
         """
         check_number("job_id", job_id, 1)
-
-        async def retry(tx: Transaction) -> None:
-            job = await tx.lock_job(job_id)
-            if job is None:
-                raise job_not_found(job_id)
-            if job.state is JobState.DONE:
-                raise InvalidArgument(
-                    f"Job {job_id} ({job.kind} of {job.table}) is done, and nothing is left to do. It becomes due by "
-                    "itself when there is.",
-                    reason="JOB_DONE",
-                    metadata={"job_id": str(job_id)},
-                )
-            if job.state is JobState.LEASED and job.remaining_ms > 0:
-                raise InvalidArgument(
-                    f"Job {job_id} ({job.kind} of {job.table}) is being done by '{job.holder}'. Wait for its end; "
-                    f"after a kill it is due again in {job.remaining_ms / 1000:.0f} s.",
-                    reason="JOB_HELD",
-                    metadata={"job_id": str(job_id), "holder": job.holder},
-                )
-            await tx.put_job(replace(take_requested(job), state=JobState.DUE, attempts=0), 0)
-
-        await run_transaction(self._store, retry)
+        await run_transaction(self._store, lambda tx: retry_job(tx, job_id))
         self.due()
 
     async def request_jobs(

@@ -132,7 +132,7 @@ class ExpireSnapshotsResponse(_message.Message):
 
     @_builtins.property
     def named(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Expired snapshots that can still be read, because they have a tag or are held, rising."""
+        """Expired snapshots that are kept still, because they have a tag, by which they can be read, or are held; rising."""
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from tests.property.tables.rolled_back import RolledBackHistory
 from tests.property.tables.test_random_rollbacks import check
 from tests.property.tables.test_random_tables import memory_catalog, served_catalog  # noqa: F401
 
-TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "6"))
+TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "3"))
 FIRST_SEED = int(os.environ.get("LAKELOG_RANDOM_SEED", "1"))
 
 
