@@ -62,14 +62,18 @@ class _Done:
         parts = []
         if self.rewritten:
             parts.append(
-                f"rewrote {self.rewritten} files ({self.read_bytes} bytes) "
+                f"rewrote {self.rewritten} {_files(self.rewritten)} ({self.read_bytes} bytes) "
                 f"into {self.written} ({self.written_bytes} bytes)"
             )
         if self.moved:
-            parts.append(f"moved {self.moved} files to another level")
+            parts.append(f"moved {self.moved} {_files(self.moved)} to another level")
         if self.dropped:
             parts.append(f"dropped {self.dropped} {'part' if self.dropped == 1 else 'parts'} that others came before")
         return ", ".join(parts)
+
+
+def _files(count: int) -> str:
+    return "file" if count == 1 else "files"
 
 
 class CompactionDuty:

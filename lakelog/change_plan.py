@@ -190,12 +190,13 @@ def _is_addition() -> pc.Expression:
     return kind.is_null() | (kind == 0) | (kind == 2)
 
 
-def check_range(after: int, until: int | None) -> None:
-    """Raises InvalidArgument for what are no snapshot ids, and for ids in the wrong order."""
-    check_snapshot_id(after, "after")
+def check_range(after: int | None, until: int | None) -> None:
+    """Raises InvalidArgument for what are no snapshot ids, and for ids in the wrong order; None is not given."""
+    if after is not None:
+        check_snapshot_id(after, "after")
     if until is not None:
         check_snapshot_id(until, "until")
-    if until is not None and until < after:
+    if after is not None and until is not None and until < after:
         raise InvalidArgument(
             f"until={until} lies before after={after}, so there is nothing between them: after is excluded and until "
             "included. Swap them, or leave until out for the newest snapshot.",

@@ -36,6 +36,20 @@ class ChangeRange:
     changelog: Sequence[LiveFile] = ()
 
 
+def find_begin(metastore: Metastore, table: TableInfo, until: int | None, *, raw: bool) -> int:
+    """Behind which snapshot a read of all changes begins that are kept; asks the metastore.
+
+    Args:
+        metastore: Who knows what is kept.
+        table: The table.
+        until: Where the read ends; None: with the newest snapshot. One that has expired is an error of the read.
+        raw: Rows are read as they were written, from data files, whatever changelog lives longer.
+    """
+    (kept,) = metastore.list_latest([table.table_uuid])
+    begin = max((kept.earliest_snapshot_id if raw else kept.earliest_change_id) - 1, 0)
+    return begin if until is None else min(begin, max(until - 1, 0))
+
+
 def plan_range(
     metastore: Metastore,
     info: TableInfo,

@@ -1,6 +1,7 @@
 """Checking a table's files: what lies below its location and nothing refers to, and what is referred to and missing.
 
     listed in pages -> attempts, then references asked for -> orphans by attempt -> with repair: doomed, deleted
+                                                           -> of another size -> looked at once more -> broken
     references listed in pages -> not seen in the store -> looked at once more -> missing
 
 Rules that keep a file that is, or will be, part of the table (RELIABILITY.md, C4):
@@ -137,10 +138,14 @@ class _Check:
         doomed = self._doom(old, [each for each in page if each.path not in used])
         now_ms = self._clock.now_ms()
         to_delete: list[StoredObject] = []
+        doubtful: list[UsedFile] = []
         for each in page:
             use = used.get(each.path)
             if use is not None:
-                self._look_at_used(each, use)
+                if use.use is FileUse.DOOMED:
+                    found.queued_files += 1
+                elif use.size_bytes not in (None, each.size_bytes):
+                    doubtful.append(use)
                 continue
             attempt = attempts.get(find_attempt(each.path))
             reason = find_reason(attempt)
@@ -156,6 +161,7 @@ class _Check:
             self._store.delete_many([each.path for each in to_delete])
             found.deleted_files += len(to_delete)
             found.deleted_bytes += sum(each.size_bytes for each in to_delete)
+        self._look_again(doubtful)
 
     def find_missing(self, page_size: int) -> None:
         """Looks for files that the table refers to and that were not in the store."""
@@ -197,12 +203,6 @@ class _Check:
             return set(wanted)
         return set(self._metastore.doom_attempts(self._info.table_uuid, wanted, self._older_than_ms))
 
-    def _look_at_used(self, object_: StoredObject, used: UsedFile) -> None:
-        if used.use is FileUse.DOOMED:
-            self.found.queued_files += 1
-        elif used.size_bytes is not None and used.size_bytes != object_.size_bytes:
-            self.found.add_broken(BrokenFile(used.path, used.use, used.size_bytes, object_.size_bytes))
-
     def _add_orphan(self, object_: StoredObject, reason: OrphanReason, open_ms: int | None, deletable: bool) -> None:
         found = self.found
         found.orphan_files += 1
@@ -220,21 +220,26 @@ class _Check:
             deletable=group.deletable + deletable,
         )
 
-    def _look_again(self, unseen: Sequence[UsedFile]) -> None:
-        """What was not listed may be new, or have expired since."""
-        missing = [each for each in unseen if self._is_missing(each.path)]
-        for start in range(0, len(missing), MAX_FILES_A_CALL):
-            paths = [each.path for each in missing[start : start + MAX_FILES_A_CALL]]
+    def _look_again(self, doubtful: Sequence[UsedFile]) -> None:
+        """What was not listed may be new, or have expired since; what was cut may have been written just then."""
+        sizes = {each.path: self._find_size(each.path) for each in doubtful}
+        broken = [each.path for each in doubtful if _is_broken(each, sizes[each.path])]
+        for start in range(0, len(broken), MAX_FILES_A_CALL):
+            paths = broken[start : start + MAX_FILES_A_CALL]
             for used in self._metastore.find_used_files(self._info.table_uuid, paths).files:
                 if used.use is not FileUse.DOOMED:
-                    self.found.add_broken(BrokenFile(used.path, used.use, used.size_bytes, None))
+                    self.found.add_broken(BrokenFile(used.path, used.use, used.size_bytes, sizes[used.path]))
 
-    def _is_missing(self, path: str) -> bool:
+    def _find_size(self, path: str) -> int | None:
         try:
-            self._store.size(path)
+            return self._store.size(path)
         except NotFound:
-            return True
-        return False
+            return None
+
+
+def _is_broken(used: UsedFile, size_bytes: int | None) -> bool:
+    """Whether a file is missing, or has another size than was committed. Pure."""
+    return size_bytes is None or used.size_bytes not in (None, size_bytes)
 
 
 def _hashes(paths: Iterator[str] | Sequence[str]) -> npt.NDArray[np.int64]:

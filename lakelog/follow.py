@@ -32,6 +32,7 @@ class TablesFollower:
         complete: Show a snapshot once its changelog and those before it are attached; rows as they were written need
             none.
         on_begin: Told where the tables begin anew, when that happened.
+        on_close: Told when it is closed, perhaps more than once.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class TablesFollower:
         expired: str,
         complete: bool,
         on_begin: Callable[[Sequence[StreamStart]], None],
+        on_close: Callable[[], None] = lambda: None,
     ) -> None:
         self._metastore = metastore
         self._counts = counts
@@ -53,6 +55,7 @@ class TablesFollower:
         self._expired = expired
         self._complete = complete
         self._on_begin = on_begin
+        self._on_close = on_close
         # Rows of what comes next that the reader has already.
         self._to_skip: dict[str, int] = {}
         # What was handed out, some of it perhaps of a commit that is not whole yet.
@@ -94,6 +97,7 @@ class TablesFollower:
         watch = self._watch
         if watch is not None:
             watch.close()
+        self._on_close()
 
     def _follow(self) -> Iterator[Progress]:
         self._shown = {}

@@ -12,6 +12,7 @@ from lakelog.follow import TablesFollower
 from lakelog.format.consumer import Consumer, ConsumerPosition
 from lakelog.format.filter import parse_filter
 from lakelog.format.table import TableInfo
+from lakelog.held_start import HeldStart
 from lakelog.options.stream_options import (
     CONSUMER_ID,
     EXPIRED_POSITION,
@@ -102,6 +103,13 @@ def open_stream(
     else:
         starts = find_starts(catalog.metastore, tables, parsed)
     epochs = [each.epoch for each in consumers] or [0] * len(tables)
+    is_new = bool(consumers) and not positions
+    held = HeldStart(catalog.held_reads, zip(tables, starts, strict=True) if is_new else ())
+    keep = _Keeper(catalog, dict(zip(names, consumers, strict=True)), held) if consumers else _forget
+    if is_new and not points and parsed.mode == "latest":
+        # What is the newest by now is not the newest when its reader comes back: it would miss what it did not finish.
+        positions = {name: Position(at.after, at.after_uuid) for name, at in zip(names, starts, strict=True)}
+        keep(positions)
 
     def to_points(begins: Sequence[StreamStart]) -> tuple[ResumePoint, ...]:
         return tuple(
@@ -127,12 +135,13 @@ def open_stream(
         expired=parsed.get(EXPIRED_POSITION),
         complete=not parsed.get(SCAN_REMOVE_NORMALIZE),
         on_begin=begin,
+        on_close=held.end,
     )
     return OpenStream(
         follower,
         to_points(starts),
         positions,
-        _Keeper(catalog, dict(zip(names, consumers, strict=True))) if consumers else _forget,
+        keep,
         min(map(_keep_every_s, consumers)) if consumers else None,
     )
 
@@ -184,11 +193,13 @@ class _Keeper:
     Args:
         catalog: Where it is.
         consumers: By the table's name.
+        held: What they begin with; not any more once they have positions.
     """
 
-    def __init__(self, catalog: Catalog, consumers: Mapping[str, Consumer]) -> None:
+    def __init__(self, catalog: Catalog, consumers: Mapping[str, Consumer], held: HeldStart) -> None:
         self._catalog = catalog
         self._consumers = consumers
+        self._held = held
 
     def __call__(self, positions: Mapping[str, Position]) -> None:
         moved = [
@@ -207,6 +218,7 @@ class _Keeper:
             if name is None or error.reason != "TABLE_NOT_FOUND":
                 raise
             raise to_dropped(name) from None
+        self._held.end()
 
 
 def _check_positions(consumers: Sequence[Consumer], names: Sequence[str]) -> None:

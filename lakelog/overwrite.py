@@ -126,6 +126,12 @@ def to_restore(snapshot_id_or_tag: int | str) -> RestoreState:
         InvalidArgument: It is neither a snapshot's id nor the name of a tag.
     """
     if isinstance(snapshot_id_or_tag, str):
+        if snapshot_id_or_tag.isdecimal():
+            raise InvalidArgument(
+                f"snapshot_id_or_tag='{snapshot_id_or_tag:.80}' is no name of a tag. A number means a snapshot: give "
+                f"{snapshot_id_or_tag:.80} without quotes for that one.",
+                metadata={"field": "snapshot_id_or_tag", "value": snapshot_id_or_tag[:80]},
+            )
         check_tag(snapshot_id_or_tag, "snapshot_id_or_tag")
         return RestoreState(tag=snapshot_id_or_tag)
     check_snapshot(snapshot_id_or_tag, "snapshot_id_or_tag")

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lakelog.arguments import check_flag, to_option_texts, to_texts
 from lakelog.change_plan import check_range, check_raw, name_change_columns
+from lakelog.change_range import find_begin
 from lakelog.compaction_request import plan_compaction, request_compaction
 from lakelog.compaction_result import CompactionResult
 from lakelog.compaction_wait import check_timeout as check_compaction_timeout
@@ -118,7 +119,7 @@ class Table(TableWrites, TableUpkeep):
 
     def changes(
         self,
-        after: int = 0,
+        after: int | None = None,
         until: int | None = None,
         *,
         columns: Sequence[str] | None = None,
@@ -138,7 +139,8 @@ class Table(TableWrites, TableUpkeep):
         updates that left the columns read as they were; by `input` every record as it was written.
 
         Args:
-            after: Excluded; 0: from the first snapshot that is kept.
+            after: Excluded; 0: from the first snapshot on, which is an error once that has expired. None: all that is
+                kept.
             until: Included; None: the newest.
             columns: Names of the columns to return, `_snapshot_id` among them if it is wanted; None: all, `_row_kind`
                 and `_snapshot_id`. Of a table with a primary key `_row_kind` always comes, last where it is not named:
@@ -161,6 +163,8 @@ class Table(TableWrites, TableUpkeep):
         check_flag(raw, "raw")
         if raw:
             check_raw(self._info, "raw=True")
+        if after is None:
+            after = self._ask(lambda: find_begin(self._catalog.metastore, self._info, until, raw=raw))
         last = until
         if last is None:
             last = self._refresh().latest_snapshot_id

@@ -178,9 +178,12 @@ async def _find_reach(
     retained = retention.snapshots
     cutoff_ms = now_ms - retained.time_ms
     if asked is not None:
+        # A time takes the place of the table's age and of its greatest number; the least is another matter.
         older_than_ms, retain_last = asked
-        cutoff_ms = cutoff_ms if older_than_ms is None else older_than_ms
-        retained = Retained(0, retained.least if retain_last is None else retain_last)
+        if older_than_ms is not None:
+            cutoff_ms, retained = older_than_ms, replace(retained, most=None)
+        if retain_last is not None:
+            retained = replace(retained, least=retain_last)
     states = find_bound(head, retained, await _find_newest(tx, head, cutoff_ms))
     if retention.changelogs is None:
         return Reach(states, states)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakelog.format.commit_facts import TableHead
-from lakelog.format.kept import check_kept
+from lakelog.format.kept import check_kept, to_expired
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.tag import Tag, to_unknown_tag
 
@@ -18,7 +18,10 @@ async def load_kept(tx: Transaction, head: TableHead, snapshot_id: int) -> Snaps
         SnapshotExpired: It was, and neither is it kept nor has it a tag.
     """
     expired = snapshot_id < head.earliest_snapshot_id
-    check_kept(head, snapshot_id, tagged=expired and await tx.has_tag(head.table_id, snapshot_id))
+    tagged = expired and await tx.has_tag(head.table_id, snapshot_id)
+    if expired and not tagged:
+        raise to_expired(head, snapshot_id, [each.snapshot_id for each in await tx.list_tags(head.table_id)])
+    check_kept(head, snapshot_id, tagged=tagged)
     return await load_snapshot(tx, head, snapshot_id)
 
 

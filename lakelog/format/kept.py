@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import Final
+
 from lakelog.errors import NotFound, SnapshotExpired
 from lakelog.format.commit_facts import TableHead
+
+_NAMED: Final = 5
+"""Snapshots with a tag that a message names, the newest."""
 
 
 def check_kept(head: TableHead, snapshot_id: int, *, tagged: bool = False) -> None:
@@ -30,11 +36,20 @@ def check_kept(head: TableHead, snapshot_id: int, *, tagged: bool = False) -> No
         raise to_expired(head, snapshot_id)
 
 
-def to_expired(head: TableHead, snapshot_id: int) -> SnapshotExpired:
-    """The error for a snapshot that is not kept any more."""
+def to_expired(head: TableHead, snapshot_id: int, tagged: Collection[int] = ()) -> SnapshotExpired:
+    """The error for a snapshot that is not kept any more.
+
+    Args:
+        head: Of its table.
+        snapshot_id: The snapshot.
+        tagged: Snapshots with a tag, kept for all or not.
+    """
+    alone = sorted(each for each in set(tagged) if each < head.earliest_snapshot_id)
+    named = ", ".join(map(str, alone[-_NAMED:]))
+    others = f", of earlier ones those with a tag: {'..., ' * (len(alone) > _NAMED)}{named}" if alone else ""
     return SnapshotExpired(
         f"Snapshot {snapshot_id} of {head.name} has expired; the snapshots {head.earliest_snapshot_id} to "
-        f"{head.latest_snapshot_id} can still be read.",
+        f"{head.latest_snapshot_id} can still be read{others}.",
         metadata={
             "table": head.name,
             "snapshot_id": str(snapshot_id),

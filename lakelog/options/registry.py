@@ -16,7 +16,7 @@ from lakelog.options import (
     table_options,
 )
 from lakelog.options.option import MAX_SHOWN_LENGTH, Option, Scope
-from lakelog.options.refused import find_refusal
+from lakelog.options.refused import REFUSED_OPTIONS, find_refusal
 
 ALL_OPTIONS: Final[tuple[Option[Any], ...]] = tuple(
     value
@@ -29,6 +29,10 @@ ALL_OPTIONS: Final[tuple[Option[Any], ...]] = tuple(
 _BY_SCOPE: Final[dict[Scope, dict[str, Option[Any]]]] = {
     scope: {option.key: option for option in ALL_OPTIONS if option.scope is scope} for scope in Scope
 }
+
+_SLIP: Final = 0.93
+"""How near, of 1, an option of ours must be to a key for that to be a slip, and not the name of another option: two
+letters of a long name."""
 
 _WHERE: Final[dict[Scope, str]] = {
     Scope.TABLE: "an option of tables: give it when the table is made, or with ALTER TABLE",
@@ -74,15 +78,18 @@ def unknown_option(key: str, scope: Scope, also: Sequence[str] = ()) -> InvalidA
             reason="MISPLACED_OPTION",
             metadata={"option": elsewhere.key},
         )
+    keys = {known.lower(): known for known in (*(option.key for option in list_options(scope)), *also)}
     refusal = find_refusal(key)
-    if refusal is not None:
+    wanted = key[:MAX_SHOWN_LENGTH].lower()
+    # A pattern that refuses a family of options also fits what is one of ours but for a slip of the pen.
+    is_slip = wanted not in REFUSED_OPTIONS and difflib.get_close_matches(wanted, keys, n=1, cutoff=_SLIP)
+    if refusal is not None and not is_slip:
         return InvalidArgument(
             f"Option '{shown}' is not in this version: {refusal}. Leave it out.",
             reason="REFUSED_OPTION",
             metadata=metadata,
         )
-    keys = {known.lower(): known for known in (*(option.key for option in list_options(scope)), *also)}
-    nearest = difflib.get_close_matches(key[:MAX_SHOWN_LENGTH].lower(), keys, n=3, cutoff=0.6)
+    nearest = difflib.get_close_matches(wanted, keys, n=3, cutoff=_SLIP if is_slip else 0.6)
     if nearest:
         remedy = f"Did you mean {quote_names(keys[each] for each in nearest)}?"
     else:

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.arguments import check_flag, parse_table_name
 from lakelog.change_plan import check_range, check_raw
+from lakelog.change_range import find_begin
 from lakelog.complete_changes import DEFAULT_TIMEOUT_S, check_timeout
 from lakelog.errors import NotFound
 from lakelog.format.rowkind import ROW_KIND_COLUMN
@@ -22,7 +23,7 @@ from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN
 def changes(
     spark: SparkSession,
     name: str,
-    after: int = 0,
+    after: int | None = None,
     until: int | None = None,
     *,
     columns: Sequence[str] | None = None,
@@ -38,7 +39,8 @@ def changes(
     Args:
         spark: A session in which lakelog is installed.
         name: `database.table`.
-        after: Excluded; 0: from the first snapshot that is kept.
+        after: Excluded; 0: from the first snapshot on, which is an error once that has expired. None: all that is
+            kept.
         until: Included; None: the newest one now.
         columns: Names of the table's columns to return; None: all. `_row_kind` and `_snapshot_id` follow them, or stand
             where they are named.
@@ -60,6 +62,8 @@ def changes(
     table = metastore.get_table(parse_table_name(name))
     if raw:
         check_raw(table, "raw=True")
+    if after is None:
+        after = find_begin(metastore, table, until, raw=raw)
     last = table.latest_snapshot_id if until is None else until
     if after > last:
         raise NotFound(

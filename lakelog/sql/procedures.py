@@ -106,6 +106,10 @@ def _expire_snapshots(table: Table, given: Mapping[str, Any]) -> pa.Table:
     return table.expire_snapshots(**given).to_arrow()
 
 
+def _expire_partitions(table: Table, given: Mapping[str, Any]) -> pa.Table:
+    return table.expire_partitions(**given).to_arrow()
+
+
 def _reset_consumer(table: Table, given: Mapping[str, Any]) -> pa.Table:
     table.consumers.reset(given["consumer_id"], given["snapshot_id"])
     return _row(consumer_id=given["consumer_id"], snapshot_id=given["snapshot_id"])
@@ -155,6 +159,7 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
         ),
         _expire_snapshots,
     ),
+    "expire_partitions": Procedure((_TABLE, Parameter("dry_run", Kind.FLAG)), _expire_partitions),
     "reset_consumer": Procedure(
         (
             _TABLE,

@@ -85,7 +85,9 @@ def pick_due(
             return found
         if found is not None:
             findings.append(found)
-    return NoPlan(f"Nothing is due: {'; '.join(finding.why for finding in findings)}.", tuple(findings))
+    # Rules that look at the same find the same; people read it once.
+    whys = dict.fromkeys(finding.why for finding in findings)
+    return NoPlan(f"Nothing is due: {'; '.join(whys)}.", tuple(findings))
 
 
 def pick_full(

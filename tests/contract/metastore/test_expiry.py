@@ -113,6 +113,23 @@ def test_nothing_goes_that_the_options_keep(metastore: Metastore) -> None:
     assert len(doomed(metastore, table)) == 4
 
 
+def test_what_is_asked_for_takes_the_place_of_its_option_only(metastore: Metastore) -> None:
+    options = {"bucket": "4", "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "4"}
+    table = make_table(metastore, options=options)
+    make_history(metastore, table)
+
+    def find_earliest(older_than_ms: int | None, retain_last: int | None) -> int:
+        return metastore.expire_snapshots(
+            table.table_uuid, older_than_ms=older_than_ms, retain_last=retain_last, dry_run=True
+        ).earliest
+
+    # The greatest number holds for who says nothing of age, but never against those that are to stay.
+    assert [find_earliest(None, least) for least in (None, 2, 4, 5, 6)] == [3, 3, 3, 2, 1]
+    # A time takes its place.
+    assert (find_earliest(0, None), find_earliest(0, 2), find_earliest(LATER_MS, None)) == (1, 1, 6)
+    assert find_earliest(LATER_MS, 2) == 5
+
+
 def test_by_age_the_state_of_that_time_stays(metastore: Metastore) -> None:
     table = make_table(metastore)
     for number in range(1, 5):

@@ -6,7 +6,8 @@ import datetime as dt
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,16 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog
+from lakelog.clock import SystemClock
 from lakelog.errors import CommitConflict, InvalidArgument, LakelogError, NotFound
+from lakelog.file_check import check_files
 from lakelog.file_check_result import FileCheck
 from lakelog.format.job import CLEAN, JobState
 from lakelog.format.table_files import FileUse, OrphanReason, UsedFile
+from lakelog.storage.store import StoredObject
 from lakelog.storage.stores import LocationStores
 from lakelog.table import Table
+from lakelog.testing.faulty_store import FaultyStore
 from metastore.due_work import WorkPlanner
 from metastore.inprocess import InProcessMetastore
 from metastore.service import PLANNERS
@@ -143,6 +148,29 @@ def test_files_that_are_missing_or_cut_are_told(
         (used[FileUse.DATA].path, FileUse.DATA): (size, size + 4),
     }
     assert (found.broken_files, found.deleted_files) == (3, 0)
+
+
+class _ListedEarly(FaultyStore):
+    """A store that lists files as they were while they were written, as folders do."""
+
+    def list_pages(self, page_size: int) -> Iterator[list[StoredObject]]:
+        for page in super().list_pages(page_size):
+            yield [replace(each, size_bytes=4) for each in page]
+
+
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
+def test_what_was_listed_while_it_was_written_is_not_broken(
+    catalog: Catalog, metastore: InProcessMetastore, warehouse: Path
+) -> None:
+    orders = make_orders(catalog)
+    used = _used(metastore, orders)
+    cut = next(each.path for each in used if each.use is FileUse.DATA)
+    (warehouse / orders.uuid / cut).write_bytes(b"short")
+    info = metastore.get_table_by_uuid(orders.uuid)
+    store = _ListedEarly(catalog.open_store(info))
+    found = check_files(metastore, store, info, repair=True, older_than_ms=0, clock=SystemClock())
+    assert [(each.path, each.found_bytes) for each in found.broken] == [(cut, 5)]
+    assert found.files == len(used)
 
 
 def test_what_expiry_has_queued_is_left_to_it(catalog: Catalog, metastore: InProcessMetastore, warehouse: Path) -> None:

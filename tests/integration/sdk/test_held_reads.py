@@ -82,6 +82,39 @@ def test_a_read_that_is_left_is_not_held_any_more(
     assert metastore.list_pins(table.uuid) == []
 
 
+def test_what_a_consumer_begins_with_is_held_until_it_has_a_position(
+    catalog: Catalog, metastore: InProcessMetastore, soon: HeldReads
+) -> None:
+    table = make(catalog)
+    with table.subscribe(consumer_id="etl", auto_commit=False) as stream:
+        read = 0
+        while read < 400_000:
+            batch = stream.read(20)
+            assert batch is not None
+            read += batch.data.num_rows
+        # All rows are read, and their reader is at work on the last of them.
+        time.sleep(0.3)
+        assert PinKind.READER in {pin.kind for pin in metastore.list_pins(table.uuid)}
+        table.append(pa.table({"k": [7]}))
+        table.append(pa.table({"k": [8]}))
+        assert table.expire_snapshots().first_kept == 4
+        stream.commit()
+        # From now on its position does that.
+        assert [(pin.kind, pin.snapshot_id) for pin in metastore.list_pins(table.uuid)] == [(PinKind.CONSUMER, 4)]
+        found = [stream.read(20), stream.read(20)]
+        assert [each and (each.snapshot_id, each.data["k"].to_pylist()) for each in found] == [(5, [7]), (6, [8])]
+
+
+def test_what_a_consumer_would_begin_with_is_not_held_once_it_has_left(
+    catalog: Catalog, metastore: InProcessMetastore, soon: HeldReads
+) -> None:
+    table = make(catalog)
+    stream = table.subscribe(consumer_id="etl")
+    wait_for_pin(metastore, table)
+    stream.close()
+    assert metastore.list_pins(table.uuid) == []
+
+
 def test_control_a_read_that_is_not_held_is_told_that_its_snapshot_expired(
     catalog: Catalog, metastore: InProcessMetastore
 ) -> None:

@@ -173,6 +173,20 @@ def test_without_auto_commit_the_position_moves_by_commit_only(catalog: Catalog)
         assert rows(stream, 1) == [(3, "-D", 1, "a")]
 
 
+def test_a_consumer_that_began_with_what_came_next_misses_nothing(catalog: Catalog) -> None:
+    table = make_history(catalog, **{"snapshot.time-retained": "0 ms", "snapshot.num-retained.min": "1"})
+    stream = table.subscribe("latest", consumer_id="etl", auto_commit=False)
+    for number in (7, 8):
+        table.upsert(orders((number, "x", None)))
+    # Nothing was read of it yet.
+    assert table.expire_snapshots().first_kept == 3
+    assert rows(stream, 1) == [(4, "+I", 7, "x")]
+    # It dies before it has committed, and what is the newest is another snapshot by now.
+    stream.close()
+    with table.subscribe("latest", consumer_id="etl") as stream:
+        assert rows(stream, 2) == [(4, "+I", 7, "x"), (5, "+I", 8, "x")]
+
+
 def test_the_second_reader_of_a_consumer_takes_over(catalog: Catalog) -> None:
     table = make_history(catalog)
     with table.subscribe(consumer_id="etl") as first:

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog
-from lakelog.errors import AlreadyExists, InvalidArgument, NotFound
+from lakelog.errors import AlreadyExists, InvalidArgument, NotFound, SnapshotExpired
 from lakelog.table import Table
 
 from .keyed import make, rows
@@ -112,6 +112,18 @@ def test_refusals(table: Table) -> None:
         table.tags.create("second")
     with pytest.raises(NotFound, match="has no snapshot 9; it has the snapshots 1 to 3"):
         table.tags.create("late", 9)
+
+
+def test_what_expired_is_told_with_what_tags_still_keep(table: Table) -> None:
+    table.expire_snapshots(older_than=1 << 52, retain_last=1)
+    for refused in (lambda: table.scan(snapshot_id=1), lambda: table.rollback_to(1), lambda: table.tags.create("x", 1)):
+        with pytest.raises(SnapshotExpired, match=r"the snapshots 3 to 3 can still be read, of earlier .* a tag: 2\."):
+            refused()
+    with pytest.raises(InvalidArgument, match=r"A number means a snapshot: give 2 without quotes"):
+        table.rollback_to("2")
+    table.tags.delete("second")
+    with pytest.raises(SnapshotExpired, match=r"the snapshots 3 to 3 can still be read\."):
+        table.scan(snapshot_id=1)
 
 
 def test_a_dropped_table_has_none(catalog: Catalog, table: Table) -> None:

@@ -85,6 +85,19 @@ def test_expiry(shop: SqlSession) -> None:
         call(shop, "sys.expire_snapshots('orders', NULL, 0)")
 
 
+def test_expiry_of_partitions(shop: SqlSession) -> None:
+    shop.execute("CREATE TABLE days (day STRING, n BIGINT) PARTITIONED BY (day)")
+    shop.execute("INSERT INTO days VALUES ('2020-01-01', 1), ('2999-01-01', 2)")
+    with pytest.raises(InvalidArgument, match=r"does not say when its partitions expire"):
+        call(shop, "sys.expire_partitions('days')")
+    shop.execute("ALTER TABLE days SET ('partition.expiration-time' = '30 d')")
+    (old,) = call(shop, "sys.expire_partitions('days', dry_run => true)")
+    assert (old["partition"], old["rows"]) == ({"day": "2020-01-01"}, 1)
+    assert call(shop, "sys.expire_partitions('days')") == [old]
+    assert shop.execute("SELECT n FROM days").rows.to_pylist() == [{"n": 2}]  # type: ignore[union-attr]
+    assert call(shop, "sys.expire_partitions('shop.days', false)") == []
+
+
 def test_consumers(shop: SqlSession) -> None:
     uuid = shop.catalog.table("shop.orders").uuid
     shop.catalog.metastore.open_consumer("etl", [uuid], "host")

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from lakelog import options as options_room
+from lakelog.errors import InvalidArgument
 from lakelog.options import ALL_OPTIONS, REFUSED_OPTIONS, Option, Scope
+from lakelog.options.registry import find_option
 from lakelog.options.value_types import Choice
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -73,3 +75,25 @@ def test_the_page_is_current() -> None:
         [sys.executable, str(ROOT / "dev" / "options_page.py"), "--check"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("slip", "meant"),
+    [
+        ("snapshot.num-retaned.max", "snapshot.num-retained.max"),
+        ("Snapshot.time-retaind", "snapshot.time-retained"),
+        ("changelog.num-retained-min", "changelog.num-retained.min"),
+        ("partition.expiration-tme", "partition.expiration-time"),
+        ("consumer.expiration-times", "consumer.expiration-time"),
+    ],
+)
+def test_a_slip_of_the_pen_is_told_the_option_that_was_meant(slip: str, meant: str) -> None:
+    with pytest.raises(InvalidArgument, match=rf"Option '{slip}' is unknown\. Did you mean '{meant}'\?"):
+        find_option(slip, Scope.TABLE)
+
+
+@pytest.mark.parametrize("key", ["snapshot.expire.limit", "partition.mark-done-action", "changelog.precommit-compact"])
+def test_options_of_others_are_refused_with_their_reason(key: str) -> None:
+    with pytest.raises(InvalidArgument, match=rf"Option '{key}' is not in this version: ") as refused:
+        find_option(key, Scope.TABLE)
+    assert refused.value.reason == "REFUSED_OPTION"

@@ -278,8 +278,7 @@ def test_none_says_why() -> None:
         Rule.RUN_COUNT,
     ]
     assert found.reason == (
-        "Nothing is due: there are 2 sorted runs, fewer than 5; there are 2 sorted runs, fewer than 5; "
-        "there are 2 sorted runs, not more than 5."
+        "Nothing is due: there are 2 sorted runs, fewer than 5; there are 2 sorted runs, not more than 5."
     )
 
 
