@@ -23,11 +23,11 @@ from lakelog.format.attachment import AttachRequest
 from lakelog.format.job import Job
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import TableInfo
-from lakelog.late_changelog import MAX_TOGETHER, LateChangelogs, make_late_changelogs
 from lakelog.options.values import TableOptions
 from lakelog.serving.logs import Log
 from lakelog.storage.caches import Caches
 from lakelog.storage.stores import Stores
+from lakelog.writes.late_changelog import MAX_TOGETHER, LateChangelogs, make_late_changelogs
 
 from .duty import Control
 from .leftovers import give_up_attempt

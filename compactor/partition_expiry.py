@@ -15,8 +15,8 @@ from lakelog.format.commit import Fence
 from lakelog.format.job import Job
 from lakelog.options.partition_options import PARTITION_EXPIRATION_TIME
 from lakelog.options.values import TableOptions
-from lakelog.partition_expiry import expire_partitions
 from lakelog.serving.logs import Log
+from lakelog.upkeep.partition_expiry import expire_partitions
 
 from .duty import Control
 from .metrics import Metrics

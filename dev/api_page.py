@@ -18,15 +18,16 @@ sys.path.insert(0, str(ROOT))
 import lakelog  # noqa: E402
 import lakelog.spark  # noqa: E402
 from dev.pages import write_or_check  # noqa: E402
-from lakelog import compaction_result, errors, file_check_result, partition_expiry, results, testing  # noqa: E402
+from lakelog import errors, results, testing  # noqa: E402
 from lakelog.catalog import Catalog  # noqa: E402
-from lakelog.consumers import Consumers  # noqa: E402
 from lakelog.scan import Scan  # noqa: E402
-from lakelog.stream_batch import StreamBatch  # noqa: E402
-from lakelog.subscription import Subscription  # noqa: E402
+from lakelog.streams.batch import StreamBatch  # noqa: E402
+from lakelog.streams.consumers import Consumers  # noqa: E402
+from lakelog.streams.subscription import Subscription  # noqa: E402
 from lakelog.table import Table  # noqa: E402
-from lakelog.tags import Tags  # noqa: E402
 from lakelog.transaction import Transaction, TransactionTable  # noqa: E402
+from lakelog.upkeep import compaction_result, file_check_result, partition_expiry  # noqa: E402
+from lakelog.upkeep.tags import Tags  # noqa: E402
 
 _CLASSES: Final = (Catalog, Table, Scan, Subscription, StreamBatch, Consumers, Tags, Transaction, TransactionTable)
 

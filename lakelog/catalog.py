@@ -19,22 +19,22 @@ from lakelog.arguments import (
     to_schema,
     to_texts,
 )
-from lakelog.attempts_ahead import AttemptsAhead
 from lakelog.client.metastore import Metastore
 from lakelog.client.reader_target import ReaderTarget
 from lakelog.clock import Clock, SystemClock
-from lakelog.commit_note import CommitIdentity, make_note
-from lakelog.dropped import restore_table, to_dropped_table
 from lakelog.format.table import TableInfo
-from lakelog.held_reads import HeldReads
+from lakelog.reads.held_reads import HeldReads
 from lakelog.storage.caches import Caches
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.stores import Stores
-from lakelog.stream_request import check_together
-from lakelog.subscribe import subscribe
-from lakelog.subscription import Subscription
+from lakelog.streams.request import check_together
+from lakelog.streams.subscribe import subscribe
+from lakelog.streams.subscription import Subscription
 from lakelog.table import Table
 from lakelog.transaction import Transaction
+from lakelog.upkeep.dropped import restore_table, to_dropped_table
+from lakelog.writes.attempts_ahead import AttemptsAhead
+from lakelog.writes.commit_note import CommitIdentity, make_note
 
 if TYPE_CHECKING:
     from lakelog.sql import SqlResult

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakelog.change_plan import find_overwrites
 from lakelog.errors import InvalidArgument
 from lakelog.format.plan import Plan
 from lakelog.options.values import TableOptions
-from lakelog.row_source import RowSource
+from lakelog.reads.change_plan import find_overwrites
 from lakelog.storage.read_counts import ReadCounts, ReadMetrics
 from lakelog.storage.superseded import MergePolicy, to_merge_policy
+from lakelog.writes.row_source import RowSource
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,29 +12,29 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakelog.arguments import to_option_texts
-from lakelog.change_plan import (
-    find_overwrites,
-    pick_shown_files,
-    settle_range_mode,
-    split_by_changelog,
-    to_change_columns,
-)
-from lakelog.change_range import plan_range
-from lakelog.changes import ComparedStates, MetastoreStates, NormalizedChanges
-from lakelog.complete_changes import DEFAULT_TIMEOUT_S, plan_when_complete
 from lakelog.errors import InvalidArgument
 from lakelog.format.plan import AtSnapshot, PlanRequest
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.options.call_options import INCREMENTAL_BETWEEN
 from lakelog.options.table_options import STREAMING_READ_OVERWRITE
 from lakelog.options.values import ScanOptions, TableOptions
-from lakelog.reading import check_columns, make_parser, plan_files, settle_state, to_names, to_scan_columns
-from lakelog.row_source import RowSource, SuccessiveRows
+from lakelog.reads.change_plan import (
+    find_overwrites,
+    pick_shown_files,
+    settle_range_mode,
+    split_by_changelog,
+    to_change_columns,
+)
+from lakelog.reads.change_range import plan_range
+from lakelog.reads.changes import ComparedStates, MetastoreStates, NormalizedChanges
+from lakelog.reads.complete_changes import DEFAULT_TIMEOUT_S, plan_when_complete
+from lakelog.reads.reading import check_columns, make_parser, plan_files, settle_state, to_names, to_scan_columns
+from lakelog.reads.tag_range import SettledRange, settle_range
 from lakelog.scan import Scan, check_limit, find_policy
 from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN, FileScan
 from lakelog.storage.live_file import to_live_files
 from lakelog.storage.read_counts import ReadCounts
-from lakelog.tag_range import SettledRange, settle_range
+from lakelog.writes.row_source import RowSource, SuccessiveRows
 
 if TYPE_CHECKING:
     from lakelog.catalog import Catalog

@@ -10,29 +10,29 @@ from typing import Any
 import pyarrow as pa
 
 from lakelog.arguments import check_flag, to_option_texts, to_texts
-from lakelog.change_plan import check_range, check_raw, name_change_columns
-from lakelog.change_range import find_begin
-from lakelog.compaction_request import plan_compaction, request_compaction
-from lakelog.compaction_result import CompactionResult
-from lakelog.compaction_wait import check_timeout as check_compaction_timeout
-from lakelog.compaction_wait import wait_for_compactions
-from lakelog.complete_changes import DEFAULT_TIMEOUT_S, check_timeout, plan_when_complete
-from lakelog.consumers import Consumers
 from lakelog.errors import NotFound
-from lakelog.expiry import ExpiryResult, expire_snapshots
 from lakelog.format.plan import PlanRequest
 from lakelog.listings import list_snapshots, to_files_table, to_snapshots_table
 from lakelog.options.table_options import STREAMING_READ_OVERWRITE
 from lakelog.options.values import TableOptions
-from lakelog.reading import settle_state
+from lakelog.reads.change_plan import check_range, check_raw, name_change_columns
+from lakelog.reads.change_range import find_begin
+from lakelog.reads.complete_changes import DEFAULT_TIMEOUT_S, check_timeout, plan_when_complete
+from lakelog.reads.reading import settle_state
 from lakelog.scan import Scan, check_limit
 from lakelog.scan_planning import plan_changes, plan_scan
 from lakelog.storage.copy_cache import CacheStatistics
-from lakelog.subscribe import subscribe
-from lakelog.subscription import Subscription
+from lakelog.streams.consumers import Consumers
+from lakelog.streams.subscribe import subscribe
+from lakelog.streams.subscription import Subscription
 from lakelog.table_upkeep import TableUpkeep
 from lakelog.table_writes import TableWrites
-from lakelog.tags import Tags
+from lakelog.upkeep.compaction_request import plan_compaction, request_compaction
+from lakelog.upkeep.compaction_result import CompactionResult
+from lakelog.upkeep.compaction_wait import check_timeout as check_compaction_timeout
+from lakelog.upkeep.compaction_wait import wait_for_compactions
+from lakelog.upkeep.expiry import ExpiryResult, expire_snapshots
+from lakelog.upkeep.tags import Tags
 
 
 class Table(TableWrites, TableUpkeep):

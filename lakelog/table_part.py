@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakelog.commit_changelog import find_producer, to_changelog_state, to_open_rules
-from lakelog.commit_note import CommitNote
 from lakelog.format.commit import ANY_TIME, Change, Removal, RemovePartitions
 from lakelog.format.files import DataFile
 from lakelog.format.snapshot import SnapshotKind
 from lakelog.format.table import TableInfo
-from lakelog.lookup_changelog import LookupChangelog
 from lakelog.options.values import TableOptions
 from lakelog.storage.commit_merge import CommitMerger, merge_small_files
 from lakelog.storage.intake import Intake
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.table_writer import TableWriter
+from lakelog.writes.commit_changelog import find_producer, to_changelog_state, to_open_rules
+from lakelog.writes.commit_note import CommitNote
+from lakelog.writes.lookup_changelog import LookupChangelog
 
 if TYPE_CHECKING:
     from lakelog.catalog import Catalog

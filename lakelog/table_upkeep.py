@@ -7,10 +7,10 @@ from typing import Any
 
 from lakelog.arguments import check_flag
 from lakelog.errors import InvalidArgument
-from lakelog.file_check import DEFAULT_OLDER_THAN_MS, check_files
-from lakelog.file_check_result import FileCheck
-from lakelog.partition_expiry import PartitionExpiryResult, expire_partitions
 from lakelog.table_handle import TableHandle
+from lakelog.upkeep.file_check import DEFAULT_OLDER_THAN_MS, check_files
+from lakelog.upkeep.file_check_result import FileCheck
+from lakelog.upkeep.partition_expiry import PartitionExpiryResult, expire_partitions
 
 
 class TableUpkeep(TableHandle):

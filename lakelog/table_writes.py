@@ -6,11 +6,11 @@ import datetime as dt
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lakelog.commit_note import CommitIdentity, make_note
 from lakelog.options.table_options import ROWKIND_FIELD
 from lakelog.results import TransactionResult, WriteResult
 from lakelog.table_handle import TableHandle
 from lakelog.transaction import Transaction, TransactionTable
+from lakelog.writes.commit_note import CommitIdentity, make_note
 
 
 class TableWrites(TableHandle):

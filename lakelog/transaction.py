@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from lakelog.client.retry import RetryPolicy, call_repeatedly
 from lakelog.clock import RandomIds
-from lakelog.commit_changelog import commit_lookups
-from lakelog.commit_note import CommitIdentity, CommitNote, name_dropped_table
 from lakelog.errors import CommitConflict, Effect, InvalidArgument, LakelogError
 from lakelog.format.commit import (
     CommitRequest,
@@ -29,12 +27,14 @@ from lakelog.format.commit import (
     RestoreState,
 )
 from lakelog.format.table import TableInfo
-from lakelog.ingest import to_batches
 from lakelog.options.values import TableOptions
-from lakelog.overwrite import StaticPartition, check_dynamic, to_restore, to_static_partition
 from lakelog.results import TransactionResult
 from lakelog.storage.intake import Intake, KindSource
 from lakelog.table_part import TablePart
+from lakelog.writes.commit_changelog import commit_lookups
+from lakelog.writes.commit_note import CommitIdentity, CommitNote, name_dropped_table
+from lakelog.writes.ingest import to_batches
+from lakelog.writes.overwrite import StaticPartition, check_dynamic, to_restore, to_static_partition
 
 if TYPE_CHECKING:
     from lakelog.catalog import Catalog

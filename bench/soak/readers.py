@@ -18,8 +18,8 @@ import lakelog
 from bench.soak.tables import SoakTable
 from lakelog.catalog import Catalog
 from lakelog.errors import Fenced, OutcomeUnknown, Unavailable
-from lakelog.stream_batch import StreamBatch
-from lakelog.subscription import Subscription
+from lakelog.streams.batch import StreamBatch
+from lakelog.streams.subscription import Subscription
 from lakelog.table import Table
 
 MODES: Final = (

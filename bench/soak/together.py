@@ -12,7 +12,7 @@ from bench.soak.readers import SoakError, State, latest_snapshot
 from bench.soak.tables import SoakTable
 from lakelog.catalog import Catalog
 from lakelog.errors import Fenced, OutcomeUnknown, Unavailable
-from lakelog.stream_batch import StreamBatch
+from lakelog.streams.batch import StreamBatch
 
 
 class TogetherReader:

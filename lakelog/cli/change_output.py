@@ -9,12 +9,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from lakelog.change_plan import name_snapshots
 from lakelog.cli.invocation import Invocation
 from lakelog.cli.row_output import MAX_PRINTED_ROWS, note_hidden, print_json
 from lakelog.cli.row_table import ROW_KIND_STYLES, RowTable
 from lakelog.cli.text import plural
 from lakelog.format.rowkind import ROW_KIND_COLUMN
+from lakelog.reads.change_plan import name_snapshots
 
 TABLE_COLUMN: Final = "_table"
 """Names the table of a row, where there are several."""

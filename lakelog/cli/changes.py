@@ -8,7 +8,7 @@ from lakelog.cli.arguments import Whole, split_names, takes_change_condition, ta
 from lakelog.cli.change_output import ChangePrinter, tell_skipped
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.tail import TABLE_LIMIT
-from lakelog.complete_changes import DEFAULT_TIMEOUT_S
+from lakelog.reads.complete_changes import DEFAULT_TIMEOUT_S
 
 
 @click.command(

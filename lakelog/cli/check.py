@@ -14,7 +14,7 @@ from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.printer import Column, Printer
 from lakelog.cli.text import format_age, format_bytes, format_count, plural
 from lakelog.errors import DataCorrupted
-from lakelog.file_check_result import FileCheck
+from lakelog.upkeep.file_check_result import FileCheck
 
 _FACTS: Final = (
     Column("table", "Table"),

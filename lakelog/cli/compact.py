@@ -14,12 +14,12 @@ from lakelog.cli.partition_text import to_partition_text
 from lakelog.cli.printer import Column, Printer
 from lakelog.cli.text import format_bytes, format_count, plural
 from lakelog.clock import Clock
-from lakelog.compaction_choice import read_partition
-from lakelog.compaction_request import plan_compaction, request_compaction
-from lakelog.compaction_result import BucketCompaction, CompactionResult, CompactionState
-from lakelog.compaction_wait import DEFAULT_TIMEOUT_S, CompactionProgress, check_ends, watch_compactions
 from lakelog.errors import InvalidArgument
 from lakelog.format.table import TableInfo, TableName
+from lakelog.upkeep.compaction_choice import read_partition
+from lakelog.upkeep.compaction_request import plan_compaction, request_compaction
+from lakelog.upkeep.compaction_result import BucketCompaction, CompactionResult, CompactionState
+from lakelog.upkeep.compaction_wait import DEFAULT_TIMEOUT_S, CompactionProgress, check_ends, watch_compactions
 
 
 def _format_partition(values: Mapping[str, str | None]) -> str:

@@ -9,7 +9,7 @@ import click
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.printer import Column
 from lakelog.cli.text import format_time, plural
-from lakelog.dropped import restore_table
+from lakelog.upkeep.dropped import restore_table
 
 _COLUMNS: Final = (
     Column("name", "TABLE", may_cut=True),

@@ -11,7 +11,7 @@ from lakelog.cli.arguments import Whole
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.printer import Column
 from lakelog.cli.text import format_bytes, format_count, format_time, parse_time
-from lakelog.expiry import MAX_RETAINED, ExpiryResult, describe_pin, expire_snapshots
+from lakelog.upkeep.expiry import MAX_RETAINED, ExpiryResult, describe_pin, expire_snapshots
 
 
 def _format_kept(snapshot_id: int | None) -> str:

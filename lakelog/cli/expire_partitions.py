@@ -11,7 +11,7 @@ from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.printer import Column
 from lakelog.cli.text import format_bytes, format_count, format_time, plural
 from lakelog.format.time_text import to_time_texts
-from lakelog.partition_expiry import PartitionExpiryResult
+from lakelog.upkeep.partition_expiry import PartitionExpiryResult
 
 
 def _format_partition(values: dict[str, str | None]) -> str:

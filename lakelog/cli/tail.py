@@ -23,11 +23,11 @@ from lakelog.cli.arguments import (
 from lakelog.cli.change_output import TABLE_COLUMN, ChangePrinter, tell_logged, tell_skipped
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.client.metastore import WatchPosition
-from lakelog.complete_changes import DEFAULT_TIMEOUT_S, check_reached
 from lakelog.errors import InvalidArgument, NotFound, Unavailable
 from lakelog.format.table import TableInfo
+from lakelog.reads.complete_changes import DEFAULT_TIMEOUT_S, check_reached
 from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN
-from lakelog.subscription import Subscription
+from lakelog.streams.subscription import Subscription
 
 TABLE_LIMIT: Final = 100
 """Rows that people see without `--follow` unless they ask for more."""

@@ -22,8 +22,6 @@ from typing import Final
 from lakelog.client.metastore import Metastore
 from lakelog.client.retry import RetryPolicy, call_repeatedly
 from lakelog.clock import RandomIds, SystemClock
-from lakelog.commit_changelog import commit_lookups, find_producer, to_changelog_state, to_open_rules
-from lakelog.commit_note import check_identity, name_dropped_table
 from lakelog.errors import CommitConflict, Effect, LakelogError
 from lakelog.format.commit import (
     ANY_TIME,
@@ -39,14 +37,16 @@ from lakelog.format.commit import (
 from lakelog.format.files import DataFile
 from lakelog.format.snapshot import SnapshotKind
 from lakelog.format.table import TableInfo
-from lakelog.lookup_changelog import LookupChangelog
 from lakelog.options.values import TableOptions
-from lakelog.overwrite import StaticPartition
 from lakelog.results import WriteResult
 from lakelog.spark.connection import open_caches, open_table_store
 from lakelog.spark.tasks import LookupBase, WrittenFiles
 from lakelog.storage.bucket_changelog import TellBuckets, tell_in_threads
 from lakelog.storage.commit_merge import CommitMerger, MergeFiles, merge_in_threads, merge_small_files
+from lakelog.writes.commit_changelog import commit_lookups, find_producer, to_changelog_state, to_open_rules
+from lakelog.writes.commit_note import check_identity, name_dropped_table
+from lakelog.writes.lookup_changelog import LookupChangelog
+from lakelog.writes.overwrite import StaticPartition
 
 _COMMIT_TOTAL_S: Final = 30.0
 """How long a commit with an unknown outcome is repeated beyond what the metastore's client does by itself."""

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakelog.format.filter import Filter
 from lakelog.format.plan import Plan
 from lakelog.options.values import TableOptions
-from lakelog.reading import to_scan_columns
+from lakelog.reads.reading import to_scan_columns
 from lakelog.spark.connection import open_table_store
 from lakelog.spark.types import to_spark_schema
 from lakelog.storage.file_scan import FileScan

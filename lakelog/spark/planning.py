@@ -16,7 +16,7 @@ from lakelog.format.schema import TableSchema
 from lakelog.format.table import TableInfo
 from lakelog.options.call_options import INCREMENTAL_BETWEEN
 from lakelog.options.values import ScanOptions
-from lakelog.reading import State, check_columns, plan_files, settle_state
+from lakelog.reads.reading import State, check_columns, plan_files, settle_state
 
 _UTC_NAMES: Final = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00", "UTC+00:00", "Etc/GMT", "Universal", "Zulu"})
 
@@ -24,7 +24,7 @@ _UTC_NAMES: Final = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00", "UTC+00:0
 def settle_spark_state(
     snapshot_id: int | None, timestamp: int | dt.datetime | None, options: ScanOptions, tag: str | None = None
 ) -> State:
-    """As `lakelog.reading.settle_state`; InvalidArgument also for ranges of snapshots."""
+    """As `lakelog.reads.reading.settle_state`; InvalidArgument also for ranges of snapshots."""
     if options.get(INCREMENTAL_BETWEEN) is not None:
         raise InvalidArgument(
             f"read_table reads a state, not what changed, which '{INCREMENTAL_BETWEEN.key}' asks for. Use "
@@ -54,7 +54,7 @@ def plan_read(
 
 
 def check_spark_columns(columns: Sequence[str] | None, schema: TableSchema, table_name: str) -> tuple[str, ...]:
-    """As `lakelog.reading.check_columns`, but at least one column: Spark counts rows without being asked for none."""
+    """As `reading.check_columns`, but at least one column: Spark counts rows without being asked for none."""
     if columns is not None and not columns:
         raise InvalidArgument("columns=[] names no column. Leave it out to read all.", metadata={"field": "columns"})
     return check_columns(columns, schema, table_name)

@@ -24,10 +24,10 @@ from lakelog.errors import InvalidArgument
 from lakelog.format.cast import check_schema
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.schema import TableSchema
-from lakelog.overwrite import StaticPartition
 from lakelog.spark.tasks import RowConversion, converter
 from lakelog.spark.types import is_widening, same_values, to_spark_schema, to_spark_type
 from lakelog.storage.routing import Routing
+from lakelog.writes.overwrite import StaticPartition
 
 _ARRIVAL: Final = "arrival"
 

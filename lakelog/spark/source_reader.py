@@ -23,7 +23,7 @@ from lakelog.format.plan import Plan
 from lakelog.format.schema import TableSchema
 from lakelog.format.table import TableInfo
 from lakelog.options.values import ScanOptions, TableOptions
-from lakelog.reading import to_scan_columns
+from lakelog.reads.reading import to_scan_columns
 from lakelog.spark.connection import SparkConnection, open_metastore, open_table_store
 from lakelog.spark.planning import check_spark_columns, plan_read, settle_spark_state
 from lakelog.spark.source_options import SourceOptions

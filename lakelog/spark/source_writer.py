@@ -18,7 +18,6 @@ from pyspark.sql.types import StructType
 
 from lakelog.arguments import parse_table_name
 from lakelog.client.metastore import Metastore
-from lakelog.commit_changelog import find_producer
 from lakelog.errors import InvalidArgument
 from lakelog.format.cast import check_schema
 from lakelog.format.rowkind import ROW_KIND_COLUMN
@@ -34,6 +33,7 @@ from lakelog.spark.tasks import WriteTask, WrittenFiles, write_rows
 from lakelog.spark.write_terms import QUERY_ID_PROPERTY, check_progress, find_applied, kind_source, settle_overwrite
 from lakelog.storage.intake import KindSource
 from lakelog.storage.parquet_writer import plan_file_schema
+from lakelog.writes.commit_changelog import find_producer
 
 
 @dataclass(frozen=True)

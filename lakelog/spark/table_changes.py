@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.arguments import check_flag, parse_table_name
-from lakelog.change_plan import check_range, check_raw
-from lakelog.change_range import find_begin
-from lakelog.complete_changes import DEFAULT_TIMEOUT_S, check_timeout
 from lakelog.errors import NotFound
 from lakelog.format.rowkind import ROW_KIND_COLUMN
-from lakelog.reading import check_columns
+from lakelog.reads.change_plan import check_range, check_raw
+from lakelog.reads.change_range import find_begin
+from lakelog.reads.complete_changes import DEFAULT_TIMEOUT_S, check_timeout
+from lakelog.reads.reading import check_columns
 from lakelog.spark.installation import installation_of
 from lakelog.spark.source_options import SourceOptions
 from lakelog.spark.stream.batch import RAW_MARK, RangeTerms

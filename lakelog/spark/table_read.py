@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from lakelog.arguments import parse_table_name, to_option_texts
 from lakelog.errors import DataCorrupted, InvalidArgument
 from lakelog.format.plan import Plan
-from lakelog.held_reads import HeldReads
 from lakelog.options.values import ScanOptions
+from lakelog.reads.held_reads import HeldReads
 from lakelog.spark.few_rows import read_few_rows
 from lakelog.spark.installation import Installation, installation_of
 from lakelog.spark.live_rows import scan_live_rows

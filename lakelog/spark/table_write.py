@@ -12,8 +12,6 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.arguments import parse_table_name, to_option_texts
-from lakelog.commit_changelog import find_producer
-from lakelog.commit_note import make_note
 from lakelog.errors import InvalidArgument
 from lakelog.format.commit import Fence
 from lakelog.format.rowkind import ROW_KIND_COLUMN
@@ -32,6 +30,8 @@ from lakelog.spark.write_terms import Mode, Partition, check_progress, find_appl
 from lakelog.storage.intake import KindSource
 from lakelog.storage.parquet_writer import plan_file_schema
 from lakelog.storage.routing import to_routing
+from lakelog.writes.commit_changelog import find_producer
+from lakelog.writes.commit_note import make_note
 
 _BATCH_CONF: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _BATCH_ROWS: Final = 65_536

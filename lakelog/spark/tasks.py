@@ -24,7 +24,6 @@ from lakelog.format.files import DataFile
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.schema import TableSchema
 from lakelog.options.values import TableOptions
-from lakelog.overwrite import StaticPartition
 from lakelog.spark.connection import open_caches, open_table_store
 from lakelog.spark.task_errors import told_to_driver
 from lakelog.storage.bucket_changelog import BucketChangelogs, BucketLookup, ToldBucket, to_added, to_lookups
@@ -33,6 +32,7 @@ from lakelog.storage.intake import Intake, KindSource
 from lakelog.storage.live_file import LiveFile, to_live_files
 from lakelog.storage.superseded import MergePolicy, find_superseded_positions
 from lakelog.storage.table_writer import TableWriter
+from lakelog.writes.overwrite import StaticPartition
 
 Words = npt.NDArray[np.int64]
 """A bit for each row of a file, set where the row is superseded: position p is bit p % 64 of word p // 64."""

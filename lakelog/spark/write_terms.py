@@ -12,10 +12,10 @@ from lakelog.format.table import TableInfo
 from lakelog.options.call_options import DYNAMIC_PARTITION_OVERWRITE
 from lakelog.options.table_options import ROWKIND_FIELD
 from lakelog.options.values import TableOptions, WriteOptions
-from lakelog.overwrite import check_dynamic, to_static_partition
 from lakelog.results import WriteResult
 from lakelog.spark.commit import CommitTerms, Overwrite
 from lakelog.storage.intake import KindSource
+from lakelog.writes.overwrite import check_dynamic, to_static_partition
 
 QUERY_ID_PROPERTY: Final = "spark.query-id"
 """A property of each snapshot that a stream makes: the id in its checkpoint."""

@@ -11,10 +11,10 @@ import pyarrow as pa
 from lakelog.errors import InvalidArgument, LakelogError
 from lakelog.options.call_options import INCREMENTAL_BETWEEN, INCREMENTAL_BETWEEN_SCAN_MODE
 from lakelog.options.values import ScanOptions
+from lakelog.reads.tag_range import find_tagged
 from lakelog.sql.query import SelectPlan, TableUse, needed_columns, plan_select, pushed_filter
 from lakelog.sql.statements import Name
 from lakelog.sql.system_tables import read_system_table
-from lakelog.tag_range import find_tagged
 
 if TYPE_CHECKING:
     from lakelog.sql.session import SqlSession

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from lakelog.arguments import parse_table_name
-from lakelog.compaction_choice import read_partition
 from lakelog.errors import InvalidArgument
 from lakelog.sql.call_arguments import Kind, Parameter, read_arguments
 from lakelog.sql.statements import Call, Name
+from lakelog.upkeep.compaction_choice import read_partition
 
 if TYPE_CHECKING:
     from lakelog.sql.session import SqlSession

@@ -10,9 +10,7 @@ import pyarrow as pa
 
 from lakelog.arguments import check_text
 from lakelog.errors import InvalidArgument
-from lakelog.ingest import to_batches
 from lakelog.options.call_options import DYNAMIC_PARTITION_OVERWRITE
-from lakelog.overwrite import to_static_partition
 from lakelog.sql.create_table import to_create_sql
 from lakelog.sql.parser import parse_statement
 from lakelog.sql.procedures import run_call
@@ -36,6 +34,8 @@ from lakelog.sql.statements import (
 )
 from lakelog.sql.system_tables import describe_columns
 from lakelog.sql.values import to_rows, to_value
+from lakelog.writes.ingest import to_batches
+from lakelog.writes.overwrite import to_static_partition
 
 if TYPE_CHECKING:
     from lakelog.catalog import Catalog

@@ -8,8 +8,8 @@ from lakelog.arguments import parse_table_name
 from lakelog.errors import InvalidArgument
 from lakelog.format.table import TableName
 from lakelog.rpc.v1 import reader_pb2
-from lakelog.stream_request import ResumePoint, StreamRequest, check_together
-from lakelog.stream_wire import from_proto_resume_point
+from lakelog.streams.request import ResumePoint, StreamRequest, check_together
+from lakelog.streams.wire import from_proto_resume_point
 
 _DEFAULT_BYTES = 16 << 20
 _MOST_BYTES = 64 << 20

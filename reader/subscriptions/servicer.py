@@ -20,11 +20,11 @@ from lakelog.errors import (
     Unavailable,
 )
 from lakelog.format.table import TableInfo
-from lakelog.open_stream import open_stream
 from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
 from lakelog.serving.access import Access
 from lakelog.serving.logs import Log
-from lakelog.stream_wire import from_proto_positions
+from lakelog.streams.open_stream import open_stream
+from lakelog.streams.wire import from_proto_positions
 
 from .metrics import SubscriptionMetrics
 from .pump import ClientLeft, Pump

@@ -11,7 +11,7 @@ from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.errors import Fenced, InvalidArgument, LakelogError, NotFound, SnapshotExpired
 from lakelog.storage.store import ObjectStore, open_store
-from lakelog.subscription import Subscription
+from lakelog.streams.subscription import Subscription
 from lakelog.table import Table
 from tests.conformance.drivers import SdkDriver
 from tests.conformance.language import Step, TableSpec, append, overwrite, upsert

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from lakelog.catalog import Catalog
 from lakelog.errors import CommitConflict, Effect, LakelogError, OutcomeUnknown, Unavailable
-from lakelog.file_check_result import FileCheck
 from lakelog.format.commit import CommitRequest
 from lakelog.format.snapshot import Snapshot, SnapshotKind
 from lakelog.table import Table
+from lakelog.upkeep.file_check_result import FileCheck
 from metastore.service import MetastoreService
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.world import Faults, PlainStores, SimulatedCalls, SimulatedStores, VirtualClock

@@ -17,9 +17,9 @@ from lakelog.catalog import Catalog
 from lakelog.errors import Fenced, InvalidArgument, OutcomeUnknown, Unavailable
 from lakelog.format.consumer import ConsumerPosition
 from lakelog.format.table import TableName
-from lakelog.open_stream import OpenStream, open_stream
-from lakelog.stream_batch import Position, StreamBatch
-from lakelog.stream_request import StreamRequest
+from lakelog.streams.batch import Position, StreamBatch
+from lakelog.streams.open_stream import OpenStream, open_stream
+from lakelog.streams.request import StreamRequest
 from tests.simulation.actors import TABLE, Sink, World, as_simulated
 
 CONSUMER_LIFETIME_S = 10.0

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakelog import file_check
+from lakelog.upkeep import file_check
 from tests.simulation.running import simulate
 
 

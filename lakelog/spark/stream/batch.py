@@ -13,14 +13,15 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakelog.arguments import parse_table_name
-from lakelog.change_plan import settle_range_mode
 from lakelog.client.metastore import Metastore
-from lakelog.complete_changes import DEFAULT_TIMEOUT_S, plan_when_complete
 from lakelog.format.filter import parse_filter
 from lakelog.format.table import TableInfo
 from lakelog.options.call_options import INCREMENTAL_BETWEEN
 from lakelog.options.table_options import STREAMING_READ_OVERWRITE
 from lakelog.options.values import ScanOptions, TableOptions
+from lakelog.reads.change_plan import settle_range_mode
+from lakelog.reads.complete_changes import DEFAULT_TIMEOUT_S, plan_when_complete
+from lakelog.reads.tag_range import settle_range
 from lakelog.spark.connection import SparkConnection, open_metastore
 from lakelog.spark.planning import check_spark_columns
 from lakelog.spark.source_options import SourceOptions
@@ -28,7 +29,6 @@ from lakelog.spark.source_reader import pick_given_columns
 from lakelog.spark.stream.splits import plan_change_splits, plan_difference_splits
 from lakelog.spark.stream.tasks import ChangeSplit, read_split
 from lakelog.spark.stream.terms import name_columns, take_metadata, to_change_schema
-from lakelog.tag_range import settle_range
 
 RAW_MARK: Final = "lakelog-raw"
 """The option by which `lakelog.spark.changes` asks for rows as they were written, deletes among them."""

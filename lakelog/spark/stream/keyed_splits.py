@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
-from lakelog.change_plan import find_overwrites, pick_shown_files, split_by_changelog
-from lakelog.change_range import ChangeRange
 from lakelog.client.metastore import Metastore
 from lakelog.format.plan import AtSnapshot, PlanRequest
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import TableInfo
+from lakelog.reads.change_plan import find_overwrites, pick_shown_files, split_by_changelog
+from lakelog.reads.change_range import ChangeRange
 from lakelog.spark.stream.packing import pack, pick_times, sum_bytes
 from lakelog.spark.stream.tasks import ChangePart, ChangeSplit, PlannedStates
 from lakelog.storage.bucket_changes import Bucket, group_by_bucket, leave_out_added, to_request_before

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from lakelog.change_plan import is_telling
 from lakelog.format.snapshot import ChangelogState, Snapshot, SnapshotKind
+from lakelog.reads.change_plan import is_telling
 from lakelog.spark.stream.offsets import StreamOffset
 
 

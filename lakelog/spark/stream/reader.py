@@ -25,7 +25,6 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from lakelog.arguments import parse_table_name
-from lakelog.change_plan import describe_skipped, find_overwrites
 from lakelog.client.metastore import Metastore, SnapshotPage, WatchPosition
 from lakelog.errors import InvalidArgument, NotFound, SnapshotExpired
 from lakelog.format.plan import Plan
@@ -33,6 +32,8 @@ from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import TableInfo
 from lakelog.options.stream_options import EXPIRED_POSITION, SCAN_BOUNDED_WATERMARK, SCAN_REMOVE_NORMALIZE
+from lakelog.reads.change_plan import describe_skipped, find_overwrites
+from lakelog.reads.stream_start import find_start, start_over
 from lakelog.spark.connection import SparkConnection, open_metastore
 from lakelog.spark.source_options import SourceOptions
 from lakelog.spark.source_reader import pick_given_columns
@@ -44,7 +45,6 @@ from lakelog.spark.stream.tasks import ChangeSplit, read_split
 from lakelog.spark.stream.terms import StreamTerms, to_change_schema
 from lakelog.spark.stream.waiting import SnapshotWaiter
 from lakelog.spark.task_errors import told_briefly
-from lakelog.stream_start import find_start, start_over
 
 _log = logging.getLogger(__name__)
 

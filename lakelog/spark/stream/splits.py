@@ -10,13 +10,13 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from lakelog.change_plan import order_of_change, pick_shown_files
-from lakelog.change_range import plan_range
 from lakelog.client.metastore import Metastore
 from lakelog.format.plan import AtSnapshot, Plan, PlanRequest
 from lakelog.format.table import TableInfo
 from lakelog.options.values import TableOptions
-from lakelog.reading import make_parser, plan_files
+from lakelog.reads.change_plan import order_of_change, pick_shown_files
+from lakelog.reads.change_range import plan_range
+from lakelog.reads.reading import make_parser, plan_files
 from lakelog.spark.stream.keyed_splits import KeyedSegment, ask_state, plan_segments, to_keyed_splits
 from lakelog.spark.stream.offsets import StreamOffset
 from lakelog.spark.stream.packing import group_units, pick_times

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from lakelog.change_plan import to_change_columns
-from lakelog.changes import NormalizedChanges
 from lakelog.format.filter import parse_filter
 from lakelog.format.plan import AtSnapshot, PlanRequest
 from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind
 from lakelog.format.table import TableInfo
 from lakelog.options.values import TableOptions
-from lakelog.reading import to_scan_columns
+from lakelog.reads.change_plan import to_change_columns
+from lakelog.reads.changes import NormalizedChanges
+from lakelog.reads.reading import to_scan_columns
 from lakelog.spark.connection import open_caches, open_table_store
 from lakelog.spark.stream.terms import COMMIT_TIMESTAMP_COLUMN, METADATA_TYPES
 from lakelog.spark.task_errors import told_to_driver
@@ -30,7 +30,7 @@ from lakelog.storage.superseded import to_merge_policy
 
 @dataclass(frozen=True)
 class PlannedStates:
-    """Implements `lakelog.changes.States` from what was planned.
+    """Implements `lakelog.reads.changes.States` from what was planned.
 
     Args:
         planned: The live files of some buckets at some snapshots, in a plan's order.

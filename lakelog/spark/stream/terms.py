@@ -9,7 +9,6 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from lakelog.change_plan import check_raw
 from lakelog.errors import InvalidArgument
 from lakelog.format.filter import parse_filter
 from lakelog.format.rowkind import ROW_KIND_COLUMN
@@ -25,7 +24,8 @@ from lakelog.options.spark_options import (
 from lakelog.options.stream_options import CONSUMER_ID, SCAN_REMOVE_NORMALIZE, STREAM_READ_OVERWRITE
 from lakelog.options.table_options import STREAMING_READ_OVERWRITE
 from lakelog.options.values import StreamOptions, TableOptions
-from lakelog.reading import without_kind
+from lakelog.reads.change_plan import check_raw
+from lakelog.reads.reading import without_kind
 from lakelog.spark.planning import check_spark_columns
 from lakelog.spark.source_options import SourceOptions
 from lakelog.spark.stream.limits import TriggerLimits

@@ -11,9 +11,9 @@ import pytest
 
 from bench.soak.machine import soak
 from bench.soak.readers import SoakError
-from lakelog.follow import TablesFollower
 from lakelog.format.commit_order import Commit
-from lakelog.stream_batch import Progress
+from lakelog.streams.batch import Progress
+from lakelog.streams.follow import TablesFollower
 
 SECONDS = 30.0
 

@@ -17,14 +17,14 @@ import pytest
 from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
 from lakelog.errors import CommitConflict, InvalidArgument, LakelogError, NotFound
-from lakelog.file_check import check_files
-from lakelog.file_check_result import FileCheck
 from lakelog.format.job import CLEAN, JobState
 from lakelog.format.table_files import FileUse, OrphanReason, UsedFile
 from lakelog.storage.store import StoredObject
 from lakelog.storage.stores import LocationStores
 from lakelog.table import Table
 from lakelog.testing.faulty_store import FaultyStore
+from lakelog.upkeep.file_check import check_files
+from lakelog.upkeep.file_check_result import FileCheck
 from metastore.due_work import WorkPlanner
 from metastore.inprocess import InProcessMetastore
 from metastore.service import PLANNERS

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from lakelog.catalog import Catalog
-from lakelog.compaction_result import CompactionState
 from lakelog.errors import CommitConflict
 from lakelog.format.job import COMPACT, FULL, MINOR, STRATEGY, JobState, to_bucket_scope
 from lakelog.format.plan import PlanRequest
 from lakelog.format.snapshot import SnapshotKind
-from lakelog.subscription import Subscription
+from lakelog.streams.subscription import Subscription
 from lakelog.table import Table
+from lakelog.upkeep.compaction_result import CompactionState
 from metastore.inprocess import InProcessMetastore
 from tests.integration.compactor.attaching import attach_all
 from tests.integration.sdk.keyed import make, replayed, rows, shown, told

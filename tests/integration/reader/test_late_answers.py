@@ -16,11 +16,11 @@ from lakelog.client.retry import RetryPolicy
 from lakelog.errors import Unavailable
 from lakelog.format.schema import TableSchema
 from lakelog.format.table import TableInfo, TableName
-from lakelog.open_stream import OpenStream
-from lakelog.remote_stream import open_remote_stream
 from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
-from lakelog.stream_batch import Position
-from lakelog.stream_request import StreamRequest
+from lakelog.streams.batch import Position
+from lakelog.streams.open_stream import OpenStream
+from lakelog.streams.remote_stream import open_remote_stream
+from lakelog.streams.request import StreamRequest
 
 WAIT_S = 20.0
 TABLE = TableInfo(

@@ -14,9 +14,9 @@ from lakelog.catalog import Catalog
 from lakelog.client.reader_target import parse_reader_targets
 from lakelog.client.target import TlsFiles
 from lakelog.errors import InvalidArgument, NotFound, PermissionDenied, Unavailable
-from lakelog.remote_stream import open_remote_stream
 from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
-from lakelog.stream_request import StreamRequest
+from lakelog.streams.remote_stream import open_remote_stream
+from lakelog.streams.request import StreamRequest
 from tests.integration.server.certificates import TestAuthority
 
 from .conftest import Replica

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakelog.catalog import Catalog
-from lakelog.subscription import Subscription
+from lakelog.streams.subscription import Subscription
 from lakelog.table import Table
 
 from .shop import make_orders, orders

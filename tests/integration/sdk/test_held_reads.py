@@ -14,7 +14,7 @@ from lakelog.catalog import Catalog
 from lakelog.client.metastore import Metastore
 from lakelog.errors import DataCorrupted, SnapshotExpired
 from lakelog.format.expiry import PinKind
-from lakelog.held_reads import HeldReads
+from lakelog.reads.held_reads import HeldReads
 from lakelog.table import Table
 from metastore.inprocess import InProcessMetastore
 

@@ -13,9 +13,9 @@ import pytest
 from lakelog.catalog import Catalog
 from lakelog.client.metastore import SnapshotPage
 from lakelog.errors import HistoryDiverged
-from lakelog.open_stream import open_stream
 from lakelog.storage.stores import LocationStores
-from lakelog.stream_request import StreamRequest
+from lakelog.streams.open_stream import open_stream
+from lakelog.streams.request import StreamRequest
 from metastore.inprocess import InProcessMetastore
 
 from .faulty import FaultyMetastore
@@ -41,7 +41,7 @@ class RestoredMetastore(FaultyMetastore):
 def test_who_has_read_further_than_a_restored_metastore_knows_is_told(
     catalog: Catalog, metastore: InProcessMetastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakelog.follow.MAX_KNOWN", 2)
+    monkeypatch.setattr("lakelog.streams.follow.MAX_KNOWN", 2)
     table = make_log(catalog)
     for number in range(4):
         table.append(pa.table({"n": [number], "t": ["x"]}, NUMBERS))

@@ -11,10 +11,10 @@ import pytest
 
 from lakelog.catalog import Catalog
 from lakelog.errors import Fenced
-from lakelog.follow import TablesFollower
-from lakelog.open_stream import OpenStream, open_stream
-from lakelog.stream_batch import Progress
-from lakelog.stream_request import ResumePoint, StreamRequest
+from lakelog.streams.batch import Progress
+from lakelog.streams.follow import TablesFollower
+from lakelog.streams.open_stream import OpenStream, open_stream
+from lakelog.streams.request import ResumePoint, StreamRequest
 
 from .shop import NUMBERS, make_orders, orders
 

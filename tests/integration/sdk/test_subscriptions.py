@@ -11,7 +11,7 @@ import pytest
 
 from lakelog.catalog import Catalog
 from lakelog.errors import Fenced, InvalidArgument, NotFound
-from lakelog.subscription import Subscription
+from lakelog.streams.subscription import Subscription
 
 from .shop import make_orders, orders
 from .streaming import WAIT_S, is_silent, make_appended, make_history, rows

@@ -6,7 +6,7 @@ import dataclasses
 
 import pyarrow as pa
 
-from lakelog.changes import NormalizedChanges
+from lakelog.reads.changes import NormalizedChanges
 from tests.property.tables.conditions import Condition, Row, draw_condition
 from tests.property.tables.history import History, sorted_rows
 

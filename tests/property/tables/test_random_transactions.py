@@ -19,7 +19,7 @@ from lakelog.catalog import Catalog
 from lakelog.client.metastore import LatestSnapshot
 from lakelog.format.commit_order import CommitOrder
 from lakelog.format.snapshot import Snapshot
-from lakelog.subscription import Subscription
+from lakelog.streams.subscription import Subscription
 from tests.property.tables.test_random_tables import memory_catalog, served_catalog  # noqa: F401
 
 ROUNDS = int(os.environ.get("LAKELOG_RANDOM_TABLES", "6"))

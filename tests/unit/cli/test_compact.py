@@ -6,7 +6,7 @@ import io
 
 from lakelog.cli.compact import _Progress
 from lakelog.cli.printer import OutputFormat, Printer
-from lakelog.compaction_wait import CompactionProgress
+from lakelog.upkeep.compaction_wait import CompactionProgress
 
 
 class _Clock:

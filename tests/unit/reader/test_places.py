@@ -16,10 +16,10 @@ from prometheus_client import CollectorRegistry
 
 from lakelog.catalog import Catalog
 from lakelog.clock import RandomIds, SystemClock
-from lakelog.open_stream import OpenStream, open_stream
 from lakelog.rpc.v1 import reader_pb2
 from lakelog.serving.access import Access
 from lakelog.storage.stores import LocationStores
+from lakelog.streams.open_stream import OpenStream, open_stream
 from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
 from metastore.service import MetastoreService

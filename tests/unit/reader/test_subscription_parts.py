@@ -10,8 +10,8 @@ import pytest
 
 from lakelog.errors import InvalidArgument, ResourceExhausted
 from lakelog.rpc.v1 import reader_pb2
-from lakelog.stream_batch import StreamBatch
-from lakelog.stream_wire import RowsDecoder, RowsEncoder
+from lakelog.streams.batch import StreamBatch
+from lakelog.streams.wire import RowsDecoder, RowsEncoder
 from reader.config import RunConfig, ServeConfig, parse_config
 from reader.subscriptions.requests import to_start
 from reader.subscriptions.room import Room

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog.attempts_ahead import AttemptsAhead
 from lakelog.errors import NotFound
 from lakelog.format.commit import StagedAttempt
 from lakelog.format.schema import TableSchema, assign_field_ids
 from lakelog.format.table import TableInfo, TableName
+from lakelog.writes.attempts_ahead import AttemptsAhead
 
 INFO = TableInfo(
     table_uuid="1" * 32,

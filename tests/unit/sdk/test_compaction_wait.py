@@ -11,13 +11,13 @@ import pytest
 
 from lakelog.cli.failures import ExitCode, exit_code_of
 from lakelog.client.metastore import Metastore
-from lakelog.compaction_request import RequestedCompaction
-from lakelog.compaction_result import BucketCompaction, CompactionResult, CompactionState
-from lakelog.compaction_wait import CompactionProgress, wait_for_compactions
 from lakelog.errors import JobFailed, Unavailable
 from lakelog.format.job import COMPACT, MAX_ATTEMPTS, Job, JobState
 from lakelog.format.schema import TableSchema, assign_field_ids
 from lakelog.format.table import TableInfo, TableName
+from lakelog.upkeep.compaction_request import RequestedCompaction
+from lakelog.upkeep.compaction_result import BucketCompaction, CompactionResult, CompactionState
+from lakelog.upkeep.compaction_wait import CompactionProgress, wait_for_compactions
 
 SCHEMA = TableSchema(0, assign_field_ids(pa.schema([("id", pa.int64())])), (), ())
 INFO = TableInfo("a" * 32, TableName("shop", "orders"), "file:///w/a/", SCHEMA, {}, 0, 0, "")

@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import pytest
 
-from lakelog import held_reads
 from lakelog.client.metastore import Metastore
 from lakelog.format.table import TableInfo
-from lakelog.held_reads import HeldReads
+from lakelog.reads import held_reads
+from lakelog.reads.held_reads import HeldReads
 
 TABLE = cast(TableInfo, SimpleNamespace(table_uuid="t", name="shop.t"))
 

@@ -6,11 +6,11 @@ import dataclasses
 
 import pytest
 
-from lakelog.complete_changes import check_complete, check_timeout
 from lakelog.errors import InvalidArgument
 from lakelog.format.snapshot import ChangelogState, Snapshot, SnapshotKind
-from lakelog.late_changelog import MAX_TOGETHER, keep_bounded, pick_together
+from lakelog.reads.complete_changes import check_complete, check_timeout
 from lakelog.storage.live_file import LiveFile
+from lakelog.writes.late_changelog import MAX_TOGETHER, keep_bounded, pick_together
 
 OPEN, ATTACHED, NONE = ChangelogState.OPEN, ChangelogState.ATTACHED, ChangelogState.NONE
 

@@ -15,8 +15,8 @@ import pytest
 from lakelog.client.retry import CLOSED
 from lakelog.errors import Fenced, InvalidArgument, Unavailable
 from lakelog.storage.read_counts import ReadMetrics
-from lakelog.stream_batch import Position, Progress, StreamBatch
-from lakelog.subscription import Subscription
+from lakelog.streams.batch import Position, Progress, StreamBatch
+from lakelog.streams.subscription import Subscription
 
 WAIT_S = 20.0
 

@@ -13,7 +13,7 @@ from lakelog.errors import DataCorrupted
 from lakelog.format.filter import parse_filter
 from lakelog.format.schema import TableSchema, assign_field_ids
 from lakelog.options.values import TableOptions
-from lakelog.reading import to_scan_columns
+from lakelog.reads.reading import to_scan_columns
 from lakelog.storage import data_files as data_files_module
 from lakelog.storage.data_files import DataFiles
 from lakelog.storage.file_scan import FileScan, _portion

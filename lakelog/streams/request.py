@@ -12,7 +12,7 @@ from lakelog.format.table import TableName
 from lakelog.options.option import Option
 from lakelog.options.stream_options import CONSUMER_ID, SCAN_MODE
 from lakelog.options.value_types import Choice
-from lakelog.reading import to_names
+from lakelog.reads.reading import to_names
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,6 @@ import numpy.typing as npt
 from lakelog.client.metastore import Metastore
 from lakelog.clock import Clock
 from lakelog.errors import NotFound
-from lakelog.file_check_result import BrokenFile, FileCheck, OrphanFiles
 from lakelog.format.table import TableInfo
 from lakelog.format.table_files import (
     MAX_FILES_A_CALL,
@@ -40,6 +39,7 @@ from lakelog.format.table_files import (
     may_delete,
 )
 from lakelog.storage.store import ObjectStore, StoredObject
+from lakelog.upkeep.file_check_result import BrokenFile, FileCheck, OrphanFiles
 
 MAX_TOLD: Final = 10_000
 """Attempts, and missing files, that a check tells of one by one; of those beyond it only how many there are."""

@@ -15,7 +15,7 @@ from lakelog.format.key_parts import split_key
 from lakelog.format.keys import decode_partition
 from lakelog.format.plan import PlanRequest
 from lakelog.format.table import TableInfo
-from lakelog.overwrite import StaticPartition, to_static_partition
+from lakelog.writes.overwrite import StaticPartition, to_static_partition
 
 
 @dataclass(frozen=True)

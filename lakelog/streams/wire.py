@@ -9,8 +9,8 @@ import pyarrow as pa
 from lakelog.errors import ResourceExhausted
 from lakelog.rpc.messages import build
 from lakelog.rpc.v1 import reader_pb2
-from lakelog.stream_batch import Position, StreamBatch
-from lakelog.stream_request import ResumePoint
+from lakelog.streams.batch import Position, StreamBatch
+from lakelog.streams.request import ResumePoint
 
 
 def to_proto_resume_point(point: ResumePoint) -> reader_pb2.ResumePoint:

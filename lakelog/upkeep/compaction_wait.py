@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from lakelog.client.metastore import Metastore
 from lakelog.clock import Clock
-from lakelog.compaction_request import RequestedCompaction
-from lakelog.compaction_result import BucketCompaction, CompactionResult, CompactionState
 from lakelog.errors import InvalidArgument, JobFailed, LakelogError, Unavailable
 from lakelog.format.job import MAX_ATTEMPTS, Job, JobState
+from lakelog.upkeep.compaction_request import RequestedCompaction
+from lakelog.upkeep.compaction_result import BucketCompaction, CompactionResult, CompactionState
 
 DEFAULT_TIMEOUT_S: Final = 600.0
 """Without any progress: longer than the longest pause of a job that failed, so that it is tried again meanwhile."""

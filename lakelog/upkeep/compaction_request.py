@@ -21,8 +21,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.client.metastore import Metastore
-from lakelog.compaction_choice import PartitionChoice, to_choice
-from lakelog.compaction_result import BucketCompaction, CompactionResult, CompactionState
 from lakelog.format.compaction.asked import AskedWork, plan_asked
 from lakelog.format.compaction.plan import NoPlan
 from lakelog.format.job import COMPACT, FULL, MINOR, REQUEST_PRIORITY, STRATEGY, Job, to_bucket_scope
@@ -30,6 +28,8 @@ from lakelog.format.plan import AtSnapshot, Plan
 from lakelog.format.table import TableInfo
 from lakelog.options.table_options import CHANGELOG_PRODUCER, FULL_COMPACTION
 from lakelog.options.values import TableOptions
+from lakelog.upkeep.compaction_choice import PartitionChoice, to_choice
+from lakelog.upkeep.compaction_result import BucketCompaction, CompactionResult, CompactionState
 
 _MAX_REQUESTED: Final = 4000
 """Jobs that the metastore makes due at once."""
@@ -76,7 +76,7 @@ def plan_compaction(
         metastore: Who lists the files.
         info: The table.
         full: Everything, whatever its sizes; else what is due or at level 0.
-        partitions: As of `lakelog.compaction_choice.to_choice`.
+        partitions: As of `lakelog.upkeep.compaction_choice.to_choice`.
         where: The same.
 
     Raises:

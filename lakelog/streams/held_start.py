@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 
 from lakelog.format.table import TableInfo
-from lakelog.held_reads import HeldReads
-from lakelog.stream_start import StreamStart
+from lakelog.reads.held_reads import HeldReads
+from lakelog.reads.stream_start import StreamStart
 
 
 class HeldStart:

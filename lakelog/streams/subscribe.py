@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from lakelog.arguments import check_flag
 from lakelog.client.reader_target import ReaderTarget
 from lakelog.format.table import TableInfo
-from lakelog.open_stream import OpenStream, open_stream
-from lakelog.stream_request import to_request
-from lakelog.subscription import Subscription
+from lakelog.streams.open_stream import OpenStream, open_stream
+from lakelog.streams.request import to_request
+from lakelog.streams.subscription import Subscription
 
 if TYPE_CHECKING:
     from lakelog.catalog import Catalog
@@ -52,7 +52,7 @@ def subscribe(
     if reader is None:
         stream = open_stream(catalog, tables, request, holder=holder)
     else:
-        from lakelog.remote_stream import open_remote_stream
+        from lakelog.streams.remote_stream import open_remote_stream
 
         stream = open_remote_stream(reader, tables, request)
     return Subscription(

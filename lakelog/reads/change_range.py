@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lakelog.change_plan import find_other_snapshots, has_changelog_producer
 from lakelog.client.metastore import Metastore
-from lakelog.complete_changes import check_complete
 from lakelog.format.files import FILE_SCHEMA
 from lakelog.format.filter import Filter
 from lakelog.format.plan import InRange, Plan
 from lakelog.format.schema import TableSchema
 from lakelog.format.table import TableInfo
-from lakelog.reading import plan_files
+from lakelog.reads.change_plan import find_other_snapshots, has_changelog_producer
+from lakelog.reads.complete_changes import check_complete
+from lakelog.reads.reading import plan_files
 from lakelog.storage.live_file import LiveFile, to_live_files
 
 
@@ -72,7 +72,7 @@ def plan_range(
     Raises:
         NotFound: There is no such snapshot yet.
         SnapshotExpired: One is no longer kept.
-        Unavailable: The changelog of one is still to be made (`lakelog.complete_changes`).
+        Unavailable: The changelog of one is still to be made (`lakelog.reads.complete_changes`).
     """
     keyed = bool(info.schema.primary_key) and not raw
     expects = keyed and has_changelog_producer(info)

@@ -24,7 +24,6 @@ from typing import Final
 
 import grpc
 
-from lakelog.change_plan import describe_skipped
 from lakelog.client.reader_target import ReaderTarget
 from lakelog.client.retry import CLOSED, RetryPolicy
 from lakelog.client.status import CallKind, from_rpc_error
@@ -32,13 +31,14 @@ from lakelog.client.target import Target
 from lakelog.clock import Clock, SystemClock
 from lakelog.errors import InternalError, LakelogError, ResourceExhausted, Unavailable
 from lakelog.format.table import TableInfo
-from lakelog.open_stream import OpenStream
+from lakelog.reads.change_plan import describe_skipped
 from lakelog.rpc.messages import build
 from lakelog.rpc.v1 import reader_pb2, reader_pb2_grpc
 from lakelog.storage.read_counts import ReadCounts, ReadMetrics
-from lakelog.stream_batch import Position, Progress
-from lakelog.stream_request import ResumePoint, StreamRequest
-from lakelog.stream_wire import (
+from lakelog.streams.batch import Position, Progress
+from lakelog.streams.open_stream import OpenStream
+from lakelog.streams.request import ResumePoint, StreamRequest
+from lakelog.streams.wire import (
     RowsDecoder,
     from_proto_positions,
     from_proto_resume_point,
@@ -89,7 +89,7 @@ def open_remote_stream(
     """Opens a stream at a reader service; blocks until it is open.
 
     Raises:
-        InvalidArgument: Something is not possible; as `lakelog.open_stream.open_stream`.
+        InvalidArgument: Something is not possible; as `lakelog.streams.open_stream.open_stream`.
         Unavailable: No replica answers.
         ResourceExhausted: All replicas have as many subscriptions as they take.
     """
@@ -124,7 +124,7 @@ def _to_columns(names: Sequence[str] | None) -> reader_pb2.StreamColumns | None:
 
 
 class RemoteFollower:
-    """Implements `lakelog.subscription.Follower` by a reader service.
+    """Implements `lakelog.streams.subscription.Follower` by a reader service.
 
     Args:
         reader: Its replicas.

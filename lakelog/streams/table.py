@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakelog.change_plan import describe_skipped, has_changelog_producer, is_overwrite
 from lakelog.errors import NotFound
 from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import TableInfo
+from lakelog.reads.change_plan import describe_skipped, has_changelog_producer, is_overwrite
 from lakelog.scan_planning import plan_changes, plan_scan
 from lakelog.storage.batches import join_small_batches
 from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN
 from lakelog.storage.parquet_writer import plan_file_schema
 from lakelog.storage.read_counts import ReadCounts
-from lakelog.stream_batch import StreamBatch
+from lakelog.streams.batch import StreamBatch
 
 if TYPE_CHECKING:
     from lakelog.catalog import Catalog

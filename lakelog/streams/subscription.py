@@ -19,7 +19,7 @@ from typing import Final, Protocol
 from lakelog.client.retry import CLOSED
 from lakelog.errors import Fenced, InvalidArgument, LakelogError, NotFound, Unavailable
 from lakelog.storage.read_counts import ReadMetrics
-from lakelog.stream_batch import Position, Progress, StreamBatch
+from lakelog.streams.batch import Position, Progress, StreamBatch
 
 _QUEUED: Final = 2
 """Batches that wait for their reader."""

@@ -11,14 +11,14 @@ from lakelog.client.metastore import Metastore, Watch, WatchPosition
 from lakelog.errors import HistoryDiverged, NotFound, SnapshotExpired
 from lakelog.format.commit_order import MAX_KNOWN, Commit, CommitOrder
 from lakelog.format.snapshot import Snapshot
+from lakelog.reads.stream_start import StreamStart, start_over
 from lakelog.storage.read_counts import ReadCounts, ReadMetrics
-from lakelog.stream_batch import Position, Progress, StreamBatch
-from lakelog.stream_start import StreamStart, start_over
-from lakelog.stream_table import StreamTable
+from lakelog.streams.batch import Position, Progress, StreamBatch
+from lakelog.streams.table import StreamTable
 
 
 class TablesFollower:
-    """Implements `lakelog.subscription.Follower` for one table or several.
+    """Implements `lakelog.streams.subscription.Follower` for one table or several.
 
     Commits are put in order by `CommitOrder`. Of each answer of it, the snapshots of a table are planned and read
     together, and what they show is handed out commit by commit.

@@ -14,20 +14,20 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from lakelog.change_plan import pick_shown_files
 from lakelog.client.metastore import Metastore
-from lakelog.commit_changelog import find_open_rules, with_open_rules
 from lakelog.format.attachment import SnapshotChangelog
 from lakelog.format.files import DataFile
 from lakelog.format.plan import AtSnapshot, InRange, PlanRequest
 from lakelog.format.snapshot import ChangelogState, Snapshot, SnapshotKind
 from lakelog.format.table import TableInfo
 from lakelog.options.values import TableOptions
+from lakelog.reads.change_plan import pick_shown_files
 from lakelog.storage.bucket_changelog import BucketChangelogs
 from lakelog.storage.bucket_changes import Bucket, group_by_bucket, to_plan_request
 from lakelog.storage.caches import Caches
 from lakelog.storage.live_file import LiveFile, to_live_files
 from lakelog.storage.store import ObjectStore
+from lakelog.writes.commit_changelog import find_open_rules, with_open_rules
 
 MAX_TOGETHER: Final = 200
 """Snapshots told together: each brings changelog files of its own, and readers wait for all of them."""

@@ -6,13 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from lakelog.change_plan import check_raw
 from lakelog.errors import Fenced, InvalidArgument, NotFound
-from lakelog.follow import TablesFollower
 from lakelog.format.consumer import Consumer, ConsumerPosition
 from lakelog.format.filter import parse_filter
 from lakelog.format.table import TableInfo
-from lakelog.held_start import HeldStart
 from lakelog.options.stream_options import (
     CONSUMER_ID,
     EXPIRED_POSITION,
@@ -25,13 +22,16 @@ from lakelog.options.stream_options import (
 )
 from lakelog.options.table_options import STREAMING_READ_OVERWRITE
 from lakelog.options.values import StreamOptions, TableOptions
-from lakelog.reading import check_columns, without_kind
+from lakelog.reads.change_plan import check_raw
+from lakelog.reads.reading import check_columns, without_kind
+from lakelog.reads.stream_start import StreamStart, find_starts, resume
 from lakelog.storage.read_counts import ReadCounts
-from lakelog.stream_batch import Position
-from lakelog.stream_request import ResumePoint, StreamRequest
-from lakelog.stream_start import StreamStart, find_starts, resume
-from lakelog.stream_table import StreamTable, StreamView, to_dropped
-from lakelog.subscription import Follower
+from lakelog.streams.batch import Position
+from lakelog.streams.follow import TablesFollower
+from lakelog.streams.held_start import HeldStart
+from lakelog.streams.request import ResumePoint, StreamRequest
+from lakelog.streams.subscription import Follower
+from lakelog.streams.table import StreamTable, StreamView, to_dropped
 
 if TYPE_CHECKING:
     from lakelog.catalog import Catalog
@@ -50,7 +50,7 @@ class OpenStream:
         points: Where it begins, of each table.
         positions: The consumer's, by table (`database.table`); those where it is nowhere yet are missing.
         keep: Keeps positions of the consumer; does nothing where there is none.
-        keep_every_s: See `lakelog.subscription.Subscription`.
+        keep_every_s: See `lakelog.streams.subscription.Subscription`.
     """
 
     follower: Follower

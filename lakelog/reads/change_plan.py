@@ -20,7 +20,7 @@ from lakelog.format.table import TableInfo, TableName
 from lakelog.options.call_options import INCREMENTAL_BETWEEN_SCAN_MODE
 from lakelog.options.table_options import CHANGELOG_PRODUCER, DEDUPLICATE, MERGE_ENGINE, STREAMING_READ_OVERWRITE
 from lakelog.options.values import ScanOptions, TableOptions
-from lakelog.reading import to_names, to_scan_columns
+from lakelog.reads.reading import to_names, to_scan_columns
 from lakelog.storage.file_scan import ScanColumns
 from lakelog.storage.live_file import LiveFile
 from lakelog.storage.parquet_writer import plan_file_schema
@@ -138,7 +138,7 @@ def name_change_columns(columns: Sequence[str], table: TableInfo) -> list[str]:
 def to_change_columns(
     names: tuple[str, ...], schema: TableSchema, parsed: Filter | None, without_deletes: bool = False
 ) -> ScanColumns:
-    """What a read of rows as they were written reads from files and returns; see `lakelog.reading.to_scan_columns`."""
+    """What a read of rows as they were written reads from files and returns; see `reading.to_scan_columns`."""
     # What was written may be deletes, which know no more than their key.
     columns = to_scan_columns(names, schema, parsed, plan_file_schema(schema, with_row_kind=False))
     if without_deletes or ROW_KIND_COLUMN in names:
