@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from lakelog.errors import DataCorrupted, InvalidArgument, LakelogError, OutcomeUnknown, Unavailable
+from lakelog.errors import LakelogError, OutcomeUnknown, Unavailable
 from lakelog.serving.ending import ExitCode, to_exit_code
 
 
@@ -31,15 +31,6 @@ def to_ending(error: BaseException) -> Ending:
 def may_pass(error: BaseException) -> bool:
     """Whether asking the metastore again a little later may succeed. Pure."""
     return isinstance(error, Unavailable | OutcomeUnknown)
-
-
-def would_job_fail_alike(error: BaseException) -> bool:
-    """Whether it is of no use to try a job again that failed so. Pure.
-
-    A damaged file stays damaged, and what does not fit does not fit later. But a file that is missing may be one that
-    others have replaced since it was planned, and that has expired: what is planned anew does not need it.
-    """
-    return isinstance(error, InvalidArgument) or (isinstance(error, DataCorrupted) and error.reason != "FILE_MISSING")
 
 
 def may_job_pass(error: BaseException) -> bool:

@@ -18,8 +18,10 @@ from typing import Final
 from lakelog.client.metastore import Metastore
 from lakelog.clock import Clock
 from lakelog.errors import (
+    DataCorrupted,
     Fenced,
     HistoryDiverged,
+    InvalidArgument,
     LakelogError,
     NotFound,
     OutcomeUnknown,
@@ -32,7 +34,7 @@ from lakelog.storage.stores import Stores
 
 from .attendance import ASK_EVERY_S, Attendance
 from .duty import Control, Duty
-from .ending import Ending, may_job_pass, may_pass, to_ending, would_job_fail_alike
+from .ending import Ending, may_job_pass, may_pass, to_ending
 from .keeper import JobKeeper
 from .leftovers import delete_doomed
 from .metrics import Metrics
@@ -251,7 +253,8 @@ class Service:
     def _report(self, job: Job, error: Exception, log: Log) -> None:
         """Tells the metastore that a job failed; a word that is lost costs time only, until the deadline."""
         known = isinstance(error, LakelogError)
-        final = would_job_fail_alike(error)
+        # A damaged file stays damaged, and what does not fit does not fit later; all else may pass.
+        final = isinstance(error, DataCorrupted | InvalidArgument)
         log.error("job failed", error=str(error), final=final, **({} if known else {"exc_info": error}))
         try:
             self._metastore.fail_job(job.job_id, job.epoch, to_reason(error), final=final, passing=may_job_pass(error))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,12 @@ from compactor.expiry import ExpiryDuty
 from compactor.metrics import Metrics
 from lakelog.catalog import Catalog
 from lakelog.errors import InvalidArgument, SnapshotExpired
-from lakelog.format.commit import StagedAttempt
-from lakelog.format.job import COMPACT, EXPIRE, FULL, STRATEGY, Job, JobState, to_bucket_scope
-from lakelog.format.plan import PlanRequest
+from lakelog.format.job import EXPIRE, Job, JobState
 from lakelog.storage.stores import LocationStores
 from lakelog.table import Table
 from metastore.inprocess import InProcessMetastore
-from tests.integration.compactor.attaching import attach_all, make_service
+from tests.integration.compactor.attaching import attach_all
 from tests.integration.sdk.conftest import data_files
-from tests.integration.sdk.faulty import FaultyMetastore
 from tests.integration.sdk.keyed import make, rows, shown, told
 
 AT_ONCE = {"snapshot.time-retained": "0 ms", "snapshot.num-retained.min": "1"}
@@ -155,36 +151,6 @@ def test_whoever_dies_at_any_step_leaves_work_for_the_next(
     assert len(data_files(warehouse)) == table.files().num_rows
     assert shown(table) == before
     assert metastore.list_doomed_files(table.uuid, 10) == []
-
-
-def test_what_a_compaction_had_planned_and_has_expired_is_planned_anew(
-    metastore: InProcessMetastore, catalog: Catalog
-) -> None:
-    table = make(catalog, "none", bucket="1", **AT_ONCE)
-    for number in range(3):
-        table.write(rows(f"+I 1|1|{number}"))
-    partition = metastore.plan(PlanRequest(table.uuid)).files["partition"][0].as_py()
-
-    class Replacing(FaultyMetastore):
-        """Others replace all that was planned, before it is read; and it expires."""
-
-        def stage_attempt(self, table_uuids: Sequence[str], writer: str, **more: Any) -> StagedAttempt:
-            if writer.startswith("job/") and shown(table) != {(1, 7): 7}:
-                table.overwrite(rows("+I 1|7|7").drop_columns(["_row_kind"]))
-                make_duty(metastore).do(job_of(table), Control(threading.Event()))
-            return self.inner.stage_attempt(table_uuids, writer, **more)
-
-    (job,) = metastore.request_jobs(table.uuid, COMPACT, [to_bucket_scope(partition, 0)], {STRATEGY: FULL})
-    make_service(Replacing(metastore)).step()
-    found = next(each for each in metastore.list_jobs() if each.job_id == job.job_id)
-    assert "is missing" in found.reason
-    assert found.state is JobState.DUE, "nobody has to do anything about it"
-    metastore.retry_job(job.job_id)
-    attach_all(metastore)
-    found = next(each for each in metastore.list_jobs() if each.job_id == job.job_id)
-    assert (found.state, found.reason) == (JobState.DONE, "")
-    assert table.files()["level"].to_pylist() == [5]
-    assert shown(table) == {(1, 7): 7}
 
 
 def test_arguments_are_checked(catalog: Catalog) -> None:
