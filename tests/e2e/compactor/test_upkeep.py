@@ -45,12 +45,12 @@ def test_a_purge_whose_compactor_is_killed_goes_on(world: World, step: str) -> N
     world.catalog.drop_table(world.table.name)
     hurry_purge(world)
     count = len(files(world))
-    assert world.start("--tables", "", fault=step).wait() == -signal.SIGKILL
+    assert world.start(for_all_tables=True, fault=step).wait() == -signal.SIGKILL
     left = len(files(world))
     assert 0 < left < count if step == "purge-half" else left == 0
     with pytest.raises(NotFound, match="kept no longer"):
         world.catalog.restore_table(world.table.name)
-    world.start("--tables", "")
+    world.start(for_all_tables=True)
     world.wait_for(lambda: not world.catalog.metastore.list_jobs([world.table.uuid]))
     assert not folder_of(world).exists()
     assert world.catalog.dropped_tables("shop").column("uuid").to_pylist().count(world.table.uuid) == 0
