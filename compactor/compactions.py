@@ -21,7 +21,7 @@ from typing import Final
 from lakelog.client.metastore import Metastore
 from lakelog.clock import Clock
 from lakelog.errors import DataCorrupted, Effect, InvalidArgument, LakelogError
-from lakelog.format.commit import BucketRef, Change, CommitRequest, DroppedGroup, Fence, split_group_files
+from lakelog.format.commit import BucketRef, Change, DroppedGroup, split_group_files
 from lakelog.format.compaction.plan import NoPlan
 from lakelog.format.job import HAS_WAITED, STRATEGY, Job, parse_bucket_scope
 from lakelog.serving.logs import Log
@@ -31,6 +31,7 @@ from lakelog.storage.stores import Stores
 
 from .bucket_work import BucketWork, DonePiece, Strategy, count_new_bytes, to_change
 from .duty import Control
+from .job_commits import commit_for_job
 from .leftovers import give_up_attempt
 from .metrics import Metrics
 from .rewriting import LocalRewriter, Rewriter
@@ -39,9 +40,6 @@ from .telling import plan_next
 _ROUNDS: Final = 5
 """Plans that one job makes, one on what the other has left: others may have come between, and what was compacted may
 make more due. What is due still is made so again by the next commit."""
-
-_COMMITS_A_JOB: Final = 1 << 20
-"""More than any job makes under one epoch; identifiers of later epochs come behind."""
 
 
 @dataclass
@@ -149,7 +147,7 @@ class CompactionDuty:
                     return
                 change = to_change(work, finished, moved)
                 done.commits += 1
-                dropped = self._commit(job, change, attempt_id, done.commits)
+                dropped = commit_for_job(self._metastore, job, change, attempt_id, done.commits).dropped
             except BaseException as error:
                 # Where it may have been committed after all, nothing is deleted.
                 if not isinstance(error, LakelogError) or error.effect is Effect.NONE:
@@ -162,16 +160,6 @@ class CompactionDuty:
     def _open_attempt(self, job: Job) -> tuple[ObjectStore, str]:
         staged = self._metastore.stage_attempt([job.table_uuid], job.lease)
         return self._stores.open(staged.tables[0].location), staged.attempt_id
-
-    def _commit(self, job: Job, change: Change, attempt_id: str, number: int) -> tuple[DroppedGroup, ...]:
-        request = CommitRequest(
-            job.lease,
-            job.epoch * _COMMITS_A_JOB + number,
-            (change,),
-            attempt_id,
-            fences=(Fence(job.lease, job.epoch),),
-        )
-        return self._metastore.commit(request).results[0].dropped
 
     def _account(
         self,

@@ -16,11 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from lakelog.client.metastore import Metastore
 from lakelog.errors import DataCorrupted, Effect, LakelogError
-from lakelog.format.commit import BucketRef, Change, ChangeResult, CommitRequest, CompactionGroup, Fence
+from lakelog.format.commit import BucketRef, Change, ChangeResult, CompactionGroup
 from lakelog.format.compaction.plan import NoPlan
 from lakelog.format.job import Job, parse_bucket_scope
 from lakelog.format.snapshot import SnapshotKind
@@ -35,11 +34,9 @@ from lakelog.storage.superseded import to_merge_policy
 
 from .bucket_work import MAX_GROUPS, Strategy, list_bucket, plan_work
 from .duty import Control
+from .job_commits import commit_for_job
 from .leftovers import give_up_attempt
 from .metrics import Metrics
-
-_COMMITS_A_JOB: Final = 1 << 20
-"""More than any job makes under one epoch; identifiers of later epochs come behind."""
 
 
 @dataclass
@@ -120,7 +117,8 @@ class MarkDuty:
             marks = write_marks(store, info.schema, TableOptions(info.options), path, sections, control.check)
             control.check()
             done.commits += 1
-            result = self._commit(job, to_marking_change(info, bucket, marks), attempt_id, done.commits)
+            change = to_marking_change(info, bucket, marks)
+            result = commit_for_job(self._metastore, job, change, attempt_id, done.commits)
         except BaseException as error:
             # Where it may have been committed after all, nothing is deleted.
             if not isinstance(error, LakelogError) or error.effect is Effect.NONE:
@@ -129,16 +127,6 @@ class MarkDuty:
         if result.snapshot_id is None:
             give_up_attempt(self._metastore, store, attempt_id)
         self._account(job, info, marks, result, done)
-
-    def _commit(self, job: Job, change: Change, attempt_id: str, number: int) -> ChangeResult:
-        request = CommitRequest(
-            job.lease,
-            job.epoch * _COMMITS_A_JOB + number,
-            (change,),
-            attempt_id,
-            fences=(Fence(job.lease, job.epoch),),
-        )
-        return self._metastore.commit(request).results[0]
 
     def _account(self, job: Job, info: TableInfo, marks: WrittenMarks, result: ChangeResult, done: _Done) -> None:
         log = self._log.bind(job_id=job.job_id, table=str(info.name))

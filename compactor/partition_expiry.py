@@ -8,8 +8,6 @@ heard of is found done by whoever looks next, since its partitions are gone.
 
 from __future__ import annotations
 
-from typing import Final
-
 from lakelog.client.metastore import Metastore
 from lakelog.format.commit import Fence
 from lakelog.format.job import Job
@@ -19,10 +17,8 @@ from lakelog.serving.logs import Log
 from lakelog.upkeep.partition_expiry import expire_partitions
 
 from .duty import Control
+from .job_commits import first_identifier
 from .metrics import Metrics
-
-_COMMITS_A_JOB: Final = 1 << 20
-"""More than any job makes under one epoch; identifiers of later epochs come behind."""
 
 
 class PartitionExpiryDuty:
@@ -50,7 +46,7 @@ class PartitionExpiryDuty:
             self._metastore,
             info,
             writer=job.lease,
-            first_identifier=job.epoch * _COMMITS_A_JOB,
+            first_identifier=first_identifier(job),
             fence=Fence(job.lease, job.epoch),
         )
         told = []

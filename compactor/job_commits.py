@@ -1,0 +1,36 @@
+"""How jobs commit: under the job's name, numbered behind all that earlier holders committed, fenced by the epoch."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakelog.client.metastore import Metastore
+from lakelog.format.commit import Change, ChangeResult, CommitRequest, Fence
+from lakelog.format.job import Job
+
+_COMMITS_A_JOB: Final = 1 << 20
+"""More than any job makes under one epoch; identifiers of later epochs come behind."""
+
+
+def first_identifier(job: Job) -> int:
+    """The identifier from which on a holder of a job numbers its commits. Pure."""
+    return job.epoch * _COMMITS_A_JOB
+
+
+def commit_for_job(metastore: Metastore, job: Job, change: Change, attempt_id: str, number: int) -> ChangeResult:
+    """Commits a change of the job's table; refused once another holds the job. Blocks.
+
+    Args:
+        metastore: Who commits.
+        job: Held by the caller.
+        change: Of its table.
+        attempt_id: Whose files it brings.
+        number: The holder's own number of the commit, a new one for each.
+
+    Raises:
+        Fenced: Another holds the job.
+        OutcomeUnknown: It may have been committed.
+    """
+    identifier = first_identifier(job) + number
+    request = CommitRequest(job.lease, identifier, (change,), attempt_id, fences=(Fence(job.lease, job.epoch),))
+    return metastore.commit(request).results[0]
