@@ -32,6 +32,19 @@ class ChangelogState(enum.Enum):
     """The changelog producer was `full-compaction`: what it changed is told with the next full compaction."""
 
 
+class LogContent(enum.Enum):
+    """Which files hold the rows that a snapshot brings to the table's external log (SEMANTICS.md 4)."""
+
+    NONE = "none"
+    """The table had no log, or the snapshot brings nothing to it, as compactions and overwrites do."""
+    DATA = "data"
+    """Its data files: of append tables these are the rows as they came in."""
+    CHANGELOG = "changelog"
+    """Its changelog files: of the producer `input`, or with `log.content` = `changelog`."""
+    SEGMENTS = "segments"
+    """Its log segments: files that hold the rows as they came in, written for the log alone."""
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """One committed change of one table. Times are in milliseconds since the epoch by the database's clock.
@@ -58,6 +71,7 @@ class Snapshot:
     identifier: int
     properties: Mapping[str, str] = field(default_factory=dict)
     changelog: ChangelogState = ChangelogState.NONE
+    log: LogContent = LogContent.NONE
     siblings: Mapping[str, int] = field(default_factory=dict)
     """What the same commit made of other tables: their snapshots' ids by table uuid."""
 

@@ -1,0 +1,44 @@
+"""What the metastore does for the external logs of tables: a part of `lakelog.client.metastore.Metastore`."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from lakelog.format.log_state import LogInfo, PublishReport, PublishState, SnapshotOffsets
+
+
+class Logs(Protocol):
+    """Logs of tables."""
+
+    def list_logs(self) -> list[LogInfo]:
+        """The logs of all tables that have one, by table uuid."""
+        ...
+
+    def get_log(self, table_uuid: str) -> LogInfo:
+        """A table's log; NotFound where it has none or the table was dropped."""
+        ...
+
+    def get_publish_state(self, table_uuid: str) -> PublishState:
+        """How far a table's log is published; NotFound as of `get_log`."""
+        ...
+
+    def report_published(self, report: PublishReport) -> None:
+        """Writes down how far a log is published.
+
+        Raises:
+            Fenced: Another has the lease of the table's publisher.
+            HistoryDiverged: A snapshot has another uuid, or the log another generation.
+            NotFound: The table was dropped.
+        """
+        ...
+
+    def find_log_offsets(self, table_uuid: str, *, until: int = 0) -> SnapshotOffsets | None:
+        """Where the newest snapshot ends whose offsets are known, at or before `until` (0: of all); None: there is none.
+
+        Of the log's current generation alone.
+        """
+        ...
+
+    def restart_log(self, table_uuid: str) -> LogInfo:
+        """Begins a log anew, behind the newest snapshot, in the topic as it is now or made anew (R10's way out)."""
+        ...
