@@ -33,9 +33,9 @@ class Logs(Protocol):
         ...
 
     def find_log_offsets(self, table_uuid: str, *, until: int = 0) -> SnapshotOffsets | None:
-        """Where the newest snapshot whose offsets are known ends, at or before `until` (0: of all); None: there is none.
+        """Where the newest snapshot whose offsets are known ends, at or before `until` (0: of all).
 
-        Of the log's current generation alone.
+        Of the log's current generation alone; None: there is none.
         """
         ...
 
