@@ -8,7 +8,6 @@ been mended.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Final
 
 from lakelog.client.metastore import Metastore
@@ -33,6 +32,9 @@ _TELL_AFTER_S: Final = 10.0
 _MEND_S: Final = 15.0
 """Between two tries of what a person has to mend."""
 
+_LONGEST_PROBLEM: Final = 2000
+"""Characters."""
+
 _SURE_AFTER: Final = 2
 """A divergence is believed when it was found so often in a row: one that starts at the same moment looks like one."""
 
@@ -46,7 +48,6 @@ class TableRunner:
         publisher: Of the table.
         lease: Held.
         metastore: Told of problems.
-        generation: Of the log, for reports of problems.
         clock: For the time.
         watchdog: Ends the process when a step does not come back (R6).
         metrics: Told of what is done.
@@ -60,7 +61,6 @@ class TableRunner:
         publisher: TablePublisher,
         lease: LeaseKeeper,
         metastore: Metastore,
-        generation: Callable[[], int],
         clock: Clock,
         watchdog: Watchdog,
         metrics: PublisherMetrics,
@@ -71,7 +71,6 @@ class TableRunner:
         self._publisher = publisher
         self._lease = lease
         self._metastore = metastore
-        self._generation = generation
         self._clock = clock
         self._watchdog = watchdog
         self._metrics = metrics
@@ -170,8 +169,17 @@ class TableRunner:
         if self._told == error.message:
             return
         try:
+            state = self._metastore.get_publish_state(self._table_uuid)
+            # What is published stays as it was told.
             self._metastore.report_published(
-                PublishReport(self._table_uuid, self._generation(), self._lease.epoch, problem=error.message[:2000])
+                PublishReport(
+                    self._table_uuid,
+                    state.generation,
+                    self._lease.epoch,
+                    next_index=state.next_index,
+                    next_uuid=state.next_uuid,
+                    problem=error.message[:_LONGEST_PROBLEM],
+                )
             )
         except LakelogError as failure:
             self._log.warning("the problem could not be reported", error=failure.message)

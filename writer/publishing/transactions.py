@@ -26,7 +26,7 @@ class TransactionLimits:
         chunk_s: Or behind the one with which it has taken so long.
     """
 
-    rows: int = 200_000
+    rows: int = 100_000
     size_bytes: int = 32 << 20
     snapshots: int = 1000
     chunk_records_bytes: int = 64 << 20
