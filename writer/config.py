@@ -144,8 +144,8 @@ def _parser() -> OneLineParser:
     publish = commands.add_parser(
         "publish",
         help="Publish tables to their logs in Kafka.",
-        description="Brings what is committed to tables with a log into their topics, each snapshot once and behind its "
-        "commit, until SIGTERM. Any number of instances share the tables.",
+        description="Brings what is committed to tables with a log into their topics, each snapshot once and behind "
+        "its commit, until SIGTERM. Any number of instances share the tables.",
         epilog=PUBLISH_EPILOG,
         formatter_class=kind,
     )

@@ -85,10 +85,9 @@ class _Metastore:
 
 def _runner(publisher: Any, metastore: Any, clock: _Clock | None = None) -> TableRunner:
     clock = clock or _Clock()
-    watchdog = Watchdog(60.0, clock, structlog.get_logger(), leave=lambda _: None)
-    return TableRunner(
-        "shop.orders", _TABLE, publisher, metastore, metastore, clock, watchdog, PublisherMetrics(), structlog.get_logger()
-    )  # fmt: skip
+    log = structlog.get_logger()
+    watchdog = Watchdog(60.0, clock, log, leave=lambda _: None)
+    return TableRunner("shop.orders", _TABLE, publisher, metastore, metastore, clock, watchdog, PublisherMetrics(), log)
 
 
 @pytest.mark.parametrize("error", [Unavailable("away"), OutcomeUnknown("?"), Fenced("a newer producer")])

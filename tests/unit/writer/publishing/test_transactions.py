@@ -14,13 +14,16 @@ from writer.publishing.transactions import TransactionLimits, pick_together
 _LIMITS = TransactionLimits(rows=100, size_bytes=1000, snapshots=5)
 
 
+_SNAPSHOT = Snapshot(1, "u", "", SnapshotKind.APPEND, 1, 0, None, 0, 0, 0, 0, 0, 0, "w", 0)
+
+
 @dataclass(frozen=True)
 class _Log:
     """Implements `SnapshotLog` without rows to read."""
 
     row_count: int
     size_bytes: int = 10
-    snapshot: Snapshot = Snapshot(1, "u", "", SnapshotKind.APPEND, 1, 0, None, 0, 0, 0, 0, 0, 0, "w", 0)
+    snapshot: Snapshot = _SNAPSHOT
 
     def read(self, first_index: int) -> Iterator[RecordPiece]:
         raise AssertionError("planning reads nothing")
