@@ -36,6 +36,7 @@ from lakelog.format.work import LeaseGrant, Pipeline
 from .dropped_store import DroppedTransaction
 from .due_store import DueTransaction
 from .job_store import JobTransaction
+from .log_store import LogTransaction
 from .mark_store import MarkTransaction
 from .records import (
     Attachment,
@@ -326,6 +327,7 @@ class Transaction(
     MarkTransaction,
     TagTransaction,
     ToldTransaction,
+    LogTransaction,
     Protocol,
 ):
     """All that can be done in one transaction."""

@@ -18,6 +18,7 @@ from .consumers import MemoryConsumers
 from .dropped import MemoryDropped
 from .due import MemoryDue
 from .journal import Journal
+from .logs import MemoryLogs
 from .marks import MemoryMarks
 from .retention import MemoryRetention
 from .snapshots import MemorySnapshots
@@ -40,6 +41,7 @@ class MemoryTransaction(
     MemoryTags,
     MemoryRetention,
     MemoryTableFiles,
+    MemoryLogs,
 ):
     """A transaction on the state, which holds the store's only lock."""
 

@@ -29,6 +29,7 @@ from .due import PostgresDue
 from .failures import is_lost, translate
 from .full_counts import PostgresFullCounts
 from .jobs import PostgresJobs
+from .logs import PostgresLogs
 from .marks import PostgresMarks
 from .restoring import PostgresRestoring
 from .retention import PostgresRetention
@@ -68,6 +69,7 @@ class PostgresTransaction(
     PostgresTold,
     PostgresFullCounts,
     PostgresMarks,
+    PostgresLogs,
 ):
     """A transaction on one connection."""
 
