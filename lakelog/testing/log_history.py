@@ -127,6 +127,7 @@ def check_log(
         _find_records(LogViolation.DUPLICATE, seen, again),
         _find_records(LogViolation.EARLY, seen, _is_early(seen, snapshots, places, clock_error_ms)),
         _find_records(LogViolation.TORN, seen, _is_split(seen, snapshots, places)),
+        _find_records(LogViolation.TORN, *_find_late(seen, ~again, snapshots, places, clock_error_ms)),
         _find_records(LogViolation.OUT_OF_ORDER, *_find_disorder(seen.filter(pa.array(~again & ours)))),
         _find_records(LogViolation.MISPLACED, seen, _is_misplaced(seen)),
         *_compare_rows(counted, snapshots, until),
@@ -230,6 +231,20 @@ def _is_split(seen: pa.Table, snapshots: pa.Table, places: npt.NDArray[np.int64]
     offsets = seen["offset"].to_numpy()
     apart = np.diff(offsets, prepend=offsets[:1]) != 1
     return whole & apart & _equals_before(seen["partition"].to_numpy(), places)
+
+
+def _find_late(
+    seen: pa.Table, firsts: Mask, snapshots: pa.Table, places: npt.NDArray[np.int64], error_ms: int
+) -> tuple[pa.Table, Mask]:
+    """The first records of rows, and which were appended when another of the same whole snapshot had been seen already.
+
+    A transaction shows its records when all of them are there: the snapshot came in two, perhaps in two partitions.
+    """
+    whole = _of_snapshot(snapshots["is_whole"], places, False).astype(bool)
+    seen, places = seen.filter(pa.array(firsts & whole)), places[firsts & whole]
+    first_seen_ms = np.full(snapshots.num_rows, np.iinfo(np.int64).max)
+    np.minimum.at(first_seen_ms, places, seen["seen_ms"].to_numpy())
+    return seen, first_seen_ms[places] < seen["appended_ms"].to_numpy() - error_ms
 
 
 def _find_disorder(seen: pa.Table) -> tuple[pa.Table, Mask]:

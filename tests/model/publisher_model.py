@@ -159,7 +159,11 @@ def _send(s: State, p: Publisher, rules: Protections) -> Move:
             return "is refused, a transaction is open", _to_down(p), s
         c = c._replace(records=(), position=None)
     elif c.records is None:
-        return "is refused, no transaction is open", _to_down(p), s
+        known = {record.place for record in p.plan[: p.sent]}
+        if p.sent < len(p.plan) and p.plan[p.sent].place in known:
+            return "is refused, no transaction is open", _to_down(p), s
+        # SUBTLE: what is new to the transaction, a partition or the offsets, begins another one, and nobody is told.
+        c = c._replace(records=(), position=None)
     assert c.records is not None
     if p.sent < len(p.plan):
         c = c._replace(records=(*c.records, p.plan[p.sent]))

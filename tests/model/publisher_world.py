@@ -2,8 +2,8 @@
 
 The broker is as measured of Kafka 4.3 with librdkafka 2.16: an id's epoch rises with each `init_transactions` and stays
 the same from transaction to transaction; an EndTxn that was sent twice may arrive for a second time at any later moment
-and then ends whatever transaction of its epoch is open; records behind that are refused, since their partition is in no
-transaction.
+and then ends whatever transaction of its epoch is open. Records behind that are refused where their partition was in
+it, and begin another transaction where it was not. A row's place in its snapshot is also its partition.
 """
 
 from __future__ import annotations

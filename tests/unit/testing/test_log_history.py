@@ -133,7 +133,7 @@ def test_rows_that_were_merged_are_compared_with_the_last_of_their_key() -> None
             id="appended before the commit",
         ),
         pytest.param(
-            tuple(replace(each, seen_ms=3999) if each is B2 else each for each in GOOD),
+            tuple(replace(each, appended_ms=3990, seen_ms=3999) if each is B2 else each for each in GOOD),
             {LogViolation.EARLY},
             id="seen before the commit",
         ),
@@ -142,6 +142,11 @@ def test_rows_that_were_merged_are_compared_with_the_last_of_their_key() -> None
             tuple(replace(each, offset=4) if each is A3 else each for each in GOOD),
             {LogViolation.TORN},
             id="two transactions",
+        ),
+        pytest.param(
+            tuple(replace(each, appended_ms=1010, seen_ms=1015) if each is B1 else each for each in GOOD),
+            {LogViolation.TORN},
+            id="two transactions in two partitions",
         ),
         pytest.param(
             tuple(replace(each, offset=9) if each is C1 else each for each in GOOD),
