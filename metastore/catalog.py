@@ -11,7 +11,9 @@ import pyarrow as pa
 from lakelog.clock import Ids
 from lakelog.errors import AlreadyExists, InvalidArgument, NotFound
 from lakelog.format.commit_facts import TableHead
+from lakelog.format.log_content import find_log_content
 from lakelog.format.schema import TableSchema, assign_field_ids
+from lakelog.format.snapshot import LogContent
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.types import canonical_schema, check_key_type
 from lakelog.options import TableOptions, check_alter, validate_table_options
@@ -128,6 +130,8 @@ class Catalog:
             comment=comment,
         )
 
+        log = find_log_content(TableOptions(options), has_key=bool(primary_key))
+
         async def create(tx: Transaction) -> tuple[TableRecord, bool]:
             if not await tx.lock_database(name.database):
                 raise await _database_not_found(tx, name.database)
@@ -136,6 +140,8 @@ class Catalog:
                 made = await tx.insert_table(new)
                 if tells_later(options):
                     await tx.set_tells_later(made.table_id, True)
+                if log is not LogContent.NONE:
+                    await tx.set_log(made.table_id, log)
                 return made, True
             if not if_not_exists:
                 raise AlreadyExists(
@@ -205,6 +211,9 @@ class Catalog:
                 options, columns=schema.arrow, primary_key=schema.primary_key, partition_by=schema.partition_by
             )
             await alter_producer(tx, heads[table_uuid], options)
+            log = find_log_content(TableOptions(options), has_key=bool(schema.primary_key))
+            if log is not heads[table_uuid].log:
+                await tx.set_log(found.table_id, log)
             await tx.set_options(found.table_id, options)
             # With other options other things are due.
             await tx.ask_for_planning(found.table_id)

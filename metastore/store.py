@@ -37,6 +37,7 @@ from .dropped_store import DroppedTransaction
 from .due_store import DueTransaction
 from .job_store import JobTransaction
 from .mark_store import MarkTransaction
+from .publish_store import PublishTransaction
 from .records import (
     Attachment,
     FileQuery,
@@ -326,6 +327,7 @@ class Transaction(
     MarkTransaction,
     TagTransaction,
     ToldTransaction,
+    PublishTransaction,
     Protocol,
 ):
     """All that can be done in one transaction."""

@@ -9,6 +9,7 @@ from lakelog.options.call_options import (
     SCAN_TAG_NAME,
     SCAN_TIMESTAMP_MILLIS,
 )
+from lakelog.options.log_options import LOG_CONTENT, LOG_SYSTEM
 from lakelog.options.option import Option, Scope
 from lakelog.options.partition_options import (
     PARTITION_EXPIRATION_CHECK_INTERVAL,
@@ -55,7 +56,6 @@ from lakelog.options.table_options import (
     IGNORE_DELETE,
     IGNORE_UPDATE_BEFORE,
     INCREMENTAL_SIZE_THRESHOLD,
-    LOG_SYSTEM,
     LOOKUP_CACHE_FILE_RETENTION,
     LOOKUP_CACHE_MAX_DISK_SIZE,
     LOOKUP_CACHE_MAX_MEMORY_SIZE,
@@ -106,6 +106,7 @@ __all__ = [
     "INCREMENTAL_BETWEEN",
     "INCREMENTAL_BETWEEN_SCAN_MODE",
     "INCREMENTAL_SIZE_THRESHOLD",
+    "LOG_CONTENT",
     "LOG_SYSTEM",
     "LOOKUP_CACHE_FILE_RETENTION",
     "LOOKUP_CACHE_MAX_DISK_SIZE",

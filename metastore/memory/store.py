@@ -19,6 +19,7 @@ from .dropped import MemoryDropped
 from .due import MemoryDue
 from .journal import Journal
 from .marks import MemoryMarks
+from .publishing import MemoryPublishing
 from .retention import MemoryRetention
 from .snapshots import MemorySnapshots
 from .state import State
@@ -40,6 +41,7 @@ class MemoryTransaction(
     MemoryTags,
     MemoryRetention,
     MemoryTableFiles,
+    MemoryPublishing,
 ):
     """A transaction on the state, which holds the store's only lock."""
 

@@ -30,6 +30,7 @@ from .failures import is_lost, translate
 from .full_counts import PostgresFullCounts
 from .jobs import PostgresJobs
 from .marks import PostgresMarks
+from .publishing import PostgresPublishing
 from .restoring import PostgresRestoring
 from .retention import PostgresRetention
 from .session import Session
@@ -68,6 +69,7 @@ class PostgresTransaction(
     PostgresTold,
     PostgresFullCounts,
     PostgresMarks,
+    PostgresPublishing,
 ):
     """A transaction on one connection."""
 
