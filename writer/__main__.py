@@ -80,10 +80,12 @@ def _run(config: Config, pipeline: Pipeline) -> int:
 
 def _publish(config: PublishConfig) -> int:
     # Not above: it imports Kafka's client, which pipelines of files do without.
+    from lakelog.log.secrets import read_secrets
+
     from .publishing.wiring import make_service
 
     log = set_up_logs(config.log_level, service="publisher")
-    service = make_service(config, log)
+    service = make_service(config, read_secrets(read_environment()), log)
     on_signals(service.stop, lambda: service.is_stopping)
     try:
         service.run()

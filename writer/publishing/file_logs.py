@@ -22,8 +22,9 @@ from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import LogContent, Snapshot
 from lakelog.format.table import TableInfo
-from lakelog.log.codecs import LogCodec, plan_codec
+from lakelog.log.codecs import LogCodec
 from lakelog.log.records import Kinds
+from lakelog.log.table_codec import make_codec
 from lakelog.options.values import TableOptions
 from lakelog.storage.data_files import DataFiles
 from lakelog.storage.live_file import LiveFile, to_live_files
@@ -89,14 +90,9 @@ class LogSource:
     partitions: int
 
     @cached_property
-    def options(self) -> TableOptions:
-        """The table's."""
-        return TableOptions(self.table.options)
-
-    @cached_property
     def has_buckets(self) -> bool:
         """Whether a bucket is a partition of the topic; else any will do."""
-        return bool(self.table.schema.primary_key) or self.options.bucket_count(has_primary_key=False) > 0
+        return bool(self.table.schema.primary_key) or TableOptions(self.table.options).bucket_count(False) > 0
 
     @cached_property
     def codecs(self) -> Mapping[int, _Codec]:
@@ -108,7 +104,7 @@ class LogSource:
         fields = (*stored, KIND_FIELD)
         key = set(schema.primary_key)
         key_fields = tuple(field for field in fields if field.name in key or field.name == ROW_KIND_COLUMN)
-        return _Codec(fields, key_fields, plan_codec(schema, self.options, self.table.name))
+        return _Codec(fields, key_fields, make_codec(self.table, schema))
 
     def partition_of(self, file: LiveFile) -> int:
         """The topic's partition that a file's rows go to; those without buckets are spread file by file."""

@@ -18,13 +18,21 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
+from functools import partial
 
 from lakelog.client.grpc_metastore import GrpcMetastore
-from lakelog.client.metastore import WatchPosition
+from lakelog.client.metastore import Metastore, WatchPosition
 from lakelog.client.target import TlsFiles
 from lakelog.clock import SystemClock
-from lakelog.errors import LakelogError
+from lakelog.errors import InvalidArgument, LakelogError
 from lakelog.format.log_state import LogInfo, to_publisher_lease
+from lakelog.log.kafka import open_kafka_log
+from lakelog.log.records import TopicState
+from lakelog.log.secrets import Secrets
+from lakelog.log.table_codec import load_log_settings
+from lakelog.log.topic_rules import check_topic
+from lakelog.options import LOG_CONTENT
+from lakelog.options.log_options import CHANGELOG_CONTENT
 from lakelog.serving.http_endpoint import serve_pages
 from lakelog.serving.lease import LeaseKeeper
 from lakelog.serving.logs import Log
@@ -41,8 +49,13 @@ from .service import PublisherService
 from .watchdog import Watchdog
 
 
-def make_service(config: PublishConfig, log: Log) -> PublisherService:
+def make_service(config: PublishConfig, secrets: Secrets, log: Log) -> PublisherService:
     """Puts the publisher together; connects when it first asks for something.
+
+    Args:
+        config: What it was told.
+        secrets: That options of logs refer to.
+        log: For lines.
 
     Raises:
         InvalidArgument: The port of the metrics is taken.
@@ -66,12 +79,12 @@ def make_service(config: PublishConfig, log: Log) -> PublisherService:
         )
 
     def open_feed(position: WatchPosition, info: LogInfo) -> WatchFeed:
-        return WatchFeed(metastore, position, complete=shows_changelog(info))
+        return WatchFeed(metastore, position, complete=LOG_CONTENT.read(info.options) == CHANGELOG_CONTENT)
 
     parts = PublisherParts(
         metastore=metastore,
-        open_log=open_kafka_log,
-        check_topic=check_topic,
+        open_log=lambda info: open_kafka_log(info.options, secrets),
+        check_topic=partial(check_fits, metastore),
         logs=FileLogs(metastore, LocationStores(config.connect.s3)),
         open_feed=open_feed,
         clock=clock,
@@ -103,6 +116,22 @@ def make_service(config: PublishConfig, log: Log) -> PublisherService:
         port = serve_pages(config.metrics_host, config.metrics_port, metrics.registry, lambda: service.is_healthy)
         log.info("metrics", port=port)
     return service
+
+
+def check_fits(metastore: Metastore, info: LogInfo, topic: TopicState) -> None:
+    """Checks that a topic can hold a table's log (R9).
+
+    Raises:
+        InvalidArgument: It cannot; says why, and what to do.
+    """
+    settings = load_log_settings(metastore.get_table_by_uuid(info.table_uuid))
+    problems = check_topic(settings.to_topic_spec(info.topic), topic)
+    if problems:
+        raise InvalidArgument(
+            f"The topic {info.topic} cannot hold the log of {info.name}. {' '.join(problems)}",
+            reason="TOPIC_MISFIT",
+            metadata={"table": str(info.name), "topic": info.topic},
+        )
 
 
 def _connect(config: PublishConfig) -> GrpcMetastore:
