@@ -16,7 +16,7 @@ from lakelog.spark.installation import installation_of
 from lakelog.table import Table
 from tests.integration.sdk.keyed import rows
 from tests.integration.spark.conftest import MakeTable
-from tests.integration.spark.spark_changelogs import WAYS, Write, frame_of, make
+from tests.integration.spark.spark_changelogs import Write, by_format, by_function, frame_of, make
 
 FIRST = ("+I 1|10|100", "+I 1|20|200", "+U 1|10|101", "-D 2|10|-")
 SECOND = ("-D 1|20|-", "+I 2|30|5", "+U 1|10|102")
@@ -36,8 +36,9 @@ def logged(spark: SparkSession, table: Table, snapshot_id: int) -> dict[str, lis
     return found
 
 
-@pytest.mark.parametrize("producer", ["none", "input", "lookup"])
-@WAYS
+@pytest.mark.parametrize(
+    ("producer", "write"), [("none", by_function), ("none", by_format), ("input", by_format), ("lookup", by_function)]
+)
 def test_each_record_is_in_the_log_once(
     spark: SparkSession, make_table: MakeTable, write: Write, producer: str
 ) -> None:
