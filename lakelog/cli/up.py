@@ -78,7 +78,7 @@ _CHECK_WITHIN_S: Final = 60.0
 )
 @click.option("--no-compactor", is_flag=True, help="Start no compactor: nothing is done after commits.")
 @click.option("--reader", is_flag=True, help="Run the reader service, too: subscriptions without access to the files.")
-@click.option("--kafka", is_flag=True, help="Run a Kafka broker, too: for tables with a log.")
+@click.option("--kafka", is_flag=True, help="Run a Kafka broker, too, and a publisher: for tables with a log.")
 @click.option("--kafka-port", type=Whole(1, 65535), help=f"Of that broker.  [default: {DEFAULT_KAFKA_PORT}]")
 @click.option("--kafka-bootstrap-servers", metavar="HOST:PORT,...", help="A Kafka of your own in its place.")
 @click.option(
@@ -130,7 +130,12 @@ def up(
             wait_for_port("127.0.0.1", kafka_choice.port, patient=was_killed, option="--kafka-port")
         from lakelog.embedded.stack import EmbeddedStack
 
-        services = ["metastore", *([] if no_compactor else ["compactor"]), *(["reader"] if reader else [])]
+        wanted = {
+            "compactor": not no_compactor,
+            "reader": reader,
+            "publisher": kafka_choice.port is not None or kafka_choice.servers is not None,
+        }
+        services = ["metastore", *(service for service, is_wanted in wanted.items() if is_wanted)]
         stack = EmbeddedStack(
             data,
             services=services,
