@@ -17,6 +17,7 @@ import pyarrow as pa
 from lakelog.client.dropped import DroppedTables
 from lakelog.client.retention import Retention
 from lakelog.client.table_files import TableFiles
+from lakelog.client.topic_logs import TopicLogs
 from lakelog.format.attachment import AttachRequest, AttachResult
 from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
 from lakelog.format.consumer import Consumer, ConsumerPosition
@@ -111,7 +112,7 @@ class CommitPipeline(Protocol):
         ...
 
 
-class Metastore(DroppedTables, Retention, TableFiles, Protocol):
+class Metastore(DroppedTables, Retention, TableFiles, TopicLogs, Protocol):
     """All that the metastore does."""
 
     def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:

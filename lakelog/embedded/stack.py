@@ -1,4 +1,4 @@
-"""All of lakelog on this machine: Postgres, the metastore and what else is asked for, data and logs in one folder."""
+"""All of lakelog on this machine: Postgres, the metastore, Kafka and what else is asked for, in one folder."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
+from lakelog.embedded.kafka import EmbeddedKafka
 from lakelog.embedded.ports import free_ports
 from lakelog.embedded.postgres import EmbeddedPostgres
 from lakelog.embedded.processes import ManagedProcess
@@ -17,6 +18,8 @@ from lakelog.embedded.supervisor import Component, Supervisor
 from lakelog.errors import InternalError, InvalidArgument, NotFound
 
 _MIGRATION_WITHIN_S = 120.0
+_BROKERS_VARIABLE = "LAKELOG_KAFKA_BROKERS"
+"""Brokers that tables and pipelines may name, with commas between; the services read it."""
 
 
 class EmbeddedStack:
@@ -35,6 +38,9 @@ class EmbeddedStack:
         metrics_port: The port of the metastore's metrics; None: a free one.
         reader_port: The port of the reader service, where there is one; None: a free one.
         database_url: A Postgres of somebody else's, in SQLAlchemy's form; None: one of our own in the folder.
+        kafka: Whether a Kafka broker runs as well.
+        kafka_port: Its port; None: a free one, the same whenever this folder is used.
+        kafka_bootstrap_servers: A Kafka of somebody else's, as `host:port` with commas between; no own one runs then.
         environment: The services' environment variables; None: ours.
     """
 
@@ -48,6 +54,9 @@ class EmbeddedStack:
         metrics_port: int | None = None,
         reader_port: int | None = None,
         database_url: str | None = None,
+        kafka: bool = False,
+        kafka_port: int | None = None,
+        kafka_bootstrap_servers: str | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         unknown = [service for service in services if service not in ("metastore", "compactor", "reader")]
@@ -71,6 +80,11 @@ class EmbeddedStack:
         )
         self._foreign_database_url = database_url
         self._environment = dict(os.environ if environment is None else environment)
+        self._kafka = self._make_kafka(kafka_port) if kafka and not kafka_bootstrap_servers else None
+        self._kafka_servers = kafka_bootstrap_servers or (self._kafka.bootstrap_servers if self._kafka else "")
+        if self._kafka_servers:
+            allowed = [*self._environment.get(_BROKERS_VARIABLE, "").split(","), *self._kafka_servers.split(",")]
+            self._environment[_BROKERS_VARIABLE] = ",".join(filter(None, (broker.strip() for broker in allowed)))
         self._with_metastore = "metastore" in services
         self._with_compactor = "compactor" in services
         self._with_reader = "reader" in services
@@ -115,6 +129,11 @@ class EmbeddedStack:
         return self._foreign_database_url or ""
 
     @property
+    def kafka(self) -> str:
+        """Kafka's bootstrap servers, the same over restarts; empty: there is none."""
+        return self._kafka_servers
+
+    @property
     def warehouse(self) -> str:
         """The URI of the folder that holds the tables' files."""
         return (self.folder / "warehouse").as_uri()
@@ -134,13 +153,16 @@ class EmbeddedStack:
 
         Raises:
             Unavailable: A component did not start; what had started is stopped again, and the message has its last
-                words.
+                words. Or Kafka's jars could not be fetched.
+            DataCorrupted: A jar of Kafka is not the one that it must be.
             AlreadyExists: Another living process uses the folder.
         """
         (self.folder / "warehouse").mkdir(parents=True, exist_ok=True)
         try:
             if self.postgres is not None:
                 self._add("postgres", self.postgres)
+            if self._kafka is not None:
+                self._add("kafka", self._kafka)
             if self._with_metastore:
                 self._migrate()
                 self.add_service(
@@ -237,6 +259,10 @@ class EmbeddedStack:
         """The last lines of a component's log, oldest first; raises NotFound for an unknown name."""
         return self._part(name).last_log_lines(count)
 
+    def _make_kafka(self, port: int | None) -> EmbeddedKafka:
+        log = self.folder / "logs" / "kafka.log"
+        return EmbeddedKafka(self.folder / "kafka", port, log=log, environment=self._environment)
+
     def _part(self, name: str) -> _Part:
         part = self._components.get(name)
         if part is None:
@@ -298,7 +324,7 @@ class EmbeddedStack:
 
 
 class _Part(Component, Protocol):
-    """What `ManagedProcess` and `EmbeddedPostgres` have in common."""
+    """What `ManagedProcess`, `EmbeddedPostgres` and `EmbeddedKafka` have in common."""
 
     @property
     def log(self) -> Path: ...

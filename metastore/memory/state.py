@@ -16,6 +16,7 @@ from lakelog.format.tag import Tag
 from lakelog.format.work import Pipeline
 
 from ..due_store import Backlog
+from ..log_store import LogTopic
 from ..records import NewChunk, NewTable
 from ..retention_store import ExpiryState
 
@@ -101,6 +102,14 @@ class StoredJob:
     due_at_ms: int
 
 
+@dataclass(frozen=True)
+class StoredTopic:
+    """A generation of a log, and when it was written down."""
+
+    topic: LogTopic
+    changed_at_ms: int
+
+
 @dataclass
 class State:
     """Everything."""
@@ -118,5 +127,6 @@ class State:
     jobs: dict[int, StoredJob] = field(default_factory=dict)
     backlogs: dict[tuple[int, BucketRef], Backlog] = field(default_factory=dict)
     work_cursors: dict[int, StoredWorkCursor] = field(default_factory=dict)
+    log_topics: dict[tuple[str, int], StoredTopic] = field(default_factory=dict)
     last_job_id: int = 0
     last_chunk_id: int = 0
