@@ -378,5 +378,5 @@ class MetastoreService(RetentionCalls, UpkeepCalls, LogCalls):
         """Ends watches, lets commits that run come to their end and refuses those that wait; idempotent."""
         self.jobs.close()
         self.watches.close()
-        self.log_topics.close()
+        await self.log_topics.close()
         await self._gate.close()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -51,3 +52,10 @@ def check_nothing_is_left(metastore: InProcessMetastore, name: TableName = NAME)
     assert metastore.list_logs() == []
     with pytest.raises(NotFound):
         metastore.get_table(name)
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

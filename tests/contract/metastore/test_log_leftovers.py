@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 
 from lakelog.errors import CommitConflict, Unavailable
+from lakelog.format.table import TableName
 from metastore import log_topics
 from metastore.inprocess import InProcessMetastore
 from metastore.log_store import LogTopic, TopicLife
 from metastore.topic_work import make_topic
 
 from .log_brokers import LOG, FakeBrokers
-from .log_tables import check_nothing_is_left, make, put, work_off
+from .log_tables import check_nothing_is_left, make, put, wait_until, work_off
 
 
 def make_left(brokers: FakeBrokers, *, is_named: bool) -> LogTopic:
@@ -93,3 +94,19 @@ def test_a_log_is_begun_anew_once(
     with pytest.raises(CommitConflict, match="begun anew by another"):
         log_metastore.restart_log(table.table_uuid)
     assert log_metastore.get_log(table.table_uuid).generation == 2
+
+
+def test_brokers_that_do_not_answer_keep_no_others_waiting(
+    log_metastore: InProcessMetastore, brokers: FakeBrokers
+) -> None:
+    slow = {"kafka.bootstrap.servers": "kafka:9093"}
+    log = log_metastore.get_log(make(log_metastore).table_uuid)
+    late = log_metastore.get_log(make(log_metastore, slow, name=TableName("shop", "late")).table_uuid)
+    brokers.second_answers.clear()
+    log_metastore.drop_database("shop", cascade=True)
+    step = log_metastore.start(log_metastore.service.log_topics.work_off())
+    wait_until(lambda: brokers.find(log.topic) is None)
+    assert brokers.find(late.topic) is not None
+    brokers.second_answers.set()
+    assert step.result(20) == 2
+    assert brokers.find(late.topic) is None

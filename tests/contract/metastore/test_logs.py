@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -21,7 +20,7 @@ from metastore.store import Store
 
 from .conftest import WAREHOUSE
 from .log_brokers import LOG, FakeBrokers
-from .log_tables import NAME, NAMED, check_nothing_is_left, list_unsettled, make, work_off
+from .log_tables import NAME, NAMED, check_nothing_is_left, list_unsettled, make, wait_until, work_off
 from .making import SCHEMA
 from .serving import serving
 
@@ -154,6 +153,8 @@ def test_no_table_is_made_where_no_broker_answers(
     with pytest.raises(Unavailable, match="No broker answers") as caught:
         make(log_metastore, options)
     assert caught.value.reason == "BROKERS_UNAVAILABLE"
+    # Nothing waits for their return: they were asked for nothing.
+    assert list_unsettled(log_metastore) == []
     brokers.is_away = False
     check_nothing_is_left(log_metastore)
     # The name is free.
@@ -211,13 +212,6 @@ def test_a_topic_holds_the_log_of_one_table(log_metastore: InProcessMetastore, b
     log_metastore.drop_table(NAME)
     # Then it is free.
     assert log_metastore.get_log(make(log_metastore, NAMED).table_uuid).generation == 1
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_over_the_wire(postgres_url: str, brokers: FakeBrokers) -> None:
