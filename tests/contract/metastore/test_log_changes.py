@@ -8,7 +8,7 @@ from lakelog.errors import InvalidArgument, NotFound, Unavailable
 from metastore.inprocess import InProcessMetastore
 
 from .log_brokers import FakeBrokers
-from .log_tables import NAME, NAMED, make, work_off
+from .topic_tables import NAME, NAMED, make, work_off
 from .making import append
 
 

@@ -14,7 +14,7 @@ from metastore.log_store import LogTopic, TopicLife
 from metastore.topic_work import make_topic
 
 from .log_brokers import LOG, FakeBrokers
-from .log_tables import check_nothing_is_left, make, put, wait_until, work_off
+from .topic_tables import check_nothing_is_left, make, put, wait_until, work_off
 
 
 def make_left(brokers: FakeBrokers, *, is_named: bool) -> LogTopic:

@@ -20,7 +20,7 @@ from metastore.store import Store
 
 from .conftest import WAREHOUSE
 from .log_brokers import LOG, FakeBrokers
-from .log_tables import NAME, NAMED, check_nothing_is_left, list_unsettled, make, wait_until, work_off
+from .topic_tables import NAME, NAMED, check_nothing_is_left, list_unsettled, make, wait_until, work_off
 from .making import SCHEMA
 from .serving import serving
 
