@@ -8,8 +8,8 @@ from lakelog.errors import InvalidArgument, NotFound, Unavailable
 from metastore.inprocess import InProcessMetastore
 
 from .log_brokers import FakeBrokers
-from .topic_tables import NAME, NAMED, make, work_off
 from .making import append
+from .topic_tables import NAME, NAMED, make, work_off
 
 
 def test_a_restored_table_begins_a_log_of_its_own(log_metastore: InProcessMetastore, brokers: FakeBrokers) -> None:

@@ -20,9 +20,9 @@ from metastore.store import Store
 
 from .conftest import WAREHOUSE
 from .log_brokers import LOG, FakeBrokers
-from .topic_tables import NAME, NAMED, check_nothing_is_left, list_unsettled, make, wait_until, work_off
 from .making import SCHEMA
 from .serving import serving
+from .topic_tables import NAME, NAMED, check_nothing_is_left, list_unsettled, make, wait_until, work_off
 
 
 def test_a_topic_is_made_with_its_table(log_metastore: InProcessMetastore, brokers: FakeBrokers) -> None:
