@@ -11,7 +11,9 @@ import pyarrow as pa
 from lakelog.clock import Ids
 from lakelog.errors import AlreadyExists, CommitConflict, InvalidArgument, LakelogError, NotFound, OutcomeUnknown
 from lakelog.format.commit_facts import TableHead
+from lakelog.format.log_content import find_log_content
 from lakelog.format.schema import TableSchema, assign_field_ids
+from lakelog.format.snapshot import LogContent
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.types import canonical_schema, check_key_type
 from lakelog.options import TableOptions, check_alter, validate_table_options
@@ -161,6 +163,9 @@ class Catalog:
             made = await tx.insert_table(new)
             if tells_later(options):
                 await tx.set_tells_later(made.table_id, True)
+            log = find_log_content(TableOptions(options), has_key=bool(primary_key))
+            if log is not LogContent.NONE:
+                await tx.set_log(made.table_id, log)
             if topic is not None:
                 await finish_log(tx, topic)
             return made, True
@@ -246,6 +251,9 @@ class Catalog:
             if topic is not None:
                 await follow_log(tx, topic)
             await alter_producer(tx, heads[table_uuid], options)
+            log = find_log_content(TableOptions(options), has_key=bool(found.info.schema.primary_key))
+            if log is not heads[table_uuid].log:
+                await tx.set_log(found.table_id, log)
             await tx.set_options(found.table_id, options)
             # With other options other things are due.
             await tx.ask_for_planning(found.table_id)

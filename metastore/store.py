@@ -38,6 +38,7 @@ from .due_store import DueTransaction
 from .job_store import JobTransaction
 from .log_store import LogTransaction
 from .mark_store import MarkTransaction
+from .publish_store import PublishTransaction
 from .records import (
     Attachment,
     FileQuery,
@@ -328,6 +329,7 @@ class Transaction(
     TagTransaction,
     ToldTransaction,
     LogTransaction,
+    PublishTransaction,
     Protocol,
 ):
     """All that can be done in one transaction."""

@@ -20,6 +20,7 @@ from .due import MemoryDue
 from .journal import Journal
 from .logs import MemoryLogs
 from .marks import MemoryMarks
+from .publishing import MemoryPublishing
 from .retention import MemoryRetention
 from .snapshots import MemorySnapshots
 from .state import State
@@ -42,6 +43,7 @@ class MemoryTransaction(
     MemoryRetention,
     MemoryTableFiles,
     MemoryLogs,
+    MemoryPublishing,
 ):
     """A transaction on the state, which holds the store's only lock."""
 

@@ -31,6 +31,7 @@ from .full_counts import PostgresFullCounts
 from .jobs import PostgresJobs
 from .logs import PostgresLogs
 from .marks import PostgresMarks
+from .publishing import PostgresPublishing
 from .restoring import PostgresRestoring
 from .retention import PostgresRetention
 from .session import Session
@@ -70,6 +71,7 @@ class PostgresTransaction(
     PostgresFullCounts,
     PostgresMarks,
     PostgresLogs,
+    PostgresPublishing,
 ):
     """A transaction on one connection."""
 
