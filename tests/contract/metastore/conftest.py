@@ -32,7 +32,7 @@ _numbers = itertools.count(1)
 
 
 def make_service(store: Store) -> MetastoreService:
-    return MetastoreService(store, WAREHOUSE)
+    return MetastoreService(store, WAREHOUSE, brokers=FakeBrokers().make())
 
 
 def open_in_process(
@@ -103,7 +103,7 @@ def open_grpc(request: pytest.FixtureRequest) -> Iterator[Metastore]:
     """A client over the wire to a server over Postgres: all of the product but its process."""
     url = request.getfixturevalue("postgres_url")
     migrate(url)
-    with serving(url) as target:
+    with serving(url, make_service) as target:
         metastore = GrpcMetastore(target)
         try:
             yield metastore
