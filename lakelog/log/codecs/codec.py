@@ -1,0 +1,275 @@
+"""What a table's rows become in its log, and back: one codec a table and schema."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakelog.errors import InvalidArgument
+from lakelog.format.ordering import comparable_keys, single_array
+from lakelog.format.rowkind import RowKind
+from lakelog.format.schema import TableSchema
+from lakelog.format.table import TableName
+from lakelog.log.codecs.changes import read_debezium_changes, read_json_rows
+from lakelog.log.codecs.debezium_text import MessageSource, find_envelope_bytes, to_debezium_texts
+from lakelog.log.codecs.decode import DecodedRecords, join_records
+from lakelog.log.codecs.json_text import to_array_texts, to_json_texts, to_object_texts
+from lakelog.log.codecs.messages import Mask, MessagePlan, plan_messages
+from lakelog.log.codecs.row_sizes import Sizes, find_row_sizes
+from lakelog.log.records import EncodedRecords, FetchedRecords, Kinds
+
+DEBEZIUM_JSON: Final = "debezium-json"
+JSON: Final = "json"
+
+_MAX_PIECE_BYTES: Final = 1 << 30
+"""Of what is encoded in one go, by its upper bound: columns of bytes count them in 31 bits."""
+
+_FRAME_BYTES: Final = 256
+"""Of the other headers, whose names and values take some 170, and of the lengths in front of all of them."""
+
+
+@dataclass(frozen=True)
+class LogForm:
+    """How a table's rows are written in its log.
+
+    Args:
+        value_format: `debezium-json` or `json`.
+        key_format: `json`.
+        is_upsert: The changelog mode is `upsert`, else `all`.
+        sequence_fields: The table's `sequence.field`.
+    """
+
+    value_format: str = DEBEZIUM_JSON
+    key_format: str = JSON
+    is_upsert: bool = False
+    sequence_fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class EncodedPiece:
+    """What some rows became.
+
+    Args:
+        records: Ready to be sent; may be none.
+        consumed: So many of the rows they are of. Those behind it are handed in again, before the rows that follow.
+    """
+
+    records: EncodedRecords
+    consumed: int
+
+
+@dataclass(frozen=True)
+class LogCodec:
+    """Encodes rows of one schema of a table, and decodes its records. Immutable; all methods are pure.
+
+    Args:
+        schema: The rows' columns.
+        name: The table.
+        form: How they are written.
+    """
+
+    schema: TableSchema
+    name: TableName
+    form: LogForm
+
+    @property
+    def has_before(self) -> bool:
+        """Whether the format has a place for old rows."""
+        return self.form.value_format == DEBEZIUM_JSON
+
+    @property
+    def needs_followed(self) -> bool:
+        """Whether `encode` must be told what follows where a bucket's rows are not ordered by key as a whole."""
+        return self.form.is_upsert
+
+    def find_followed(self, keys: pa.Table) -> Mask:
+        """Whether a later row of its key follows each row.
+
+        Args:
+            keys: The primary key's columns of all rows of a bucket and snapshot, in their order.
+        """
+        followed = np.zeros(len(keys), dtype=np.bool_)
+        if len(keys):
+            values = comparable_keys(self._columns(keys, self.schema.primary_key))
+            order = np.argsort(values, kind="stable")
+            followed[order[:-1]] = values[order[1:]] == values[order[:-1]]
+        return followed
+
+    def encode(
+        self,
+        rows: pa.Table,
+        kinds: Kinds,
+        first_index: int,
+        *,
+        partition: int,
+        snapshot_id: int,
+        ts_ms: int,
+        bucket: int | None,
+        is_last: bool,
+        followed: Mask | None = None,
+    ) -> EncodedPiece:
+        """Encodes rows of one bucket and snapshot, in the order of its log files: by key, then arrival in each file.
+
+        Args:
+            rows: The table's columns.
+            kinds: What each row does.
+            first_index: The place of the first row among all rows of the snapshot's log.
+            partition: Of the topic.
+            snapshot_id: The snapshot.
+            ts_ms: When it was committed.
+            bucket: None: the table has no buckets.
+            is_last: No more rows of this bucket and snapshot follow. Else the last row may be held back.
+            followed: Of `find_followed`; only where `needs_followed` and the bucket has more than one file.
+
+        Returns:
+            The records, and how many rows they are of: fewer than there are where the last one is held back or the
+            rows would become too many bytes for one piece.
+        """
+        fitting = self._count_fitting(rows)
+        is_last = is_last and fitting == len(rows)
+        rows, kinds = rows.slice(0, fitting).combine_chunks(), kinds[:fitting]
+        plan = plan_messages(
+            kinds,
+            self._find_same_keys(rows, kinds),
+            is_upsert=self.form.is_upsert,
+            has_before=self.has_before,
+            is_last=is_last,
+            followed=None if followed is None else followed[:fitting],
+        )
+        rows, kinds = rows.slice(0, plan.consumed), kinds[: plan.consumed]
+        source = MessageSource(self.name.database, self.name.name, snapshot_id, bucket, ts_ms)
+        sent = rows if plan.is_plain else rows.take(pa.array(plan.rows))
+        records = EncodedRecords(
+            partition=partition,
+            keys=self._encode_keys(sent),
+            values=self._encode_values(rows, kinds, plan, source).cast(pa.binary()),
+            kinds=kinds[plan.rows],
+            indexes=first_index + plan.rows,
+            sequences=self._encode_sequences(sent),
+        )
+        return EncodedPiece(records, plan.consumed)
+
+    def check_row_sizes(self, rows: pa.Table, max_record_bytes: int) -> None:
+        """Checks that each row's record will fit into the topic (RELIABILITY.md R7).
+
+        Of a format with old rows a record may hold two rows of a key, so that one may take half of it.
+
+        Raises:
+            InvalidArgument: Names the first row that does not.
+        """
+        most = self._find_largest(find_row_sizes(rows), max_record_bytes)
+        if not len(most):
+            return
+        exact = self._find_exact_sizes(rows.take(pa.array(most)))
+        too_large = np.flatnonzero(exact > max_record_bytes)
+        if not len(too_large):
+            return
+        row, size = int(most[too_large[0]]), int(exact[too_large[0]])
+        twice = " It counts twice, since a record may hold a key's old and its new row." if self._may_hold_two else ""
+        raise InvalidArgument(
+            f"Row {row} for table {self.name} would make a record of {size} bytes in its log, which takes "
+            f"{max_record_bytes} ('log.max-record-size').{twice} Make the row smaller, for instance by storing large "
+            "values elsewhere and their address here, or alter 'log.max-record-size'.",
+            reason="RECORD_TOO_LARGE",
+            metadata={
+                "table": str(self.name),
+                "row": str(row),
+                "bytes": str(size),
+                "log.max-record-size": str(max_record_bytes),
+            },
+        )
+
+    def decode(self, records: FetchedRecords, *, topic: str, columns: Sequence[str] | None = None) -> DecodedRecords:
+        """Decodes records of the table's log, whoever reads them; the inverse of `encode`.
+
+        Args:
+            records: As they were read.
+            topic: For messages.
+            columns: Names, in the order wanted; None: all columns. Others are not read.
+
+        Raises:
+            DataCorrupted: A record is damaged; names the topic, the partition and the offset.
+        """
+        arrow = self.schema.arrow
+        wanted = arrow if columns is None else pa.schema([arrow.field(name) for name in columns])
+        read = read_debezium_changes if self.has_before else read_json_rows
+        return join_records(
+            records,
+            read(records.values, wanted),
+            wanted,
+            topic=topic,
+            key=self.schema.primary_key,
+            sequence_fields=self.form.sequence_fields,
+        )
+
+    @property
+    def _may_hold_two(self) -> bool:
+        return self.has_before and bool(self.schema.primary_key)
+
+    @cached_property
+    def _frame_bytes(self) -> int:
+        longest = 10**19
+        source = MessageSource(self.name.database, self.name.name, longest, longest, longest)
+        return _FRAME_BYTES + (find_envelope_bytes(source) if self.has_before else 0)
+
+    def _find_largest(self, sizes: Sizes, limit: int) -> Sizes:
+        # A key and a sequence are parts of the row.
+        copies = 3 + self._may_hold_two
+        return np.flatnonzero(sizes * copies + self._frame_bytes > limit)
+
+    def _find_exact_sizes(self, rows: pa.Table) -> Sizes:
+        columns = self._columns(rows, rows.column_names)
+        sizes = _find_lengths(to_object_texts(rows.column_names, columns)) * (1 + self._may_hold_two)
+        for extra in (self._encode_keys(rows), self._encode_sequences(rows)):
+            if extra is not None:
+                sizes += _find_lengths(extra)
+        return sizes + self._frame_bytes
+
+    def _count_fitting(self, rows: pa.Table) -> int:
+        if rows.nbytes * 2 < _MAX_PIECE_BYTES // 16:
+            return len(rows)
+        sizes = np.cumsum(find_row_sizes(rows) + self._frame_bytes)
+        # At least two rows, so that an old row is not held back for ever.
+        return min(len(rows), max(2, int(np.searchsorted(sizes, _MAX_PIECE_BYTES))))
+
+    def _find_same_keys(self, rows: pa.Table, kinds: Kinds) -> Mask:
+        if not (kinds == RowKind.UPDATE_BEFORE).any():
+            return np.zeros(0, dtype=np.bool_)
+        same = np.ones(max(len(rows) - 1, 0), dtype=np.bool_)
+        for column in self._columns(rows, self.schema.primary_key):
+            same &= np.asarray(pc.equal(column.slice(0, len(same)), column.slice(1)))
+        return same
+
+    def _encode_values(self, rows: pa.Table, kinds: Kinds, plan: MessagePlan, source: MessageSource) -> pa.Array:
+        names = self.schema.arrow.names
+        texts = to_object_texts(names, self._columns(rows, names))
+        if self.has_before:
+            return to_debezium_texts(texts, kinds, plan, source)
+        if plan.is_plain:
+            return texts
+        return texts.take(pa.array(plan.rows, mask=plan.tombstones))
+
+    def _encode_keys(self, rows: pa.Table) -> pa.Array | None:
+        key = self.schema.primary_key
+        return to_object_texts(key, self._columns(rows, key)).cast(pa.binary()) if key else None
+
+    def _encode_sequences(self, rows: pa.Table) -> pa.Array | None:
+        fields = self.form.sequence_fields
+        if not fields:
+            return None
+        columns = self._columns(rows, fields)
+        return (to_json_texts(columns[0]) if len(columns) == 1 else to_array_texts(columns)).cast(pa.binary())
+
+    @staticmethod
+    def _columns(rows: pa.Table, names: Sequence[str]) -> list[pa.Array]:
+        return [single_array(rows[name]) for name in names]
+
+
+def _find_lengths(texts: pa.Array) -> Sizes:
+    return np.asarray(pc.binary_length(texts)).astype(np.int64)
