@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
+from lakelog.client.retry import BROKERS_UNAVAILABLE
 from lakelog.errors import InternalError, PermissionDenied, Unavailable
 from lakelog.log.protocol import Log, TopicAdmin
 from lakelog.options import KAFKA_SERVERS, LOG_SYSTEM
@@ -20,8 +21,6 @@ LogOpener = Callable[[Mapping[str, str]], Log]
 
 TIMEOUT_S: Final = 20.0
 """For all that one request asks of brokers: below the 30 s that a client waits for an answer."""
-
-BROKERS_UNAVAILABLE: Final = "BROKERS_UNAVAILABLE"
 
 _THREADS: Final = 8
 """Each question takes some 10 ms, or as long as brokers that are away are waited for."""

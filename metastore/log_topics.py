@@ -22,6 +22,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from lakelog.client.retry import BROKERS_UNAVAILABLE
 from lakelog.errors import CommitConflict, LakelogError, NotFound, OutcomeUnknown, Unavailable
 from lakelog.format.log_state import LogInfo
 from lakelog.format.table import TableInfo
@@ -31,7 +32,7 @@ from lakelog.log.settings import LogSettings, read_log_settings
 from lakelog.log.topic_rules import make_topic_name
 from lakelog.options import LOG_RETENTION
 
-from .brokers import BROKERS_UNAVAILABLE, Brokers, BrokersTooSlow
+from .brokers import Brokers, BrokersTooSlow
 from .dropped_tables import explain_gone
 from .log_store import LogTopic, TopicLife
 from .records import NewTable

@@ -18,6 +18,8 @@ from lakelog.embedded.supervisor import Component, Supervisor
 from lakelog.errors import InternalError, InvalidArgument, NotFound
 
 _MIGRATION_WITHIN_S = 120.0
+_BY_NAME = ("metastore", "compactor", "reader", "publisher")
+
 _BROKERS_VARIABLE = "LAKELOG_KAFKA_BROKERS"
 """Brokers that tables and pipelines may name, with commas between; the services read it."""
 
@@ -31,8 +33,9 @@ class EmbeddedStack:
     Args:
         folder: Where data, warehouse and logs stand; made if it is not there. The same folder gives the same data
             again.
-        services: What runs besides Postgres: `metastore`, and with it `compactor` and `reader`, at whose service others
-            subscribe; these need no arguments of their own (others: `add_service`).
+        services: What runs besides Postgres: `metastore`, and with it `compactor`, `reader`, at whose service others
+            subscribe, and `publisher`, which brings tables to their logs; these need no arguments of their own (others:
+            `add_service`).
         host: The loopback address at which the metastore listens.
         port: The metastore's port there; None: a free one.
         metrics_port: The port of the metastore's metrics; None: a free one.
@@ -59,11 +62,12 @@ class EmbeddedStack:
         kafka_bootstrap_servers: str | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        unknown = [service for service in services if service not in ("metastore", "compactor", "reader")]
+        unknown = [service for service in services if service not in _BY_NAME]
         if unknown:
             raise InvalidArgument(
-                f"services: {unknown[0]!r} cannot be started by its name alone; possible are 'metastore', 'compactor' "
-                "and 'reader'. Others need arguments: start the stack without them and use add_service.",
+                f"services: {unknown[0]!r} cannot be started by its name alone; possible are 'metastore', "
+                "'compactor', 'reader' and 'publisher'. Others need arguments: start the stack without them and use "
+                "add_service.",
                 metadata={"field": "services", "value": unknown[0]},
             )
         needy = [service for service in services if service != "metastore"]
@@ -88,6 +92,7 @@ class EmbeddedStack:
         self._with_metastore = "metastore" in services
         self._with_compactor = "compactor" in services
         self._with_reader = "reader" in services
+        self._with_publisher = "publisher" in services
         free = free_ports(3)
         self.host = host
         self.port = port or free[0]
@@ -173,6 +178,8 @@ class EmbeddedStack:
                 )
             if self._with_compactor:
                 self.add_compactor()
+            if self._with_publisher:
+                self.add_publisher()
             if self._with_reader:
                 self.add_service(
                     "reader",
@@ -220,6 +227,10 @@ class EmbeddedStack:
     def add_compactor(self, name: str = "compactor", arguments: Sequence[str] = ()) -> None:
         """Starts a compactor, or one more under a name of its own; raises as `add_service`."""
         self.add_service("compactor", ["run", *arguments], name=name, environment={"LAKELOG_TARGET": self.target})
+
+    def add_publisher(self, name: str = "publisher", arguments: Sequence[str] = ()) -> None:
+        """Starts a publisher of logs, or one more under a name of its own; raises as `add_service`."""
+        self.add_service("writer", ["publish", *arguments], name=name, environment={"LAKELOG_TARGET": self.target})
 
     def stop(self) -> None:
         """Stops everything in reverse order; idempotent."""

@@ -6,6 +6,7 @@ refused: of a writer that knows of no log, the rows would never be published.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -14,6 +15,7 @@ from lakelog.format.commit import Change
 from lakelog.format.commit_facts import TableHead
 from lakelog.format.files import DataFile
 from lakelog.format.snapshot import LogContent, SnapshotKind
+from lakelog.format.table import TableInfo
 from lakelog.options.log_options import CHANGELOG_CONTENT, KAFKA, LOG_CONTENT, LOG_SYSTEM
 from lakelog.options.table_options import CHANGELOG_PRODUCER
 from lakelog.options.values import TableOptions
@@ -36,9 +38,25 @@ def find_log_content(options: TableOptions, *, has_key: bool) -> LogContent:
     return LogContent.SEGMENTS
 
 
+def plan_log_content(info: TableInfo, options: TableOptions, *, replaces: bool) -> LogContent:
+    """What a commit brings to its table's external log. Pure.
+
+    Args:
+        info: The table, as the commit knows it.
+        options: Its options.
+        replaces: It is an overwrite, which brings nothing (SEMANTICS.md 4.7).
+    """
+    return LogContent.NONE if replaces else find_log_content(options, has_key=bool(info.schema.primary_key))
+
+
 def to_log_file(file: DataFile) -> DataFile:
     """How a data file of a commit is described where it is a log segment as well. Pure."""
     return replace(file, statistics=(), superseded_path=None)
+
+
+def to_log_files(log: LogContent, copies: Sequence[DataFile]) -> tuple[DataFile, ...]:
+    """The log segments of a commit, given the files that hold its records as they came. Pure."""
+    return tuple(map(to_log_file, copies)) if log is LogContent.SEGMENTS else ()
 
 
 def check_log(change: Change, head: TableHead) -> None:

@@ -22,7 +22,8 @@ def embedded_stack(
 
     Args:
         folder: Where data, warehouse and logs stand, for instance pytest's `tmp_path`.
-        services: What runs besides Postgres: nothing, or `metastore`, and with it `compactor` and `reader`.
+        services: What runs besides Postgres: nothing, or `metastore`, and with it `compactor`, `reader` and
+            `publisher`.
         kafka: Whether a Kafka broker runs as well, as the component `kafka`. A machine's first one fetches Kafka's
             jars (44 MB) into the user's cache folder.
 
