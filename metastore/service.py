@@ -47,6 +47,8 @@ from .partitions import PartitionRules
 from .pins import Pins
 from .pipelines import Pipelines
 from .planning import Planner, PlanStream
+from .publish_calls import PublishCalls
+from .publishing import Publishing
 from .retention_service import RetentionCalls
 from .snapshots import list_latest, list_snapshots
 from .staging import Staging
@@ -67,7 +69,7 @@ PLANNERS: Final[tuple[WorkPlanner, ...]] = (
 """Who tells what is due at a table, in the order in which they are asked."""
 
 
-class MetastoreService(RetentionCalls, UpkeepCalls, LogCalls):
+class MetastoreService(RetentionCalls, UpkeepCalls, LogCalls, PublishCalls):
     """All that the metastore does. Runs on one event loop; methods raise only errors of `lakelog.errors`.
 
     The names, parameters and results are those of `lakelog.client.metastore.Metastore`, whose docstrings hold here too.
@@ -123,6 +125,7 @@ class MetastoreService(RetentionCalls, UpkeepCalls, LogCalls):
         self._open_changelogs = OpenChangelogs(store, limits, self.watches, partitions)
         self._metrics = metrics
         self.log_topics = LogTopics(store, brokers or Brokers())
+        self._publishing = Publishing(store)
         self._catalog = Catalog(store, ids, warehouse, self.log_topics, self._table_dropped, dropped_kept_ms)
         self._dropped_tables = DroppedTables(store, self.log_topics.wake)
         self._table_files = TableFiles(store)

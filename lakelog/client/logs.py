@@ -31,3 +31,12 @@ class Logs(TopicLogs, Protocol):
         Of the log's current generation alone; None: there is none.
         """
         ...
+
+    def list_log_offsets(
+        self, table_uuid: str, *, after: int = 0, until: int = 0, limit: int = 0
+    ) -> list[SnapshotOffsets]:
+        """Where the snapshots behind `after` up to `until` (0: all) end, rising; those that are not known are left out.
+
+        At most `limit`, at most 10,000; 0: 1000. Of the log's current generation alone.
+        """
+        ...

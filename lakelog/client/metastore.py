@@ -15,9 +15,9 @@ from typing import Protocol
 import pyarrow as pa
 
 from lakelog.client.dropped import DroppedTables
+from lakelog.client.logs import Logs
 from lakelog.client.retention import Retention
 from lakelog.client.table_files import TableFiles
-from lakelog.client.topic_logs import TopicLogs
 from lakelog.format.attachment import AttachRequest, AttachResult
 from lakelog.format.commit import CommitRequest, CommitResult, StagedAttempt, WriterProgress
 from lakelog.format.consumer import Consumer, ConsumerPosition
@@ -112,7 +112,7 @@ class CommitPipeline(Protocol):
         ...
 
 
-class Metastore(DroppedTables, Retention, TableFiles, TopicLogs, Protocol):
+class Metastore(DroppedTables, Retention, TableFiles, Logs, Protocol):
     """All that the metastore does."""
 
     def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:

@@ -79,6 +79,9 @@ class MemoryRetention(MemoryCatalog):
             if each.snapshot_id not in clearing.named and each.snapshot_id not in table.expired
         ][:limit]
         journal.set(table, "expired", table.expired | frozenset(expired))
+        offsets = [key for key in table.log_offsets if key[1] < clearing.rows_before][:limit]
+        for offset in offsets:
+            journal.pop(table.log_offsets, offset)
         doomed = self._find_unreferred(table, paths)
         journal.set(table, "doomed", table.doomed | doomed.keys())
         told = [
@@ -86,7 +89,7 @@ class MemoryRetention(MemoryCatalog):
         ]
         for key in told:
             journal.pop(table.told, key)
-        is_done = max(len(gone), len(old), len(expired)) < limit
+        is_done = max(len(gone), len(old), len(expired), len(offsets)) < limit
         return Cleared(len(doomed), sum(doomed.values()), is_done)
 
     async def list_doomed(self, table_id: int, limit: int) -> list[str]:

@@ -10,6 +10,7 @@ from lakelog.format.compaction.commit_count import CommitsSinceFull
 from lakelog.format.consumer import Consumer
 from lakelog.format.expiry import Pin
 from lakelog.format.job import Job
+from lakelog.format.log_state import SnapshotOffsets
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.tag import Tag
@@ -17,6 +18,7 @@ from lakelog.format.work import Pipeline
 
 from ..due_store import Backlog
 from ..log_store import LogTopic
+from ..publish_store import Published
 from ..records import NewChunk, NewTable
 from ..retention_store import ExpiryState
 
@@ -73,6 +75,9 @@ class StoredTable:
     leases: dict[str, Pin] = field(default_factory=dict)
     expiry: ExpiryState = field(default_factory=ExpiryState)
     doomed: frozenset[str] = frozenset()
+    published: Published | None = None
+    log_offsets: dict[tuple[int, int], SnapshotOffsets] = field(default_factory=dict)
+    """By the log's generation and the snapshot."""
 
 
 @dataclass

@@ -104,6 +104,12 @@ _CLEAR_SNAPSHOTS: Final = f"""
 DELETE FROM snapshot WHERE ctid = ANY(ARRAY(SELECT ctid {_EXPIRED_SNAPSHOTS} LIMIT %s)) RETURNING snapshot_id
 """
 
+_CLEAR_OFFSETS: Final = """
+DELETE FROM snapshot_log_offset WHERE ctid = ANY(ARRAY(
+    SELECT ctid FROM snapshot_log_offset WHERE table_id = %s AND snapshot_id < %s LIMIT %s
+)) RETURNING snapshot_id
+"""
+
 # SUBTLE: each path is looked up by itself, by the index of paths: LIMIT 1 and the `+ 0` keep the planner from reading
 # all files of the table instead. Several tables may have files of one attempt, and so of one path.
 _DOOM: Final = f"""
@@ -182,12 +188,13 @@ class PostgresRetention:
         table_id, limit = str(clearing.table_id), str(clearing.limit)
         snapshots = (table_id, str(clearing.rows_before), arrays.integers(clearing.named))
         named, until = arrays.integers(clearing.named), str(clearing.until)
-        files, told, changelogs, gone = await self._session.write_all(
+        files, told, changelogs, gone, offsets = await self._session.write_all(
             [
                 Statement(_CLEAR_FILES, (*_of_files(clearing), limit)),
                 Statement(_CLEAR_TOLD, (table_id, until, named, named, until, limit)),
                 Statement(_CLEAR_CHANGELOGS, (*_of_changelogs(clearing), limit)),
                 Statement(_CLEAR_SNAPSHOTS, (*snapshots, limit)),
+                Statement(_CLEAR_OFFSETS, (table_id, str(clearing.rows_before), limit)),
             ]
         )
         sizes: dict[str, int] = {row[2]: 0 for row in files if row[2]}
@@ -196,7 +203,7 @@ class PostgresRetention:
         if sizes:
             # Behind the statements that delete, and in their transaction: it sees what they left.
             doomed = await self._session.write(self.doom_sql, (table_id, arrays.texts(sizes), *[table_id] * 3))
-        is_done = max(len(files), len(told), len(changelogs), len(gone)) < clearing.limit
+        is_done = max(len(files), len(told), len(changelogs), len(gone), len(offsets)) < clearing.limit
         return Cleared(len(doomed), sum(sizes[row[0]] for row in doomed), is_done)
 
     async def list_doomed(self, table_id: int, limit: int) -> list[str]:

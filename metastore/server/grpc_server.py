@@ -27,6 +27,8 @@ from lakelog.rpc.v1 import (
     jobs_pb2_grpc,
     logs_pb2,
     logs_pb2_grpc,
+    publishing_pb2,
+    publishing_pb2_grpc,
     retention_pb2,
     retention_pb2_grpc,
     snapshots_pb2,
@@ -49,6 +51,7 @@ from .health import HealthMonitor, Probe
 from .interceptor import CallInterceptor, CallLimits
 from .job_servicer import JobServicer
 from .log_servicer import LogServicer
+from .publish_servicer import PublishServicer
 from .retention_servicer import RetentionServicer
 from .rpc_metrics import RpcMetrics
 from .snapshot_servicer import SnapshotServicer
@@ -66,6 +69,7 @@ SERVICES: Final = (
     retention_pb2.DESCRIPTOR.services_by_name["RetentionService"].full_name,
     tags_pb2.DESCRIPTOR.services_by_name["TagService"].full_name,
     logs_pb2.DESCRIPTOR.services_by_name["LogService"].full_name,
+    publishing_pb2.DESCRIPTOR.services_by_name["PublishService"].full_name,
 )
 
 _OPTIONS: Final = (
@@ -169,6 +173,7 @@ class MetastoreServer:
         retention_pb2_grpc.add_RetentionServiceServicer_to_server(RetentionServicer(service), handlers)
         tags_pb2_grpc.add_TagServiceServicer_to_server(TagServicer(service), handlers)
         logs_pb2_grpc.add_LogServiceServicer_to_server(LogServicer(service), handlers)
+        publishing_pb2_grpc.add_PublishServiceServicer_to_server(PublishServicer(service), handlers)
         health_pb2_grpc.add_HealthServicer_to_server(health, handlers)
         reflection.enable_server_reflection((*SERVICES, "grpc.health.v1.Health", reflection.SERVICE_NAME), self._server)
         self.port = 0

@@ -23,6 +23,7 @@ from metastore.memory import MemoryStore
 from metastore.postgres import PostgresStore, migrate
 from metastore.service import MetastoreService
 from metastore.store import Store
+from tests.contract.metastore.log_brokers import FakeBrokers
 from tests.contract.metastore.serving import serving
 
 WAREHOUSE = "file:///warehouse"
@@ -31,7 +32,7 @@ _numbers = itertools.count(1)
 
 
 def make_service(store: Store) -> MetastoreService:
-    return MetastoreService(store, WAREHOUSE)
+    return MetastoreService(store, WAREHOUSE, brokers=FakeBrokers().make())
 
 
 def open_in_process(
@@ -102,7 +103,7 @@ def open_grpc(request: pytest.FixtureRequest) -> Iterator[Metastore]:
     """A client over the wire to a server over Postgres: all of the product but its process."""
     url = request.getfixturevalue("postgres_url")
     migrate(url)
-    with serving(url) as target:
+    with serving(url, make_service) as target:
         metastore = GrpcMetastore(target)
         try:
             yield metastore

@@ -26,6 +26,7 @@ from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
 from metastore.service import MetastoreService
 from metastore.store import Store
+from tests.contract.metastore.log_brokers import FakeBrokers
 from tests.integration.sdk.conftest import data_files
 
 SCHEMA = pa.schema(
@@ -43,7 +44,9 @@ def metastore(warehouse: Path) -> Iterator[InProcessMetastore]:
     async def open_store() -> Store:
         return MemoryStore(SystemClock())
 
-    service = InProcessMetastore(open_store, lambda store: MetastoreService(store, f"file://{warehouse}/"))
+    service = InProcessMetastore(
+        open_store, lambda store: MetastoreService(store, f"file://{warehouse}/", brokers=FakeBrokers().make())
+    )
     yield service
     service.close()
 
