@@ -15,9 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from bench.shapes import q1
+from lakelog.format.rowkind import RowKind
 from lakelog.format.schema import TableSchema, assign_field_ids
 from lakelog.format.table import TableName
-from lakelog.log.codecs.codec import LogCodec, LogForm
+from lakelog.log.codecs.codec import EncodedPiece, LogCodec, LogForm
+from lakelog.log.records import EncodedRecords, FetchedRecords
 
 ROWS = 200_000
 
@@ -27,8 +29,26 @@ def make_codec(value_format: str, is_upsert: bool = False) -> LogCodec:
     return LogCodec(schema, TableName("bench", "orders"), LogForm(value_format=value_format, is_upsert=is_upsert))
 
 
-def encode(codec: LogCodec, rows: pa.Table, kinds: np.ndarray) -> object:
+def encode(codec: LogCodec, rows: pa.Table, kinds: np.ndarray) -> EncodedPiece:
     return codec.encode(rows, kinds, 0, partition=0, snapshot_id=5, ts_ms=1_700_000_000_000, bucket=0, is_last=True)
+
+
+def to_fetched(records: EncodedRecords) -> FetchedRecords:
+    count = len(records)
+    nothing, numbers = pa.nulls(count, pa.binary()), np.arange(count)
+    return FetchedRecords(
+        partitions=np.zeros(count, dtype=np.int32),
+        offsets=numbers,
+        timestamps_ms=numbers,
+        keys=nothing if records.keys is None else records.keys,
+        values=records.values,
+        kinds=pa.array([kind.text.encode() for kind in RowKind]).take(pa.array(records.kinds)),
+        snapshot_ids=pa.nulls(count, pa.int64()),
+        uuids=nothing,
+        attempts=nothing,
+        indexes=pa.nulls(count, pa.int64()),
+        sequences=nothing,
+    )
 
 
 def encode_one_by_one(rows: pa.Table) -> list[bytes]:
@@ -59,6 +79,8 @@ def main() -> None:
         codec = make_codec(value_format)
         measure(f"{value_format}, +I", partial(encode, codec, rows, inserts), ROWS)
         measure(f"{value_format}, -U +U", partial(encode, codec, pairs, kinds), ROWS)
+        fetched = to_fetched(encode(codec, rows, inserts).records)
+        measure(f"{value_format}, read", partial(codec.decode, fetched, topic="t"), ROWS)
     codec = make_codec("debezium-json")
     measure("sizes of rows", lambda: codec.check_row_sizes(rows, 1 << 20), ROWS)
 

@@ -62,7 +62,7 @@ class FileLogs:
         if not bringing:
             return [FileLog(snapshot, (), None) for snapshot in snapshots]
         found = self._metastore.plan(PlanRequest(info.table_uuid, InRange(min(bringing) - 1, max(bringing)), log=True))
-        files = to_live_files(found.files)
+        files = sorted(to_live_files(found.files), key=_order_of)
         by_snapshot = {
             snapshot_id: tuple(group)
             for snapshot_id, group in itertools.groupby(files, lambda file: file.added_snapshot)
@@ -207,6 +207,11 @@ class FileLog:
             for rows in self.source.read(file, self.source.codecs[file.schema_id].key_fields, 0)
         ]
         return codec.encoder.find_followed(pa.concat_tables(keys))
+
+
+def _order_of(file: LiveFile) -> tuple[int, int, bytes, int]:
+    """The order of the log: a function of the files (R4)."""
+    return file.added_snapshot, file.bucket, file.partition, file.order_ordinal
 
 
 def _to_kinds(rows: pa.Table) -> Kinds:

@@ -16,11 +16,13 @@ from lakelog.format.ordering import comparable_keys, single_array
 from lakelog.format.rowkind import RowKind
 from lakelog.format.schema import TableSchema
 from lakelog.format.table import TableName
+from lakelog.log.codecs.changes import read_debezium_changes, read_json_rows
 from lakelog.log.codecs.debezium_text import MessageSource, find_envelope_bytes, to_debezium_texts
+from lakelog.log.codecs.decode import DecodedRecords, join_records
 from lakelog.log.codecs.json_text import to_array_texts, to_json_texts, to_object_texts
 from lakelog.log.codecs.messages import Mask, MessagePlan, plan_messages
 from lakelog.log.codecs.row_sizes import Sizes, find_row_sizes
-from lakelog.log.records import EncodedRecords, Kinds
+from lakelog.log.records import EncodedRecords, FetchedRecords, Kinds
 
 DEBEZIUM_JSON: Final = "debezium-json"
 JSON: Final = "json"
@@ -28,9 +30,8 @@ JSON: Final = "json"
 _MAX_PIECE_BYTES: Final = 1 << 30
 """Of what is encoded in one go, by its upper bound: columns of bytes count them in 31 bits."""
 
-_FRAME_BYTES: Final = 512
-"""Of a batch of one record around its key, its value and its sequence: 61 of the batch, some 40 of the record, and the
-names and values of the other headers."""
+_FRAME_BYTES: Final = 256
+"""Of the other headers, whose names and values take some 170, and of the lengths in front of all of them."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +183,29 @@ class LogCodec:
                 "bytes": str(size),
                 "log.max-record-size": str(max_record_bytes),
             },
+        )
+
+    def decode(self, records: FetchedRecords, *, topic: str, columns: Sequence[str] | None = None) -> DecodedRecords:
+        """Decodes records of the table's log, whoever reads them; the inverse of `encode`.
+
+        Args:
+            records: As they were read.
+            topic: For messages.
+            columns: Names, in the order wanted; None: all columns. Others are not read.
+
+        Raises:
+            DataCorrupted: A record is damaged; names the topic, the partition and the offset.
+        """
+        arrow = self.schema.arrow
+        wanted = arrow if columns is None else pa.schema([arrow.field(name) for name in columns])
+        read = read_debezium_changes if self.has_before else read_json_rows
+        return join_records(
+            records,
+            read(records.values, wanted),
+            wanted,
+            topic=topic,
+            key=self.schema.primary_key,
+            sequence_fields=self.form.sequence_fields,
         )
 
     @property

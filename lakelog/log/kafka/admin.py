@@ -16,6 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     NewPartitions,
     NewTopic,
     ResourceType,
+    TopicDescription,
 )
 
 from lakelog.errors import InvalidArgument, LakelogError, Unavailable
@@ -62,25 +63,30 @@ class KafkaTopicAdmin:
     def _await_state(self, name: str, doing: str) -> TopicState:
         # The controller has it; the broker that is asked learns of it a moment later.
         deadline = time.monotonic() + _SETTLE_TIMEOUT_S
-        while (state := self.find_topic(name)) is None:
+        while (state := self.find_topic(name)) is None or not self._has_leaders(name):
             if time.monotonic() > deadline:
-                raise Unavailable(f"{doing}: it was made, but no broker knows it yet.", metadata={"topic": name})
+                raise Unavailable(
+                    f"{doing}: it was made, but its partitions have no leaders yet.", metadata={"topic": name}
+                )
             time.sleep(0.02)
         return state
 
+    def _has_leaders(self, name: str) -> bool:
+        found = self._describe(name)
+        return found is not None and all(partition.leader is not None for partition in found.partitions)
+
     def find_topic(self, name: str) -> TopicState | None:
         """See the protocol."""
-        doing = f"The topic {name} could not be looked up"
+        found = self._describe(name)
+        if found is None:
+            return None
+        resource = ConfigResource(ResourceType.TOPIC, name)
         try:
-            found = self._wait(
-                self._client.describe_topics(TopicCollection([name]), request_timeout=ANSWER_TIMEOUT_S)[name]
-            )
-            resource = ConfigResource(ResourceType.TOPIC, name)
             entries = self._wait(self._client.describe_configs([resource], request_timeout=ANSWER_TIMEOUT_S)[resource])
         except KafkaException as e:
             if get_cause(e).code() in NO_TOPIC_CODES:
                 return None
-            raise self._to_error(e, doing) from e
+            raise self._to_error(e, f"The topic {name} could not be looked up") from e
         return TopicState(
             name,
             str(found.topic_id),
@@ -88,6 +94,15 @@ class KafkaTopicAdmin:
             min(len(partition.replicas) for partition in found.partitions),
             {entry.name: entry.value for entry in entries.values() if entry.value is not None},
         )
+
+    def _describe(self, name: str) -> TopicDescription | None:
+        asked = TopicCollection([name])
+        try:
+            return self._wait(self._client.describe_topics(asked, request_timeout=ANSWER_TIMEOUT_S)[name])
+        except KafkaException as e:
+            if get_cause(e).code() in NO_TOPIC_CODES:
+                return None
+            raise self._to_error(e, f"The topic {name} could not be looked up") from e
 
     def alter_topic(self, name: str, settings: Mapping[str, str | None]) -> None:
         """See the protocol."""

@@ -4,18 +4,63 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
 from lakelog.errors import NotFound
-from lakelog.log.kafka.errors import DENIED_CODES, NO_TOPIC_CODES, to_lakelog_error
+from lakelog.log.kafka.errors import DENIED_CODES, NO_TOPIC_CODES, get_cause, to_lakelog_error
 from lakelog.log.kafka.evidence import SendEvidence
 
 ANSWER_TIMEOUT_S: Final = 10.0
 """How long brokers may take to answer a request that changes nothing."""
 
 _SLICE_S: Final = 1.0
+_PAUSE_S: Final = 0.05
+_NEW_TOPIC_S: Final = 0.5
+"""A topic that was made just now may be unknown to some brokers for so long."""
+
+_SETTLING_CODES: Final = frozenset(
+    (
+        *NO_TOPIC_CODES,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+        KafkaError._TRANSPORT,
+        KafkaError._WAIT_COORD,
+    )
+)
+"""Answers of a cluster in which leaders or coordinators are being found, as behind a start or a topic's creation."""
+
+Answer = TypeVar("Answer")
+
+
+def ask(question: Callable[[], Answer]) -> Answer:
+    """Asks a question that changes nothing until the cluster has settled. Blocks.
+
+    Raises:
+        KafkaException: What it said in the end, or at once where waiting does not help.
+    """
+    deadline = time.monotonic() + ANSWER_TIMEOUT_S
+    while True:
+        try:
+            return question()
+        except KafkaException as e:
+            if get_cause(e).code() not in _SETTLING_CODES or time.monotonic() > deadline:
+                raise
+        time.sleep(_PAUSE_S)
 
 
 class Asking(Protocol):
@@ -48,7 +93,8 @@ def ask_partitions(
         Unavailable: No broker answers.
     """
     doing = f"The topic {topic} could not be looked up"
-    deadline = time.monotonic() + ANSWER_TIMEOUT_S
+    began = time.monotonic()
+    deadline = began + ANSWER_TIMEOUT_S
     while True:
         try:
             found = client.list_topics(topic, timeout=_SLICE_S).topics[topic]
@@ -63,7 +109,7 @@ def ask_partitions(
         cause: KafkaError | None = found.error
         if cause is None:
             return len(found.partitions)
-        if cause.code() in NO_TOPIC_CODES:
+        if cause.code() in NO_TOPIC_CODES and time.monotonic() > began + _NEW_TOPIC_S:
             raise NotFound(
                 f"There is no topic {topic} at {servers}. It was deleted, or its table is another.",
                 reason="TOPIC_NOT_FOUND",
@@ -72,4 +118,4 @@ def ask_partitions(
         if cause.code() in DENIED_CODES or time.monotonic() > deadline:
             raise to_lakelog_error(cause, doing, servers)
         # Leaders are being elected.
-        time.sleep(0.05)
+        time.sleep(_PAUSE_S)

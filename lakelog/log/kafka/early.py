@@ -6,7 +6,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from lakelog.errors import LakelogError, Unavailable
 from lakelog.log.kafka.connecting import ask_partitions
-from lakelog.log.kafka.errors import DENIED_CODES, get_cause, to_lakelog_error
+from lakelog.log.kafka.errors import DENIED_CODES, call_client, get_cause, to_lakelog_error
 from lakelog.log.kafka.evidence import SendEvidence
 from lakelog.log.kafka.offsets import DeliveredOffsets
 from lakelog.log.kafka.polling import Poller
@@ -66,9 +66,15 @@ class KafkaEarlySender:
 
     def flush(self, timeout_s: float) -> dict[int, int] | None:
         """See the protocol."""
-        if self._client is None:
+        client = self._client
+        if client is None:
             return {}
-        if self._client.flush(timeout_s) or self._failure is not None:
+        try:
+            left = call_client(lambda: client.flush(timeout_s))
+        except KafkaException as e:
+            self._failure = get_cause(e)
+            return None
+        if left or self._failure is not None:
             return None
         return self._offsets.wait().get(_ALL, {})
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -16,6 +17,7 @@ from lakelog.errors import (
     Unavailable,
 )
 
+Answer = TypeVar("Answer")
 FENCED_CODES: Final = frozenset((KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH))
 DENIED_CODES: Final = frozenset(
     (
@@ -89,6 +91,26 @@ def to_lakelog_error(error: KafkaError | KafkaException, doing: str, servers: st
     if code in _INVALID_CODES:
         return InvalidArgument(f"{doing}: {text}.", metadata=metadata)
     return Unavailable(f"{doing}: {text}. Brokers: {servers}.", metadata=metadata)
+
+
+def call_client(call: Callable[[], Answer]) -> Answer:
+    """Makes a call that serves callbacks meanwhile.
+
+    SUBTLE: of a fatal error confluent-kafka sets an exception while it serves it, and goes on to the next callback,
+    which Python then stops as a `SystemError` caused by that exception. The exception itself is raised here.
+
+    Raises:
+        KafkaException: The call failed.
+    """
+    try:
+        return call()
+    except SystemError as e:
+        cause: BaseException | None = e
+        while cause is not None and not isinstance(cause, KafkaException):
+            cause = cause.__cause__ or cause.__context__
+        if cause is None:
+            raise
+        raise KafkaException(get_cause(cause)) from e
 
 
 def get_cause(error: KafkaError | KafkaException) -> KafkaError:

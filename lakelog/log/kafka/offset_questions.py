@@ -10,7 +10,7 @@ from typing import Final, cast
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from lakelog.errors import Unavailable
-from lakelog.log.kafka.connecting import ANSWER_TIMEOUT_S, ask_partitions
+from lakelog.log.kafka.connecting import ANSWER_TIMEOUT_S, ask, ask_partitions
 from lakelog.log.kafka.errors import get_cause, to_lakelog_error
 from lakelog.log.kafka.evidence import SendEvidence
 from lakelog.log.kafka.settings import KafkaSettings, to_reader_config
@@ -48,13 +48,18 @@ class OffsetQuestions:
         # Both names are times, too, for the broker; it counts as committed what readers of committed records see.
         wanted = [TopicPartition(self._topic, partition, at) for partition in range(count)]
         doing = f"Offsets of the topic {self._topic} could not be found"
+
+        def ask_all() -> list[TopicPartition]:
+            answers = self._client.offsets_for_times(wanted, ANSWER_TIMEOUT_S)
+            for answer in answers:
+                if answer.error is not None:
+                    raise KafkaException(answer.error)
+            return answers
+
         try:
-            found = self._client.offsets_for_times(wanted, ANSWER_TIMEOUT_S)
+            found = ask(ask_all)
         except KafkaException as e:
             raise to_lakelog_error(e, doing, self._servers) from e
-        for partition in found:
-            if partition.error is not None:
-                raise to_lakelog_error(partition.error, doing, self._servers)
         return tuple(partition.offset for partition in sorted(found, key=lambda p: p.partition))
 
     def ask_range(self, partition: int) -> tuple[int, int]:

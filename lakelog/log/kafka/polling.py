@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from confluent_kafka import KafkaError, KafkaException
 
-from lakelog.log.kafka.errors import get_cause
+from lakelog.log.kafka.errors import call_client, get_cause
 
 _WAKE_UP_S: Final = 0.2
 
@@ -38,7 +38,7 @@ class Poller:
     def _run(self, client: Pollable) -> None:
         while not self._stopped.is_set():
             try:
-                client.poll(_WAKE_UP_S)
+                call_client(lambda: client.poll(_WAKE_UP_S))
             except KafkaException as e:
                 self._note_error(get_cause(e))
                 # Whoever uses the client hears of it by his next call.

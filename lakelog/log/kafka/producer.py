@@ -15,8 +15,8 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from lakelog.errors import InternalError, LakelogError, OutcomeUnknown, Unavailable
-from lakelog.log.kafka.connecting import ANSWER_TIMEOUT_S, ask_partitions
-from lakelog.log.kafka.errors import FENCED_CODES, get_cause, to_lakelog_error
+from lakelog.log.kafka.connecting import ANSWER_TIMEOUT_S, ask, ask_partitions
+from lakelog.log.kafka.errors import FENCED_CODES, call_client, get_cause, to_lakelog_error
 from lakelog.log.kafka.evidence import SendEvidence
 from lakelog.log.kafka.offsets import DeliveredOffsets
 from lakelog.log.kafka.polling import Poller
@@ -73,7 +73,7 @@ class KafkaProducer:
         deadline = time.monotonic() + _INIT_TIMEOUT_S
         while True:
             try:
-                client.init_transactions(ANSWER_TIMEOUT_S)
+                call_client(lambda: client.init_transactions(ANSWER_TIMEOUT_S))
                 return
             except KafkaException as e:
                 if get_cause(e).retriable() and time.monotonic() < deadline:
@@ -83,14 +83,13 @@ class KafkaProducer:
     def _read_position(self) -> LogPosition | None:
         if self._positions is None:
             self._positions = Consumer(to_reader_config(self._settings, self._group))
+        positions = self._positions
         try:
             # Readers of committed records also ask for offsets that no open transaction holds ("require stable").
-            (found,) = self._positions.committed([TopicPartition(self._topic, 0)], ANSWER_TIMEOUT_S)
+            offset, metadata = ask(lambda: _ask_position(positions, self._topic))
         except KafkaException as e:
             raise self._to_error(e, "could not read its position") from e
-        if found.error is not None:
-            raise to_lakelog_error(found.error, self._tell("could not read its position"), self._settings.servers)
-        return from_committed(self._group, found.offset, found.metadata or "")
+        return from_committed(self._group, offset, metadata)
 
     @property
     def can_go_on(self) -> bool:
@@ -136,7 +135,7 @@ class KafkaProducer:
         try:
             # The records first: adding partitions waits until the last transaction's markers are written, and is not
             # counted as trying again; adding the position is, and would then be a reason for a fresh start.
-            client.flush()
+            call_client(client.flush)
             self._send_position(client, position)
         except KafkaException as e:
             # Nobody has asked for the end of the transaction yet, and with this client nobody ever will.
@@ -163,7 +162,7 @@ class KafkaProducer:
             return self._give_up(error, doing)
         if cause.txn_requires_abort():
             try:
-                client.abort_transaction(_ABORT_TIMEOUT_S)
+                call_client(lambda: client.abort_transaction(_ABORT_TIMEOUT_S))
             except KafkaException:
                 pass
             else:
@@ -178,10 +177,11 @@ class KafkaProducer:
 
     def abort(self) -> None:
         """See the protocol. Blocks for up to 10 s; then the next fresh start aborts it."""
-        if self._client is None or not self._in_transaction:
+        client = self._client
+        if client is None or not self._in_transaction:
             return
         try:
-            self._client.abort_transaction(_ABORT_TIMEOUT_S)
+            call_client(lambda: client.abort_transaction(_ABORT_TIMEOUT_S))
         except KafkaException as e:
             raise self._give_up(e, "could not abort") from e
         self._note_end()
@@ -233,11 +233,18 @@ class KafkaProducer:
         return f"The producer {self._transactional_id} of the topic {self._topic} {doing}"
 
 
+def _ask_position(positions: Consumer, topic: str) -> tuple[int, str]:
+    (found,) = positions.committed([TopicPartition(topic, 0)], ANSWER_TIMEOUT_S)
+    if found.error is not None:
+        raise KafkaException(found.error)
+    return found.offset, found.metadata or ""
+
+
 def _insist(call: Callable[[], None]) -> None:
     """Calls until it is answered (R6): a call that timed out has changed nothing and goes on where it was."""
     while True:
         try:
-            call()
+            call_client(call)
             return
         except KafkaException as e:
             if not get_cause(e).retriable():

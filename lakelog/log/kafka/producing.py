@@ -10,6 +10,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, Message, Producer
 
 from lakelog.format.rowkind import RowKind
+from lakelog.log.kafka.errors import call_client
 from lakelog.log.records import INDEX_HEADER, KIND_HEADER, SEQUENCE_HEADER, EncodedRecords
 
 Delivered = Callable[[KafkaError | None, Message], None]
@@ -89,4 +90,4 @@ def _produce_when_there_is_room(
             return
         except BufferError:
             # Room comes as records are answered, or have waited for too long, which the next call then tells.
-            producer.poll(_ROOM_S)
+            call_client(lambda: producer.poll(_ROOM_S))

@@ -51,6 +51,7 @@ _OURS: Final = frozenset(
         "message.max.bytes",
         "message.send.max.retries",
         "message.timeout.ms",
+        "metadata.recovery.strategy",
         "partitioner",
         "plugin.library.paths",
         "request.required.acks",
@@ -62,6 +63,18 @@ _OURS: Final = frozenset(
     )
 )
 _LOGGER: Final = logging.getLogger("lakelog.log.kafka")
+
+
+_OF_ALL: Final[Mapping[str, Any]] = {
+    # Logs go the way of all others, instead of to stderr.
+    "logger": _LOGGER,
+    # A topic that is not there is never made by asking for it.
+    "allow.auto.create.topics": False,
+    # SUBTLE: with `rebootstrap`, the default, a client that lost all its connections at once forgets its brokers and
+    # begins anew. Requests to the transaction's coordinator then wait for ever (librdkafka 2.16.0, three of three
+    # times), and the counts of what was sent twice are forgotten with the brokers. Known ones are tried again instead.
+    "metadata.recovery.strategy": "none",
+}
 
 
 @dataclass(frozen=True)
@@ -116,8 +129,7 @@ def to_settings(options: Mapping[str, str], secrets: Secrets) -> KafkaSettings:
 def to_admin_config(settings: KafkaSettings) -> dict[str, Any]:
     """For clients that only ask and administer."""
     shared = {name: value for name, value in settings.properties.items() if name not in _OF_PRODUCERS}
-    # Logs go the way of all others, instead of to stderr. A topic that is not there is never made by asking for it.
-    return {**shared, "logger": _LOGGER, "allow.auto.create.topics": False}
+    return {**shared, **_OF_ALL}
 
 
 def to_reader_config(settings: KafkaSettings, group: str) -> dict[str, Any]:
@@ -146,8 +158,7 @@ def to_sender_config(settings: KafkaSettings) -> dict[str, Any]:
         "linger.ms": "5",
         "compression.type": "lz4",
         **settings.properties,
-        "logger": _LOGGER,
-        "allow.auto.create.topics": False,
+        **_OF_ALL,
         "enable.idempotence": True,
         "acks": "all",
         # The topic bounds a batch, not a record; compressed it is smaller, but that is not known before.

@@ -1,0 +1,213 @@
+"""Changes out of the values of records: rows, kinds and old rows, one a record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakelog.format.rowkind import RowKind
+from lakelog.log.codecs.byte_columns import Mask, take_spans
+from lakelog.log.codecs.connect_types import PLAIN, ConnectType, read_connect_column, read_connect_types
+from lakelog.log.codecs.json_blocks import read_objects
+from lakelog.log.codecs.json_scan import scan_json
+from lakelog.log.codecs.json_values import ARRAY, NOTHING, OBJECT, Values, read_column
+
+_NO_OBJECT: Final = b"{}"
+_OPS: Final = pa.array(["c", "r", "u", "d"])
+_OP_KINDS: Final = np.array(
+    [RowKind.INSERT, RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE, RowKind.INSERT], dtype=np.int8
+)
+"""By the place of the op; the last one of what is none."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What records say, one row a record.
+
+    Args:
+        rows: Of a delete the row that was deleted; NULL in all columns where the record has none.
+        kinds: What each record does; of records of which only the header tells it, `+I`.
+        has_row: Whether the record says a row at all: tombstones do not, nor do wrong ones.
+        before: The old rows of updates, NULL where there is none; None: no record has any.
+        has_before: Whether there is an old row.
+        wrong: Whether the record cannot be read; its row says nothing then.
+    """
+
+    rows: pa.Table
+    kinds: npt.NDArray[np.int8]
+    has_row: Mask
+    before: pa.Table | None
+    has_before: Mask
+    wrong: Mask
+
+
+def read_json_rows(values: pa.Array, schema: pa.Schema) -> Changes:
+    """Rows that are JSON objects of their own. Pure.
+
+    Args:
+        values: Binary; NULL is a tombstone.
+        schema: The columns; others are passed over, missing ones are NULL.
+    """
+    none = np.zeros(len(values), dtype=np.bool_)
+    kinds = np.zeros(len(values), dtype=np.int8)
+    quick = read_objects(values.fill_null(_NO_OBJECT), schema)
+    if quick is not None:
+        return Changes(quick, kinds, np.asarray(values.is_valid()), None, none, none)
+    roots = Values.of_roots(scan_json(values))
+    roots.refuse(((roots.kinds != OBJECT) & (roots.kinds != NOTHING)) | _is_bare_null(roots, values))
+    rows = _read_rows(roots, schema, None)
+    return Changes(rows, kinds, (roots.kinds == OBJECT) & ~roots.wrong, None, none, roots.wrong)
+
+
+def read_json_arrays(values: pa.Array, types: Sequence[pa.DataType | None]) -> tuple[list[pa.Array | None], Mask]:
+    """Rows that are JSON arrays, as columns; pure.
+
+    Args:
+        values: Binary; NULL is NULL in all columns.
+        types: Of each element; None: it is not read.
+
+    Returns:
+        A column for each type, and which values are no such arrays.
+    """
+    roots = Values.of_roots(scan_json(values))
+    is_array = roots.kinds == ARRAY
+    roots.refuse(~is_array & np.asarray(values.is_valid()))
+    arrays = np.flatnonzero(is_array)
+    counts, elements = roots.scan.list_elements(roots.holders[arrays] + 1)
+    fits = counts == len(types)
+    roots.refuse(arrays[~fits])
+    elements = elements[np.repeat(fits, counts)].reshape(-1, len(types))
+    columns: list[pa.Array | None] = []
+    for place, data_type in enumerate(types):
+        holders = np.full(len(values), -1, dtype=np.int64)
+        holders[arrays[fits]] = elements[:, place]
+        found = Values.of(roots.scan, roots.wrong, holders, roots.texts)
+        columns.append(None if data_type is None else read_column(found, data_type))
+    return columns, roots.wrong
+
+
+def read_debezium_changes(values: pa.Array, schema: pa.Schema, *, time_unit: str | None = None) -> Changes:
+    """Messages of Debezium, with and without a schema around them. Pure.
+
+    Args:
+        values: Binary; NULL is a tombstone, and so is `null`.
+        schema: The columns; others are passed over, missing ones are NULL.
+        time_unit: Of timestamps that are numbers in messages without a schema, `ms`, `us` or `ns`; None: such a number
+            makes its message wrong.
+    """
+    quick = _read_debezium_quickly(values, schema)
+    if quick is not None:
+        return quick
+    roots = Values.of_roots(scan_json(values))
+    roots.refuse((roots.kinds != OBJECT) & (roots.kinds != NOTHING))
+    before, after, op, payload, said = roots.find_members(["before", "after", "op", "payload", "schema"])
+    inside = (payload.kinds == OBJECT) & (op.kinds == NOTHING)
+    if inside.any():
+        inner = payload.find_members(["before", "after", "op"])
+        before, after, op = (
+            _choose(inside, there, here) for there, here in zip(inner, (before, after, op), strict=True)
+        )
+    places = np.asarray(pc.index_in(op.read_texts(), value_set=_OPS).fill_null(len(_OPS)))
+    is_tombstone = (roots.kinds == NOTHING) | ((payload.kinds == NOTHING) & (payload.holders >= 0))
+    kinds = _OP_KINDS[places]
+    is_delete = kinds == RowKind.DELETE
+    row = _choose(is_delete, before, after)
+    old = _choose(kinds == RowKind.UPDATE_AFTER, before, None)
+    # A delete without its old row says which one by the record's key.
+    roots.refuse(~is_tombstone & ((places == len(_OPS)) | ((row.kinds != OBJECT) & ~is_delete)))
+    for value in (row, old):
+        value.refuse((value.kinds != OBJECT) & (value.kinds != NOTHING))
+    groups = _group_by_schema(said, time_unit, schema)
+    rows = _read_in_groups(row, schema, groups)
+    has_before = (old.kinds == OBJECT) & ~roots.wrong
+    olds = _read_in_groups(old, schema, groups) if has_before.any() else None
+    return Changes(rows, kinds, (row.kinds == OBJECT) & ~roots.wrong, olds, has_before & ~roots.wrong, roots.wrong)
+
+
+def _read_debezium_quickly(values: pa.Array, schema: pa.Schema) -> Changes | None:
+    """Messages without a schema around them, in which nothing is unusual; None: there are others."""
+    row = pa.struct([field.with_nullable(True) for field in schema])
+    message = pa.schema([("before", row), ("after", row), ("op", pa.string())])
+    found = read_objects(values.fill_null(_NO_OBJECT), message)
+    if found is None:
+        return None
+    is_message = np.asarray(values.is_valid())
+    before, after, ops = (column.chunk(0) for column in found.columns)
+    places = np.asarray(pc.index_in(ops, value_set=_OPS).fill_null(len(_OPS)))
+    kinds = _OP_KINDS[places]
+    is_delete = kinds == RowKind.DELETE
+    if (is_message & ((places == len(_OPS)) | (~is_delete & np.asarray(after.is_null())))).any():
+        return None
+    is_old = (kinds == RowKind.UPDATE_AFTER) & np.asarray(before.is_valid())
+    rows = pc.if_else(pa.array(is_delete), before, after) if is_delete.any() else after
+    olds = _to_table(pc.if_else(pa.array(is_old), before, pa.scalar(None, row)), schema) if is_old.any() else None
+    none = np.zeros(len(values), dtype=np.bool_)
+    return Changes(_to_table(rows, schema), kinds, np.asarray(rows.is_valid()), olds, is_old, none)
+
+
+def _to_table(rows: pa.StructArray, schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_arrays(rows.flatten(), schema=pa.schema([field.with_nullable(True) for field in schema]))
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Records whose columns are encoded alike; all where `slots` is None."""
+
+    slots: npt.NDArray[np.int64] | None
+    types: Mapping[str, ConnectType]
+
+
+def _is_bare_null(roots: Values, values: pa.Array) -> Mask:
+    """The word `null` is no row, and no tombstone either."""
+    return (roots.kinds == NOTHING) & ~roots.scan.damaged & np.asarray(values.is_valid())
+
+
+def _choose(mask: Mask, there: Values, here: Values | None) -> Values:
+    holders = np.where(mask, there.holders, -1 if here is None else here.holders)
+    kinds = np.where(mask, there.kinds, NOTHING if here is None else here.kinds).astype(np.int8)
+    return Values(there.scan, there.wrong, holders, kinds, there.texts)
+
+
+def _group_by_schema(said: Values, time_unit: str | None, schema: pa.Schema) -> list[_Group]:
+    unsaid = {name: ConnectType(time_unit) for name in schema.names} if time_unit else {}
+    is_said = said.kinds == OBJECT
+    if not is_said.any():
+        return [_Group(None, unsaid)]
+    opens = np.where(is_said, said.holders + 1, 0)
+    scan = said.scan
+    starts = scan.starts[opens]
+    lengths = np.where(is_said, scan.ends[scan.partners[opens]] - starts, 0)
+    # A topic has few schemas, and a message's schema is larger than its rows: each is read once.
+    encoded = take_spans(scan.data, starts, lengths, is_said).dictionary_encode()
+    types = [read_connect_types(text.as_py().decode()) for text in encoded.dictionary]
+    if len(types) == 1 and is_said.all():
+        return [_Group(None, types[0])]
+    numbers = np.asarray(encoded.indices.fill_null(len(types)))
+    return [_Group(np.flatnonzero(numbers == number), found) for number, found in enumerate([*types, unsaid])]
+
+
+def _read_in_groups(values: Values, schema: pa.Schema, groups: list[_Group]) -> pa.Table:
+    if len(groups) == 1:
+        return _read_rows(values, schema, groups[0].types)
+    parts = [(group.slots, group) for group in groups if group.slots is not None]
+    order = np.concatenate([slots for slots, _ in parts])
+    tables = [_read_rows(values.fill(slots), schema, group.types) for slots, group in parts]
+    return pa.concat_tables(tables).take(pa.array(np.argsort(order)))
+
+
+def _read_rows(values: Values, schema: pa.Schema, types: Mapping[str, ConnectType] | None) -> pa.Table:
+    """The rows; with types, of Debezium."""
+    columns = [
+        read_column(found, field.type)
+        if types is None
+        else read_connect_column(found, field.type, types.get(field.name, PLAIN))
+        for found, field in zip(values.find_members(schema.names), schema, strict=True)
+    ]
+    nullable = pa.schema([field.with_nullable(True) for field in schema])
+    return pa.Table.from_arrays(columns, schema=nullable)
