@@ -16,6 +16,7 @@ from lakelog import table_part
 from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
 from lakelog.errors import InvalidArgument
+from lakelog.format.log_state import PublishReport, SnapshotOffsets, to_publisher_lease
 from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind
 from lakelog.format.snapshot import LogContent
 from lakelog.options.values import TableOptions
@@ -238,3 +239,21 @@ def test_a_row_that_the_log_cannot_take_is_refused_when_it_is_written(
     table.overwrite(rows)
     table.append(rows.slice(2))
     assert table.scan().count() == (3 if keyed else 4)
+
+
+def test_snapshots_tell_where_they_end_in_the_log(catalog: Catalog) -> None:
+    table = make(catalog, LOGGED)
+    for _ in range(3):
+        table.upsert(pa.table({"day": [1], "k": [1], "v": [4]}))
+    assert table.snapshots().column("log_offsets").to_pylist() == [None, None, None]
+    metastore = catalog.metastore
+    epoch = metastore.acquire_lease(to_publisher_lease(table.uuid), "p", 60_000).epoch
+    ends = [
+        SnapshotOffsets(each.snapshot_id, each.snapshot_uuid, (each.snapshot_id, 7))
+        for each in metastore.list_snapshots(table.uuid).snapshots
+    ]
+    metastore.report_published(PublishReport(table.uuid, 1, epoch, tuple(ends[:2])))
+    assert table.snapshots().column("log_offsets").to_pylist() == [[1, 7], [2, 7], None]
+    assert catalog.sql("SELECT id FROM shop.orders$snapshots WHERE log_offsets IS NULL").to_arrow().column(
+        "id"
+    ).to_pylist() == [3]
