@@ -206,6 +206,7 @@ class Change:
             `add_files`, where these are the rows that it holds. Without statistics: nothing is left out of a log.
         sent_offsets: All that goes to the log was sent before, with the attempt's id, and stands in the topic: by
             partition the offset behind the last record; None: it was not.
+        sent_generation: Of the log to which it was sent. Where the log has another one by now, it counts as not sent.
     """
 
     table_uuid: str
@@ -226,6 +227,7 @@ class Change:
     log: LogContent = LogContent.NONE
     log_files: tuple[DataFile, ...] = ()
     sent_offsets: Mapping[int, int] | None = None
+    sent_generation: int = 0
 
 
 @dataclass(frozen=True)
