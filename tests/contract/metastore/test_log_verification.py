@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from prometheus_client import CollectorRegistry
 
 from lakelog.clock import SystemClock
 from lakelog.errors import HistoryDiverged, InvalidArgument, NotFound
@@ -22,6 +24,8 @@ from lakelog.storage.local import LocalStore
 from lakelog.upkeep.log_status import load_log_status
 from lakelog.upkeep.log_verification import verify_log
 from metastore.inprocess import InProcessMetastore
+from metastore.log_lag import LogLags
+from metastore.metrics import PrometheusMetrics
 
 from .log_brokers import FakeBrokers
 from .log_tables import commit_segments
@@ -144,3 +148,32 @@ def test_records_that_came_before_their_commits_cannot_be_verified(
     table = make(log_metastore, options)
     with pytest.raises(InvalidArgument, match="nothing to verify"):
         verify(log_metastore, brokers, table, tmp_path)
+
+
+def test_how_far_logs_are_behind_is_measured(
+    log_metastore: InProcessMetastore, brokers: FakeBrokers, table: TableInfo
+) -> None:
+    registry = CollectorRegistry()
+    lags = LogLags(log_metastore.store, PrometheusMetrics(registry))
+
+    def measure() -> dict[str, float | None]:
+        log_metastore.run(lags.step())
+        names = ("log_snapshots_behind", "log_behind_seconds", "log_problems")
+        return {name: registry.get_sample_value(f"lakelog_metastore_{name}", {"of": "shop.orders"}) for name in names}
+
+    info = log_metastore.get_log(table.table_uuid)
+    publish(log_metastore, brokers, info, 0, 1)
+    time.sleep(0.01)
+    behind = measure()
+    assert (behind["log_snapshots_behind"], behind["log_problems"]) == (2, 0)
+    assert behind["log_behind_seconds"]
+    publish(log_metastore, brokers, info, 1, 3)
+    assert measure() == {"log_snapshots_behind": 0, "log_behind_seconds": 0, "log_problems": 0}
+    lease = log_metastore.acquire_lease(to_publisher_lease(info.table_uuid), "test", 60_000)
+    log_metastore.report_published(PublishReport(info.table_uuid, info.generation, lease.epoch, (), problem="cut"))
+    assert measure()["log_problems"] == 1
+    # Of another generation nothing counts.
+    log_metastore.restart_log(table.table_uuid)
+    assert measure() == {"log_snapshots_behind": 0, "log_behind_seconds": 0, "log_problems": 0}
+    log_metastore.drop_table(table.name)
+    assert set(measure().values()) == {None}
