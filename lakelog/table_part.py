@@ -9,10 +9,12 @@ import pyarrow as pa
 
 from lakelog.format.commit import ANY_TIME, Change, Removal, RemovePartitions
 from lakelog.format.files import DataFile
-from lakelog.format.snapshot import SnapshotKind
+from lakelog.format.log_content import plan_log_content, to_log_files
+from lakelog.format.snapshot import LogContent, SnapshotKind
 from lakelog.format.table import TableInfo
 from lakelog.options.values import TableOptions
 from lakelog.storage.commit_merge import CommitMerger, merge_small_files
+from lakelog.storage.input_copies import plan_input_copies
 from lakelog.storage.intake import Intake
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.table_writer import TableWriter
@@ -35,7 +37,7 @@ class TablePart:
         intake: Takes its rows.
         writer: Writes them, from the first one on.
         files: The data files that are done.
-        inputs: The changelog files of the producer `input` that are done.
+        inputs: The files that hold records as they came, for the producer `input` or the external log, that are done.
         runs: Rows of data files that are done, where they are to be looked up and take little memory.
         lookup: Of the producer `lookup`, once all rows are written.
         removal: What the commit takes away.
@@ -62,14 +64,21 @@ class TablePart:
         return find_producer(self.options, replaces=self.removal is not None or self.is_dynamic)
 
     @property
+    def log(self) -> LogContent:
+        """What it brings to the table's external log; an overwrite brings nothing (SEMANTICS.md 4.7)."""
+        return plan_log_content(self.info, self.options, replaces=self.removal is not None or self.is_dynamic)
+
+    @property
     def changelog_files(self) -> tuple[DataFile, ...]:
         """The changelog files written so far."""
-        return tuple(self.inputs) if self.lookup is None else self.lookup.files
+        if self.lookup is not None:
+            return self.lookup.files
+        return tuple(self.inputs) if self.producer == "input" else ()
 
     @property
     def paths(self) -> list[str]:
         """All that was written so far."""
-        made = [file.path for file in (*self.files, *self.inputs)]
+        made = list(dict.fromkeys(file.path for file in (*self.files, *self.inputs)))
         return made if self.lookup is None else made + self.lookup.paths
 
     def open_writer(self, attempt_id: str) -> TableWriter:
@@ -81,7 +90,7 @@ class TablePart:
                 self.options,
                 attempt_id,
                 name_prefix=f"{len(self.files):05d}-" if self.files else "",
-                keeps_input=self.producer == "input",
+                copies=plan_input_copies(self.options, self.producer, self.log),
                 keeps_runs=self.producer == "lookup",
             )
         return self.writer
@@ -90,7 +99,7 @@ class TablePart:
         """Makes all that was written durable, merges what is small, and readies the lookup if there is one to make."""
         if self.writer is not None:
             self.files.extend(self.writer.finish())
-            self.inputs.extend(self.writer.changelog_files)
+            self.inputs.extend(self.writer.copies)
             self.runs |= self.writer.runs
             self.writer = None
             self._merge(attempt_id)
@@ -134,4 +143,6 @@ class TablePart:
             allow_empty=note.allow_empty,
             changelog=to_changelog_state(self.producer),
             changelog_files=self.changelog_files,
+            log=self.log,
+            log_files=to_log_files(self.log, self.inputs),
         )

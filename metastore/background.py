@@ -49,6 +49,7 @@ class Background:
             asyncio.create_task(_repeat("pack", packer.step, PACK_INTERVAL_S)),
             asyncio.create_task(_repeat("plan", self._service.due_work.step, PLAN_INTERVAL_S)),
             asyncio.create_task(_repeat("clean", self._service.cleaning.step, CLEAN_INTERVAL_S)),
+            asyncio.create_task(_repeat("topics", self._service.log_topics.step, 0)),
         ]
 
     async def stop(self) -> None:

@@ -9,18 +9,23 @@ from typing import Final
 import pyarrow as pa
 
 from lakelog.clock import Ids
-from lakelog.errors import AlreadyExists, InvalidArgument, NotFound
+from lakelog.errors import AlreadyExists, CommitConflict, InvalidArgument, LakelogError, NotFound, OutcomeUnknown
 from lakelog.format.commit_facts import TableHead
+from lakelog.format.log_content import find_log_content
 from lakelog.format.schema import TableSchema, assign_field_ids
+from lakelog.format.snapshot import LogContent
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.types import canonical_schema, check_key_type
 from lakelog.options import TableOptions, check_alter, validate_table_options
 
 from .dropped_tables import explain_gone, tell_dropped
+from .log_store import LogTopic
+from .log_topics import LogTopics
 from .records import NewTable, TableRecord
 from .requests import MAX_COMMENT, check_encodable, check_name, check_properties, check_text, check_uuid
 from .store import Store, Transaction, run_transaction
 from .told import alter_producer, tells_later
+from .topic_life import finish_log, follow_log, has_log, leave_log, of_log
 
 _MAX_NEAREST: Final = 3
 _IF_NOT_EXISTS: Final = (
@@ -36,16 +41,24 @@ class Catalog:
         store: Where everything is kept.
         ids: Names of new tables.
         warehouse: Absolute URI under which tables get their locations.
+        logs: Makes the topics of tables that have a log.
         dropped: Told of each table that was dropped, by uuid and name.
         dropped_kept_ms: For how long dropped tables can be restored; 0: not at all.
     """
 
     def __init__(
-        self, store: Store, ids: Ids, warehouse: str, dropped: Callable[[str, str], None], dropped_kept_ms: int
+        self,
+        store: Store,
+        ids: Ids,
+        warehouse: str,
+        logs: LogTopics,
+        dropped: Callable[[str, str], None],
+        dropped_kept_ms: int,
     ) -> None:
         self._store = store
         self._ids = ids
         self._warehouse = warehouse.rstrip("/")
+        self._logs = logs
         self._dropped = dropped
         self._dropped_kept_ms = dropped_kept_ms
 
@@ -90,6 +103,7 @@ class Catalog:
             uuids = [record.info.table_uuid for record in records if record is not None]
             heads = list((await tx.lock_heads(uuids)).values())
             for head in heads:
+                await leave_log(tx, head.table_uuid)
                 await tx.drop_table(head.table_id, self._dropped_kept_ms)
             await tx.delete_database(name)
             return heads
@@ -113,8 +127,8 @@ class Catalog:
         """Makes a table; the flag is False when it existed and that was no error."""
         _check_table_name(name)
         check_text("comment", comment, 0, MAX_COMMENT)
-        options = dict(options or {})
-        check_properties("options", options)
+        check_properties("options", options or {})
+        options = self._logs.settle(options or {})
         columns = make_columns(schema, primary_key, partition_by)
         validate_table_options(options, columns=columns, primary_key=primary_key, partition_by=partition_by)
         table_uuid = self._ids.new_id()
@@ -128,24 +142,50 @@ class Catalog:
             comment=comment,
         )
 
-        async def create(tx: Transaction) -> tuple[TableRecord, bool]:
+        async def find(tx: Transaction) -> TableRecord | None:
             if not await tx.lock_database(name.database):
                 raise await _database_not_found(tx, name.database)
             found = await tx.find_table(name)
-            if found is None:
-                made = await tx.insert_table(new)
-                if tells_later(options):
-                    await tx.set_tells_later(made.table_id, True)
-                return made, True
-            if not if_not_exists:
+            if found is not None and not if_not_exists:
                 raise AlreadyExists(
                     f"Table '{name}' exists already. Choose another name, or {_IF_NOT_EXISTS}.",
                     reason="TABLE_EXISTS",
                     metadata={"table": str(name), "table_uuid": found.info.table_uuid},
                 )
-            return found, False
+            return found
 
-        record, created = await run_transaction(self._store, create)
+        topic: LogTopic | None = None
+
+        async def create(tx: Transaction) -> tuple[TableRecord, bool]:
+            found = await find(tx)
+            if found is not None:
+                return found, False
+            made = await tx.insert_table(new)
+            if tells_later(options):
+                await tx.set_tells_later(made.table_id, True)
+            log = find_log_content(TableOptions(options), has_key=bool(primary_key))
+            if log is not LogContent.NONE:
+                await tx.set_log(made.table_id, log)
+            if topic is not None:
+                await finish_log(tx, topic)
+            return made, True
+
+        if has_log(options):
+            # Before brokers are asked for a topic that would be in vain.
+            existing = await run_transaction(self._store, find)
+            if existing is not None:
+                return existing.info, False
+            topic = await self._logs.begin(new)
+        try:
+            record, created = await run_transaction(self._store, create)
+        except OutcomeUnknown:
+            # The table may have been made: whose topic it is, is found out later.
+            raise
+        except LakelogError:
+            await self._give_up(topic)
+            raise
+        if not created:
+            await self._give_up(topic)
         return record.info, created
 
     async def get_table(self, name: TableName) -> TableInfo:
@@ -190,21 +230,30 @@ class Catalog:
         """Changes options that may be changed."""
         check_uuid("table_uuid", table_uuid)
         check_properties("set_options", set_options)
+        seen = await self.get_table_by_uuid(table_uuid)
+        wanted = _change_options(seen, set_options, unset_options)
+        # Brokers follow before anything is locked; what is written down then has been done.
+        topic = await self._logs.alter(seen, wanted)
 
         async def alter(tx: Transaction) -> TableInfo:
             heads = await tx.lock_heads([table_uuid])
             found = await tx.find_table_by_uuid(table_uuid)
             if found is None or table_uuid not in heads:
                 raise await explain_gone(tx, table_uuid)
-            current = found.info.options
-            check_alter(current, set_options, unset_options)
-            options = {key: value for key, value in current.items() if key not in unset_options}
-            options.update(set_options)
-            schema = found.info.schema
-            validate_table_options(
-                options, columns=schema.arrow, primary_key=schema.primary_key, partition_by=schema.partition_by
-            )
+            options = _change_options(found.info, set_options, unset_options)
+            if of_log(options) != of_log(wanted):
+                raise CommitConflict(
+                    f"Table {found.info.name} was altered by another meanwhile. Look at its options, then alter it "
+                    "again.",
+                    reason="TABLE_ALTERED",
+                    metadata={"table": str(found.info.name), "retry": "same"},
+                )
+            if topic is not None:
+                await follow_log(tx, topic)
             await alter_producer(tx, heads[table_uuid], options)
+            log = find_log_content(TableOptions(options), has_key=bool(found.info.schema.primary_key))
+            if log is not heads[table_uuid].log:
+                await tx.set_log(found.table_id, log)
             await tx.set_options(found.table_id, options)
             # With other options other things are due.
             await tx.ask_for_planning(found.table_id)
@@ -227,6 +276,7 @@ class Catalog:
                     return None
                 raise await _table_not_found(tx, name)
             for table_uuid, head in heads.items():
+                await leave_log(tx, table_uuid)
                 await tx.drop_table(head.table_id, self._dropped_kept_ms)
                 return table_uuid
             return None
@@ -236,6 +286,10 @@ class Catalog:
             return False
         self._dropped(table_uuid, str(name))
         return True
+
+    async def _give_up(self, topic: LogTopic | None) -> None:
+        if topic is not None:
+            await self._logs.give_up(topic)
 
     async def list_schemas(self, table_uuid: str) -> list[TableSchema]:
         """All versions of a table's schema by id."""
@@ -269,6 +323,17 @@ def make_columns(schema: pa.Schema, primary_key: Sequence[str], partition_by: Se
         metadata = {b"comment": comment} if comment else None
         columns.append(pa.field(field.name, field.type, field.nullable and field.name not in keys, metadata))
     return pa.schema(columns)
+
+
+def _change_options(table: TableInfo, set_options: Mapping[str, str], unset: Sequence[str]) -> dict[str, str]:
+    check_alter(table.options, set_options, unset)
+    options = {key: value for key, value in table.options.items() if key not in unset}
+    options.update(set_options)
+    schema = table.schema
+    validate_table_options(
+        options, columns=schema.arrow, primary_key=schema.primary_key, partition_by=schema.partition_by
+    )
+    return options
 
 
 def _check_table_name(name: TableName) -> None:

@@ -19,7 +19,14 @@ from lakelog.format.commit import (
     RestoreState,
     brings_files,
 )
-from lakelog.format.commit_effects import apply_change, place_changelog, place_files, place_moves, place_told
+from lakelog.format.commit_effects import (
+    apply_change,
+    place_changelog,
+    place_files,
+    place_log_files,
+    place_moves,
+    place_told,
+)
 from lakelog.format.commit_facts import (
     AttemptState,
     BucketChange,
@@ -207,6 +214,7 @@ async def _apply(
             records.files.extend((table_id, file) for file in place_files(rebased, head, snapshot))
             records.moved_files.extend((table_id, file) for file in place_moves(rebased, head, snapshot_id))
             records.changelog_files.extend((table_id, file) for file in place_changelog(change, snapshot))
+            records.changelog_files.extend((table_id, file) for file in place_log_files(change, snapshot))
             told = place_told(rebased, head, snapshot)
             if told is not None:
                 records.told.append((table_id, told))

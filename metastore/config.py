@@ -10,6 +10,8 @@ from typing import Final, get_args
 
 from lakelog.client.target import DEFAULT_PORT, Target
 from lakelog.errors import InvalidArgument
+from lakelog.log.secrets import SECRET_VARIABLE, SECRETS_FOLDER_VARIABLE, Secrets
+from lakelog.options import KAFKA_SERVERS
 from lakelog.serving.access import Access
 from lakelog.serving.arguments import OneLineParser, Values, add_arguments, refusal, shown
 from lakelog.serving.listening import ServerTls
@@ -39,6 +41,8 @@ class ServeConfig:
         max_calls: Calls and streams that may be open at once.
         log_level: One of `LEVELS`.
         dropped_kept_s: For how long dropped tables can be restored.
+        kafka_clusters: Brokers that tables may name, of each cluster; none: no table may have a log.
+        secrets: What tables' options name.
     """
 
     database_url: str
@@ -55,6 +59,8 @@ class ServeConfig:
     max_calls: int
     log_level: str
     dropped_kept_s: float
+    kafka_clusters: tuple[tuple[str, ...], ...]
+    secrets: Secrets
 
 
 @dataclass(frozen=True)
@@ -83,12 +89,12 @@ def parse_command(arguments: Sequence[str], environment: Mapping[str, str]) -> C
     """
     given = _parser().parse_args(arguments)
     try:
-        return _to_command(given, Values(vars(given), environment, _DATABASE | _SERVE))
+        return _to_command(given, Values(vars(given), environment, _DATABASE | _SERVE), environment)
     except InvalidArgument as error:
         raise as_startup_failure(error) from error
 
 
-def _to_command(given: argparse.Namespace, values: Values) -> Command:
+def _to_command(given: argparse.Namespace, values: Values, environment: Mapping[str, str]) -> Command:
     url = to_libpq_url(values.required("database_url"))
     wait_s = values.number("wait_for_database", 0.0, 0)
     level = values.choice("log_level", "info", LEVELS)
@@ -115,6 +121,8 @@ def _to_command(given: argparse.Namespace, values: Values) -> Command:
             max_calls=int(values.number("max_calls", 2000, 1)),
             log_level=level,
             dropped_kept_s=values.number("dropped_table_retention", 86_400, 0),
+            kafka_clusters=_read_clusters(values.text("kafka_brokers") or ""),
+            secrets=Secrets(environment, values.text("secrets_dir")),
         ),
     )
 
@@ -163,6 +171,16 @@ _SERVE: Final = {
         "Seconds for which a dropped table can be restored, before a compactor deletes its files; default 86400, a "
         "day; 0: not at all.",
     ),
+    "kafka-brokers": (
+        "LAKELOG_KAFKA_BROKERS",
+        "Brokers that tables may name for their logs: host:port,host:port of one cluster; several clusters are "
+        "separated by semicolons. Of a single one tables need not name any. Default: none, and no table has a log.",
+    ),
+    "secrets-dir": (
+        SECRETS_FOLDER_VARIABLE,
+        "Folder with a file for each secret that options of tables name as secret:NAME; those that are variables "
+        f"({SECRET_VARIABLE}NAME) go before.",
+    ),
     "max-calls": ("LAKELOG_MAX_CALLS", "Calls and streams that may be open at once; default 2000."),
 }
 _INSECURE: Final = (
@@ -197,6 +215,13 @@ def _parser() -> OneLineParser:
 def _read_durability(values: Values) -> Durability:
     chosen = values.choice("durability", "on", get_args(Durability))
     return "on" if chosen == "on" else "off_may_lose_acknowledged_commits"
+
+
+def _read_clusters(text: str) -> tuple[tuple[str, ...], ...]:
+    try:
+        return tuple(KAFKA_SERVERS.type.parse(cluster) for cluster in text.split(";") if cluster.strip())
+    except ValueError as error:
+        raise refusal(f"--kafka-brokers={text:.200} is not possible. {error}; clusters are separated by ';'.") from None
 
 
 def _port(name: str, text: str) -> int:

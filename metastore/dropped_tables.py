@@ -11,6 +11,7 @@ first.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -24,6 +25,7 @@ from lakelog.format.table import TableName
 from .dropped_store import DroppedRecord
 from .requests import check_name, check_number, check_uuid
 from .store import Store, Transaction, run_transaction
+from .topic_life import rejoin_log
 
 _ROWS_A_CALL: Final = 20_000
 """Rows that one transaction deletes: some tenths of a second, in which nobody waits for their locks."""
@@ -37,10 +39,12 @@ class DroppedTables:
 
     Args:
         store: Where everything is kept.
+        restored: Called when a table was restored.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, restored: Callable[[], None]) -> None:
         self._store = store
+        self._restored = restored
 
     async def list_dropped_tables(self, database: str = "") -> list[DroppedTable]:
         """The dropped tables that are still known, the newest first; of very many only the newest.
@@ -105,10 +109,13 @@ class DroppedTables:
             await tx.ask_for_planning(head.table_id)
             restored = await tx.find_table(target)
             assert restored is not None, "its head is shown again"
+            await rejoin_log(tx, restored.info)
             others = sum(not each.is_purged for each in known) - 1
             return RestoredTable(restored.info, chosen.table.dropped_at_ms, others)
 
-        return await run_transaction(self._store, restore)
+        restored = await run_transaction(self._store, restore)
+        self._restored()
+        return restored
 
     async def begin_purge(self, job_id: int, epoch: int) -> DroppedTable:
         """Notes that a dropped table can no longer be restored. Idempotent.

@@ -18,13 +18,14 @@ from dataclasses import dataclass, field
 
 from lakelog.clock import Clock, Ids
 from lakelog.errors import InternalError, LakelogError, OutcomeUnknown, ResourceExhausted, Unavailable
-from lakelog.format.commit import CommitRequest, CommitResult
+from lakelog.format.commit import CommitRequest, CommitResult, count_files
 from lakelog.format.snapshot import Snapshot
 
 from .commit_group import GroupState, decide
 from .compactions import check_compactions
 from .group_queue import GroupQueue
 from .limits import Limits
+from .log_requests import check_logs
 from .metrics import Metrics
 from .partitions import PartitionRules
 from .records import GroupKeys, ResultKey
@@ -114,13 +115,14 @@ class CommitGate:
         check_commit_request(request, self._limits)
         check_compactions(request, self._limits.max_commit_files)
         check_restores(request)
+        check_logs(request)
         waiting = _Waiting(
             request=request,
             tables=frozenset(change.table_uuid for change in request.changes),
             alone=any(
                 change.remove is not None or change.unchanged_buckets or change.groups for change in request.changes
             ),
-            file_count=sum(len(change.add_files) + len(change.changelog_files) for change in request.changes),
+            file_count=sum(count_files(change) for change in request.changes),
             arrived_s=self._clock.monotonic_s(),
         )
         self._admit(waiting)

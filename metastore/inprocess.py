@@ -25,6 +25,8 @@ from lakelog.format.work import LeaseGrant, Pipeline
 
 from .background import Background
 from .inprocess_dropped import InProcessDropped
+from .inprocess_logs import InProcessLogs
+from .inprocess_publishing import InProcessPublishing
 from .inprocess_retention import InProcessRetention
 from .inprocess_table_files import InProcessTableFiles
 from .service import MetastoreService
@@ -33,7 +35,7 @@ from .store import Store
 T = TypeVar("T")
 
 
-class InProcessMetastore(InProcessDropped, InProcessRetention, InProcessTableFiles):
+class InProcessMetastore(InProcessDropped, InProcessLogs, InProcessPublishing, InProcessRetention, InProcessTableFiles):
     """Implements `lakelog.client.metastore.Metastore`.
 
     Args:

@@ -43,7 +43,7 @@ class PartitionRules:
             InvalidArgument: A partition does not hold exactly the table's partition columns, or a column is none.
         """
         named: set[bytes] = {file.partition for file in change.add_files}
-        named.update(file.partition for file in change.changelog_files)
+        named.update(file.partition for file in (*change.changelog_files, *change.log_files))
         named.update(ref.partition for ref in change.unchanged_buckets)
         if isinstance(change.remove, RemovePartitions):
             named.update(change.remove.partitions)

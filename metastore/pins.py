@@ -12,6 +12,7 @@ from lakelog.options.table_options import CONSUMER_EXPIRATION_TIME
 from lakelog.options.values import TableOptions
 
 from .dropped_tables import explain_gone
+from .publishing import load_publisher_pins
 from .requests import check_number, check_text, check_uuid
 from .store import Store, Transaction, run_transaction
 
@@ -107,7 +108,7 @@ async def load_pins(tx: Transaction, head: TableHead, options: TableOptions, now
         # Whoever holds a snapshot below keeps that one alone, as a tag does.
     if head.first_open_snapshot:
         pins.append(Pin(PinKind.CHANGELOG, "compactor", head.first_open_snapshot - 1))
-    return pins
+    return pins + await load_publisher_pins(tx, head)
 
 
 async def load_named(tx: Transaction, head: TableHead) -> set[int]:

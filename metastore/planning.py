@@ -31,6 +31,7 @@ from .entries import sort_entries
 from .file_filter import FileFilter, make_filter
 from .kept import load_kept, load_tag, to_overtaken
 from .limits import Limits
+from .log_files import check_log_request, load_log_files
 from .metrics import Metrics
 from .packing import MIN_UNPACKED
 from .plan_parts import PlanChunkData, slice_entries
@@ -144,6 +145,8 @@ class Planner:
             return header, None, None
         if isinstance(request.at, InRange):
             query = wanted.query(added_after=request.at.after, added_until=request.at.until)
+            if request.log:
+                return header, await load_log_files(tx, query, range_snapshots), None
             load = tx.load_changelog_files if request.changelog else tx.load_files
             return header, wanted.select(await load(query)), None
         if request.told and snapshot.is_told_late:
@@ -266,6 +269,8 @@ def _check_request(request: PlanRequest) -> None:
             check_number("range.until", until, after + 1)
     if request.changelog and not isinstance(request.at, InRange):
         raise invalid("changelog", True, "A state has no changelog: ask for those of a range of snapshots.")
+    if request.log:
+        check_log_request(request)
     if request.told and isinstance(request.at, InRange):
         raise invalid("told", True, "Ask for a state: a range of snapshots has changelog files instead.")
     for name in ("below_bytes", "added_after"):

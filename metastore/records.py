@@ -162,6 +162,7 @@ class FileQuery:
         last_key: Only files whose bounds reach down to it; None: unbounded.
         below_bytes: Only files smaller than this; 0: of any size.
         with_statistics: Load the column `statistics` as well.
+        of_log: Of changelog files: log segments instead.
     """
 
     table_id: int
@@ -177,6 +178,7 @@ class FileQuery:
     below_bytes: int = 0
     with_statistics: bool = False
     told_at: int | None = None
+    of_log: bool = False
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from lakelog.format.commit import (
     RemovePartitions,
     RemovePartitionValues,
     RestoreState,
+    count_files,
 )
 from lakelog.format.files import DataFile
 from lakelog.format.keys import MAX_PARTITION_BYTES
@@ -141,7 +142,7 @@ def check_commit_request(request: CommitRequest, limits: Limits) -> None:
         raise invalid(
             "changes", [change.table_uuid for change in request.changes], "Name each table once; merge its changes."
         )
-    files = sum(len(change.add_files) + len(change.changelog_files) for change in request.changes)
+    files = sum(count_files(change) for change in request.changes)
     if files > limits.max_commit_files:
         raise invalid(
             "add_files", f"{files} files", f"Give at most {limits.max_commit_files} in one commit; write larger files."
@@ -176,7 +177,7 @@ def check_change(change: Change) -> None:
     if len({file.path for file in files}) < len(files):
         ((path, _),) = Counter(file.path for file in files).most_common(1)
         raise invalid("path", path, "Name each file once in a commit.")
-    for file in files:
+    for file in (*files, *change.log_files):
         _check_file(file)
     if change.kind is not SnapshotKind.COMPACT:
         _check_levels(change)
@@ -225,7 +226,7 @@ def _check_superseded(change: Change) -> None:
             "it. Leave the path out.",
         )
     unchanged = set(change.unchanged_buckets)
-    paths = {file.path for file in (*change.add_files, *change.changelog_files)}
+    paths = {file.path for file in (*change.add_files, *change.changelog_files, *change.log_files)}
     for file in knowing:
         assert file.superseded_path is not None, "they were chosen by it"
         if len(file.superseded_path) > 1024:

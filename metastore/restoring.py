@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lakelog.format.commit import Change, CommitRequest, RestoreState
+from lakelog.format.commit import Change, CommitRequest, RestoreState, count_files
 from lakelog.format.commit_facts import TableHead
 from lakelog.format.commit_rebase import Rebased
 from lakelog.format.snapshot import ChangelogState, SnapshotKind
@@ -36,10 +36,10 @@ def _check_restore(change: Change, state: RestoreState) -> None:
         check_number("remove.restore.snapshot_id", state.snapshot_id or 0, 1)
     if change.kind is not SnapshotKind.OVERWRITE:
         raise invalid("kind", change.kind.value, "What restores a state is an OVERWRITE.")
-    if change.add_files or change.changelog_files:
+    if count_files(change):
         raise invalid(
             "add_files",
-            f"{len(change.add_files) + len(change.changelog_files)} files",
+            f"{count_files(change)} files",
             "Leave them out: what restores a state brings nothing else. Commit them behind it.",
         )
     if change.changelog is not ChangelogState.NONE:

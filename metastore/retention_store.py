@@ -31,8 +31,9 @@ class Clearing:
         after: Entries of files that were removed behind this snapshot,
         until: up to and with this one, go,
         named: but for those that are live at one of these snapshots, rising.
-        rows_before: Snapshots before this one go, but for those named.
-        changes_before: Entries of changelogs of snapshots before this one go.
+        rows_before: Snapshots before this one go, but for those named, and where they end in the external log.
+        changes_before: Entries of changelogs of snapshots before this one go; of log segments those of snapshots before
+            `until`.
         limit: At most so many entries, and so many snapshots.
     """
 

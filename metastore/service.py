@@ -23,6 +23,7 @@ from lakelog.format.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.work import LeaseGrant, Pipeline
 
 from .attended import plan_attended_table
+from .brokers import Brokers
 from .catalog import Catalog
 from .cleaning import Cleaning
 from .consumers import Consumers
@@ -36,6 +37,8 @@ from .gate import CommitGate
 from .jobs import Jobs
 from .leases import Leases
 from .limits import Limits
+from .log_calls import LogCalls
+from .log_topics import LogTopics
 from .metrics import Metrics, NoMetrics
 from .open_changelogs import OpenChangelogs
 from .packing import Packer
@@ -44,6 +47,8 @@ from .partitions import PartitionRules
 from .pins import Pins
 from .pipelines import Pipelines
 from .planning import Planner, PlanStream
+from .publish_calls import PublishCalls
+from .publishing import Publishing
 from .retention_service import RetentionCalls
 from .snapshots import list_latest, list_snapshots
 from .staging import Staging
@@ -64,7 +69,7 @@ PLANNERS: Final[tuple[WorkPlanner, ...]] = (
 """Who tells what is due at a table, in the order in which they are asked."""
 
 
-class MetastoreService(RetentionCalls, UpkeepCalls):
+class MetastoreService(RetentionCalls, UpkeepCalls, LogCalls, PublishCalls):
     """All that the metastore does. Runs on one event loop; methods raise only errors of `lakelog.errors`.
 
     The names, parameters and results are those of `lakelog.client.metastore.Metastore`, whose docstrings hold here too.
@@ -78,6 +83,7 @@ class MetastoreService(RetentionCalls, UpkeepCalls):
         limits: Bounds of single requests and of all together.
         metrics: Where measurements go.
         dropped_kept_ms: For how long dropped tables can be restored; 0: not at all.
+        brokers: Those that tables may name for their logs; by default there are none.
         planners: Who tells what commits make due.
     """
 
@@ -91,6 +97,7 @@ class MetastoreService(RetentionCalls, UpkeepCalls):
         limits: Limits | None = None,
         metrics: Metrics | None = None,
         dropped_kept_ms: int = 86_400_000,
+        brokers: Brokers | None = None,
         planners: Sequence[WorkPlanner] = PLANNERS,
     ) -> None:
         clock = clock or SystemClock()
@@ -117,8 +124,10 @@ class MetastoreService(RetentionCalls, UpkeepCalls):
         )
         self._open_changelogs = OpenChangelogs(store, limits, self.watches, partitions)
         self._metrics = metrics
-        self._catalog = Catalog(store, ids, warehouse, self._table_dropped, dropped_kept_ms)
-        self._dropped_tables = DroppedTables(store)
+        self.log_topics = LogTopics(store, brokers or Brokers())
+        self._publishing = Publishing(store)
+        self._catalog = Catalog(store, ids, warehouse, self.log_topics, self._table_dropped, dropped_kept_ms)
+        self._dropped_tables = DroppedTables(store, self.log_topics.wake)
         self._table_files = TableFiles(store)
         self._planner = Planner(store, clock, limits, metrics)
         self._staging = Staging(store, ids, limits)
@@ -366,9 +375,11 @@ class MetastoreService(RetentionCalls, UpkeepCalls):
         self._metrics.forget("live_files", name)
         # It may be purged at once, or earlier than whoever waits would look again.
         self.jobs.due()
+        self.log_topics.wake()
 
     async def close(self) -> None:
         """Ends watches, lets commits that run come to their end and refuses those that wait; idempotent."""
         self.jobs.close()
         self.watches.close()
+        await self.log_topics.close()
         await self._gate.close()

@@ -36,7 +36,9 @@ from lakelog.format.work import LeaseGrant, Pipeline
 from .dropped_store import DroppedTransaction
 from .due_store import DueTransaction
 from .job_store import JobTransaction
+from .log_store import LogTransaction
 from .mark_store import MarkTransaction
+from .publish_store import PublishTransaction
 from .records import (
     Attachment,
     FileQuery,
@@ -326,6 +328,8 @@ class Transaction(
     MarkTransaction,
     TagTransaction,
     ToldTransaction,
+    LogTransaction,
+    PublishTransaction,
     Protocol,
 ):
     """All that can be done in one transaction."""

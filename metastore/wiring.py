@@ -6,8 +6,10 @@
     MetastoreServer              HttpEndpoint
            |                           |
     MetastoreService ---- PrometheusMetrics, RpcMetrics
+       |         |       |
+       |         |    Brokers: topics of logs, by KafkaLog in threads
        |         |
-       |     Background: packing, polling, announcing, listening
+       |     Background: packing, polling, announcing, listening, topics
        |
     PostgresStore      DatabaseProbe (health)
        |                   |
@@ -20,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
+from collections.abc import Mapping
 from importlib.abc import MetaPathFinder
 from typing import Final
 
@@ -29,10 +32,12 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from lakelog.client.target import Target
 from lakelog.clock import RandomIds, SystemClock
 from lakelog.errors import InvalidArgument, LakelogError
+from lakelog.extras import explain_missing
 from lakelog.serving.http_endpoint import HttpEndpoint, open_beside
 from lakelog.serving.listening import say_ready
 
 from .background import Background
+from .brokers import Brokers
 from .config import MigrateConfig, ServeConfig
 from .metrics import PrometheusMetrics
 from .postgres import PostgresStore, check_current, migrate
@@ -72,6 +77,7 @@ async def serve(config: ServeConfig) -> None:
         ids=ids,
         metrics=PrometheusMetrics(registry),
         dropped_kept_ms=int(config.dropped_kept_s * 1000),
+        brokers=_open_brokers(config),
     )
     probe = DatabaseProbe(config.database_url)
     server = MetastoreServer(service, probe.ping, _settings(config), rpc_metrics, ids)
@@ -166,6 +172,21 @@ async def _reach_database(url: str, wait_s: float) -> None:
         await wait_for_database(probe.ping, show_database_url(url), wait_s, SystemClock())
     finally:
         await probe.close()
+
+
+def _open_brokers(config: ServeConfig) -> Brokers:
+    """The clusters that tables may name; its client is asked for only where there are some."""
+    if not config.kafka_clusters:
+        return Brokers()
+    try:
+        from lakelog.log.kafka import KafkaLog, open_kafka_log
+    except ModuleNotFoundError as error:
+        raise StartupFailure(explain_missing(error, "--kafka-brokers", "kafka")) from error
+
+    def open_log(options: Mapping[str, str]) -> KafkaLog:
+        return open_kafka_log(options, config.secrets)
+
+    return Brokers(config.kafka_clusters, open_log)
 
 
 def _settings(config: ServeConfig) -> ServerSettings:

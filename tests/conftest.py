@@ -19,6 +19,7 @@ import lakelog
 from lakelog.catalog import Catalog
 from lakelog.embedded.postgres import EmbeddedPostgres
 from lakelog.embedded.stack import EmbeddedStack
+from tests.kafka_broker import shared_broker
 from tests.log_settings import kept_log_settings
 
 if TYPE_CHECKING:
@@ -98,6 +99,16 @@ def postgres_url(postgres_server: EmbeddedPostgres) -> Iterator[str]:
     if postgres_server.is_running:
         with _administer(postgres_server) as connection:
             connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@pytest.fixture(scope="session")
+def kafka_broker() -> Iterator[str]:
+    """Bootstrap servers of one real Kafka for the test run, whatever processes run it; use topics of your own names.
+
+    Where Kafka cannot be had, tests that ask for it are skipped with the reason, but fail in CI.
+    """
+    with shared_broker() as servers:
+        yield servers
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""`python -m writer run pipeline.yaml`: the command line of the service."""
+"""`python -m writer run | check | publish`: the command line of the service."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ try:
     from .ending import Ending, to_ending
     from .pipeline.reading import read_pipeline
     from .pipeline.spec import Pipeline
+    from .publishing.config import PublishConfig
 except ModuleNotFoundError as error:
     sys.exit(f"writer: {explain_missing(error, 'The writer', 'embedded')}")
 
@@ -26,6 +27,8 @@ def main(arguments: Sequence[str]) -> int:
     """Runs a command; returns the exit code (`writer.ending`)."""
     try:
         config = parse_config(arguments, read_environment())
+        if isinstance(config, PublishConfig):
+            return _publish(config)
         if config.command == "check":
             return next((ending for ending in [_check(config, file) for file in config.pipeline_files] if ending), 0)
         return _run(config, read_pipeline(config.pipeline_files[0]))
@@ -71,10 +74,27 @@ def _run(config: Config, pipeline: Pipeline) -> int:
 
     on_signals(stop, events.stopping.is_set)
     metastore, target = open_catalog(config, pipeline)
-    log.info("starting", table=pipeline.table, source=str(pipeline.source.path), target=target, process=os.getpid())
+    log.info("starting", table=pipeline.table, source=pipeline.source.description, target=target, process=os.getpid())
     return make_service(config, pipeline, metastore, target, events, log).run()
 
 
+def _publish(config: PublishConfig) -> int:
+    # Not above: it imports Kafka's client, which pipelines of files do without.
+    from lakelog.log.secrets import read_secrets
+
+    from .publishing.wiring import make_service
+
+    log = set_up_logs(config.log_level, service="publisher")
+    service = make_service(config, read_secrets(read_environment()), log)
+    on_signals(service.stop, lambda: service.is_stopping)
+    try:
+        service.run()
+    except LakelogError as error:
+        log.error("publishing ends", error=error.message, reason=error.reason)
+        return to_ending(error)
+    return Ending.FINE
+
+
 if __name__ == "__main__":
-    # SUBTLE: Spark's threads and its Java process would keep a plain return waiting.
+    # SUBTLE: Spark's threads and its Java process, and those of publishers, would keep a plain return waiting.
     leave(main(sys.argv[1:]))

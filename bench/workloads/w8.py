@@ -11,13 +11,14 @@ from collections.abc import Iterator
 import numpy as np
 
 import lakelog
+from bench import log_freshness
 from bench.context import Bench
 from bench.freshness import EVERY_S, WARM_UPS, measure_freshness
 from bench.measure import Figure, absolute
 from bench.spark import streams
 from lakelog.testing import embedded_stack
 
-TITLE = "freshness of a stream: 10 commits/s of 100 rows, written -> received, in file mode"
+TITLE = "freshness of a stream: 10 commits/s of 100 rows, written -> received, from files and from the log"
 _SECONDS = 60
 
 
@@ -34,4 +35,4 @@ def measure_sdk(bench: Bench) -> Iterator[Figure]:
             yield absolute(f"{name}, p99", "ms", [float(p99)])
 
 
-PARTS = {"sdk": measure_sdk, "spark": streams.measure_freshness}
+PARTS = {"sdk": measure_sdk, "log": log_freshness.measure_log, "spark": streams.measure_freshness}

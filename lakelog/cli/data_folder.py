@@ -76,13 +76,14 @@ class DataFolder:
         lock.flush()
 
 
-def wait_for_port(host: str, port: int, *, patient: bool) -> None:
+def wait_for_port(host: str, port: int, *, patient: bool, option: str = "--port") -> None:
     """Returns when nobody listens on a port.
 
     Args:
         host: Its address.
         port: Its number.
         patient: Whether processes that are just ending may still hold it.
+        option: By which another port is chosen, for the errors.
 
     Raises:
         AlreadyExists: Somebody listens there.
@@ -90,7 +91,7 @@ def wait_for_port(host: str, port: int, *, patient: bool) -> None:
     """
     give_up_s = time.monotonic() + (_PORT_IS_FREED_WITHIN_S if patient else 0.0)
     while True:
-        problem = _try_port(host, port)
+        problem = _try_port(host, port, option)
         if problem is None:
             return
         if time.monotonic() >= give_up_s:
@@ -98,7 +99,7 @@ def wait_for_port(host: str, port: int, *, patient: bool) -> None:
         time.sleep(0.1)
 
 
-def _try_port(host: str, port: int) -> LakelogError | None:
+def _try_port(host: str, port: int, option: str) -> LakelogError | None:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as probe:
@@ -111,10 +112,10 @@ def _try_port(host: str, port: int) -> LakelogError | None:
             message = f"Nothing can listen at {host}:{port}: {error.strerror}. Choose another --host."
             return LakelogError(message, reason="ADDRESS_NOT_USABLE", metadata=metadata)
         if error.errno == errno.EACCES:
-            message = f"Port {port} may not be used by you: {error.strerror}. Choose one above 1023 by --port."
+            message = f"Port {port} may not be used by you: {error.strerror}. Choose one above 1023 by {option}."
             return LakelogError(message, reason="ADDRESS_NOT_USABLE", metadata=metadata)
         return AlreadyExists(
-            f"Port {port} of {host} is in use by another program: stop that one, or choose another port by --port.",
+            f"Port {port} of {host} is in use by another program: stop that one, or choose another port by {option}.",
             reason="PORT_IN_USE",
             metadata=metadata,
         )

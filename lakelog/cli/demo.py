@@ -20,8 +20,13 @@ from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
     metavar="DIR",
     help="Where the demo keeps its data; removed and made anew by each run.",
 )
+@click.option(
+    "--kafka",
+    is_flag=True,
+    help="Run a Kafka broker, too, and follow the flights' changes with a plain Kafka consumer.",
+)
 @pass_invocation
-def demo(invocation: Invocation, data: Path) -> ExitCode:
+def demo(invocation: Invocation, data: Path, kafka: bool) -> ExitCode:
     """Run a year of real flights through a pipeline, the SDK and Spark.
 
     Starts Postgres, the metastore and the writer service, fills tables, reads them merged and back in time, and
@@ -36,8 +41,10 @@ def demo(invocation: Invocation, data: Path) -> ExitCode:
     console = Console(highlight=False)
     began_s = time.monotonic()
     folder = make_fresh_folder(data.absolute())
-    with console.status("starting Postgres and the metastore ..."):
-        stack = EmbeddedStack(folder, services=["metastore", "compactor"])
+    what = "Postgres, the metastore and Kafka" if kafka else "Postgres and the metastore"
+    with console.status(f"starting {what} ..."):
+        services = ["metastore", "compactor", *(["publisher"] if kafka else [])]
+        stack = EmbeddedStack(folder, services=services, kafka=kafka)
         stack.start()
     try:
         Story(folder, stack, console).tell()

@@ -20,6 +20,7 @@ from lakelog.cli.arguments import Whole
 from lakelog.cli.data_folder import DataFolder, remove_ready_file, wait_for_port, write_ready_file
 from lakelog.cli.failures import ExitCode
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
+from lakelog.cli.kafka_choice import DEFAULT_KAFKA_PORT, choose_kafka
 from lakelog.cli.printer import Printer
 from lakelog.cli.text import clean_text, format_time
 from lakelog.client.target import DEFAULT_PORT, Target
@@ -77,6 +78,9 @@ _CHECK_WITHIN_S: Final = 60.0
 )
 @click.option("--no-compactor", is_flag=True, help="Start no compactor: nothing is done after commits.")
 @click.option("--reader", is_flag=True, help="Run the reader service, too: subscriptions without access to the files.")
+@click.option("--kafka", is_flag=True, help="Run a Kafka broker, too, and a publisher: for tables with a log.")
+@click.option("--kafka-port", type=Whole(1, 65535), help=f"Of that broker.  [default: {DEFAULT_KAFKA_PORT}]")
+@click.option("--kafka-bootstrap-servers", metavar="HOST:PORT,...", help="A Kafka of your own in its place.")
 @click.option(
     "--ready-file",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -94,6 +98,9 @@ def up(
     pipelines: tuple[Path, ...],
     no_compactor: bool,
     reader: bool,
+    kafka: bool,
+    kafka_port: int | None,
+    kafka_bootstrap_servers: str | None,
     ready_file: Path | None,
 ) -> ExitCode:
     """Run lakelog on this machine until Ctrl-C.
@@ -107,6 +114,7 @@ def up(
             f"--host {host} can be reached from elsewhere, and `lakelog up` has no TLS. Use a loopback address such as "
             "127.0.0.1; to serve others run the services with certificates, as docs/operations.md tells."
         )
+    kafka_choice = choose_kafka(kafka, kafka_port, kafka_bootstrap_servers)
     files = find_pipeline_files(pipelines)
     check_pipeline_files(files)
     events = _Events(invocation.printer)
@@ -117,10 +125,17 @@ def up(
             events.tell("takeover", f"An earlier `lakelog up` (process {folder.abandoned_by}) was killed; taking over.")
         wait_for_port(host, port, patient=was_killed)
         if metrics_port is not None:
-            wait_for_port(host, metrics_port, patient=was_killed)
+            wait_for_port(host, metrics_port, patient=was_killed, option="--metrics-port")
+        if kafka_choice.port is not None:
+            wait_for_port("127.0.0.1", kafka_choice.port, patient=was_killed, option="--kafka-port")
         from lakelog.embedded.stack import EmbeddedStack
 
-        services = ["metastore", *([] if no_compactor else ["compactor"]), *(["reader"] if reader else [])]
+        wanted = {
+            "compactor": not no_compactor,
+            "reader": reader,
+            "publisher": kafka_choice.port is not None or kafka_choice.servers is not None,
+        }
+        services = ["metastore", *(service for service, is_wanted in wanted.items() if is_wanted)]
         stack = EmbeddedStack(
             data,
             services=services,
@@ -128,6 +143,9 @@ def up(
             port=port,
             metrics_port=metrics_port,
             database_url=database_url,
+            kafka=kafka_choice.port is not None,
+            kafka_port=kafka_choice.port,
+            kafka_bootstrap_servers=kafka_choice.servers,
         )
         is_ready = False
         began_s = time.monotonic()
@@ -225,6 +243,7 @@ def _facts(stack: EmbeddedStack, own_postgres: bool, files: Sequence[Path]) -> d
         "pid": os.getpid(),
         "target": stack.target,
         "reader": stack.reader_target or None,
+        "kafka": stack.kafka or None,
         "metrics_url": f"http://{stack.target.rpartition(':')[0]}:{stack.metrics_port}/metrics",
         "data": str(stack.folder),
         "warehouse": stack.warehouse,
@@ -294,6 +313,7 @@ class _Events:
             f"  Tables     {facts['warehouse']}",
             f"  Logs       {Path(facts['data']) / 'logs'}",
             *([f"  Reader     {facts['reader']}"] if facts["reader"] else []),
+            *([f"  Kafka      {facts['kafka']}"] if facts["kafka"] else []),
             *(f"  Pipeline   {file}" for file in facts["pipelines"]),
             "",
             "Try in another terminal:",

@@ -36,6 +36,8 @@ from lakelog.rpc.v1 import (
     dropped_pb2_grpc,
     due_work_pb2_grpc,
     jobs_pb2_grpc,
+    logs_pb2_grpc,
+    publishing_pb2_grpc,
     retention_pb2_grpc,
     snapshots_pb2_grpc,
     table_files_pb2_grpc,
@@ -87,6 +89,8 @@ class Session:
     retention: retention_pb2_grpc.RetentionServiceStub
     tags: tags_pb2_grpc.TagServiceStub
     table_files: table_files_pb2_grpc.TableFileServiceStub
+    logs: logs_pb2_grpc.LogServiceStub
+    publishing: publishing_pb2_grpc.PublishServiceStub
     answered_at_s: float | None = field(default=None)
     """When the server was last known to answer, on the monotonic clock; None: not since the last failure."""
 
@@ -216,6 +220,8 @@ class Connection:
             retention_pb2_grpc.RetentionServiceStub(channel),
             tags_pb2_grpc.TagServiceStub(channel),
             table_files_pb2_grpc.TableFileServiceStub(channel),
+            logs_pb2_grpc.LogServiceStub(channel),
+            publishing_pb2_grpc.PublishServiceStub(channel),
         )
         return self._session
 

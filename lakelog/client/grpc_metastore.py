@@ -17,7 +17,9 @@ from lakelog.client.grpc_consumers import GrpcConsumers
 from lakelog.client.grpc_dropped import GrpcDropped
 from lakelog.client.grpc_due_work import GrpcDueWork
 from lakelog.client.grpc_jobs import GrpcJobs
+from lakelog.client.grpc_logs import GrpcLogs
 from lakelog.client.grpc_pipeline import GrpcCommitPipeline
+from lakelog.client.grpc_publishing import GrpcPublishing
 from lakelog.client.grpc_retention import GrpcRetention
 from lakelog.client.grpc_table_files import GrpcTableFiles
 from lakelog.client.grpc_tags import GrpcTags
@@ -43,7 +45,16 @@ from lakelog.rpc.v1 import catalog_pb2, snapshots_pb2
 
 
 class GrpcMetastore(
-    GrpcConsumers, GrpcDropped, GrpcDueWork, GrpcJobs, GrpcRetention, GrpcTableFiles, GrpcTags, GrpcWork
+    GrpcConsumers,
+    GrpcDropped,
+    GrpcDueWork,
+    GrpcJobs,
+    GrpcLogs,
+    GrpcPublishing,
+    GrpcRetention,
+    GrpcTableFiles,
+    GrpcTags,
+    GrpcWork,
 ):
     """A metastore over the wire. Connects when first used.
 

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from lakelog.format.log_state import LogInfo, PublishReport, PublishState, SnapshotOffsets
+from lakelog.client.topic_logs import TopicLogs
+from lakelog.format.log_state import PublishReport, PublishState, SnapshotOffsets
 
 
-class Logs(Protocol):
-    """Logs of tables."""
-
-    def list_logs(self) -> list[LogInfo]:
-        """The logs of all tables that have one, by table uuid."""
-        ...
-
-    def get_log(self, table_uuid: str) -> LogInfo:
-        """A table's log; NotFound where it has none or the table was dropped."""
-        ...
+class Logs(TopicLogs, Protocol):
+    """Logs of tables, and how far they are published."""
 
     def get_publish_state(self, table_uuid: str) -> PublishState:
         """How far a table's log is published; NotFound as of `get_log`."""
@@ -39,6 +32,11 @@ class Logs(Protocol):
         """
         ...
 
-    def restart_log(self, table_uuid: str) -> LogInfo:
-        """Begins a log anew, behind the newest snapshot, in the topic as it is now or made anew (R10's way out)."""
+    def list_log_offsets(
+        self, table_uuid: str, *, after: int = 0, until: int = 0, limit: int = 0
+    ) -> list[SnapshotOffsets]:
+        """Where the snapshots behind `after` up to `until` (0: all) end, rising; those that are not known are left out.
+
+        At most `limit`, at most 10,000; 0: 1000. Of the log's current generation alone.
+        """
         ...

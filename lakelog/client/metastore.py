@@ -15,6 +15,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from lakelog.client.dropped import DroppedTables
+from lakelog.client.logs import Logs
 from lakelog.client.retention import Retention
 from lakelog.client.table_files import TableFiles
 from lakelog.format.attachment import AttachRequest, AttachResult
@@ -111,7 +112,7 @@ class CommitPipeline(Protocol):
         ...
 
 
-class Metastore(DroppedTables, Retention, TableFiles, Protocol):
+class Metastore(DroppedTables, Retention, TableFiles, Logs, Protocol):
     """All that the metastore does."""
 
     def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:

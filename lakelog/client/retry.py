@@ -25,6 +25,9 @@ NOT_CONNECTED: Final = "NOT_CONNECTED"
 """The reason of an Unavailable for a server that did not answer at all, in all the time there was, before anything was
 sent."""
 
+BROKERS_UNAVAILABLE: Final = "BROKERS_UNAVAILABLE"
+"""The reason of an Unavailable of a server for whom brokers of a log did not answer."""
+
 CLOSED: Final = "CLOSED"
 """The reason of an InvalidArgument for using a client after it was closed."""
 
@@ -101,7 +104,8 @@ def call_repeatedly(
     """Calls until there is a definite answer or the time is up. Blocks.
 
     `Unavailable` is certain to have had no effect, so it is always repeated, but for a server that did not answer at
-    all: a try waits for that as long as it may (`connection.Connection.session`).
+    all: a try waits for that as long as it may (`connection.Connection.session`). And but for brokers that did not
+    answer the server.
 
     `OutcomeUnknown` is repeated only when the caller says that the
     request is idempotent. Once a try has ended unknown, errors that a *repetition* got before the server looked at the
@@ -139,6 +143,9 @@ def call_repeatedly(
             unknown = error
             last: LakelogError = error
         except Unavailable as error:
+            if unknown is None and error.reason == BROKERS_UNAVAILABLE:
+                # The metastore has waited for them itself, for most of the time that there is.
+                raise
             if unknown is None and error.reason == NOT_CONNECTED:
                 if answered is None:
                     raise

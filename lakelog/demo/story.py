@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 import lakelog
-from lakelog.demo import events, package_data
+from lakelog.demo import events, freshness, package_data
 from lakelog.demo.counting import CountingProcess
 from lakelog.demo.expected import Totals, expected_totals, totals_of
+from lakelog.demo.plain_consumer import PlainConsumer
 from lakelog.errors import DataCorrupted, Unavailable
 from lakelog.format.work import Pipeline
 
@@ -34,6 +35,14 @@ _TAG: Final = "end-of-june"
 
 KILL_AT: Final = 5
 """Behind this snapshot the subscriber is killed: in the middle of the year."""
+
+_LOG_OPTIONS: Final = {
+    "changelog-producer": "lookup",
+    "log.system": "kafka",
+    # Each change with the row before it, so that whoever follows can count without remembering rows.
+    "log.content": "changelog",
+    "log.changelog-mode": "all",
+}
 
 _PIPELINE: Final = """\
 name: flights
@@ -70,6 +79,7 @@ class Story:
         self._catalog: Catalog = lakelog.connect(stack.target)
         self._flights = package_data.read_flights()
         self._counting = CountingProcess(stack.target, folder)
+        self._plain: PlainConsumer | None = None
 
     def tell(self) -> None:
         """Runs all of it.
@@ -88,6 +98,11 @@ class Story:
             self._run_pipeline(flights)
         with self._step("What the subscriber knows from the changes alone"):
             self._show_subscriber(flights)
+        if self._plain is not None:
+            with self._step("What a plain Kafka consumer knows, which does not import lakelog, from the log alone"):
+                self._show_plain_consumer(flights, self._plain)
+            with self._step("How soon a row that is written is seen"):
+                self._show_freshness()
         with self._step("Reading with the SDK: merged, pruned, filtered"):
             self._read_with_sdk(flights)
         with self._step("Time travel: the state at the end of June"):
@@ -123,13 +138,22 @@ class Story:
         for month in range(1, 13):
             log.append(weather.filter(pa.compute.equal(weather.column("month"), month)))
         self._say(f"{log.scan().count():,} hours of weather in {len(log.snapshots())} commits of an append table")
-        return catalog.create_table(
+        options = {"bucket": "2", "sequence.field": "stage"}
+        if self._stack.kafka:
+            options |= _LOG_OPTIONS | {"kafka.bootstrap.servers": self._stack.kafka}
+        flights = catalog.create_table(
             "nyc.flights",
             events.SCHEMA,
             primary_key=list(events.KEY),
-            options={"bucket": "2", "sequence.field": "stage"},
+            options=options
+            | (_LOG_OPTIONS | {"kafka.bootstrap.servers": self._stack.kafka} if self._stack.kafka else {}),
             comment="One row a flight, as last heard of",
         )
+        if self._stack.kafka:
+            topic = catalog.metastore.get_log(flights.uuid).topic
+            self._plain = PlainConsumer("delays", self._stack.kafka, topic, self._folder)
+            self._say(f"the flights' changes go to the Kafka topic {topic}")
+        return flights
 
     def _run_pipeline(self, flights: Table) -> None:
         file = self._folder / "flights.yaml"
@@ -139,6 +163,8 @@ class Story:
         environment = {"LAKELOG_TARGET": self._stack.target, "JAVA_HOME": str(java_home(os.environ))}
         self._stack.add_service("writer", ["run", str(file)], name="writer-flights", environment=environment)
         self._counting.start()
+        if self._plain is not None:
+            self._plain.start()
         killed_at: int | None = None
         batches = -(-366 // FILES_PER_BATCH)
         deadline_s = time.monotonic() + _PIPELINE_TIMEOUT_S
@@ -173,6 +199,10 @@ class Story:
         self._counting.kill()
         self._say(f"killed the subscriber behind snapshot {snapshot_id}, and started it again")
         self._counting.start()
+        if self._plain is not None:
+            self._plain.kill()
+            self._say("and the Kafka consumer, too")
+            self._plain.start()
         return snapshot_id
 
     def _show_subscriber(self, flights: Table) -> None:
@@ -182,6 +212,32 @@ class Story:
         means = {name: numbers.delay_minutes[name] / count for name, count in numbers.arrivals.items() if count}
         worst = sorted(means, key=lambda name: -means[name])[:3]
         self._say("the latest carriers on average: " + ", ".join(f"{name} {means[name]:.1f} min" for name in worst))
+
+    def _show_plain_consumer(self, flights: Table, consumer: PlainConsumer) -> None:
+        last = _commits(flights)[-1]["id"]
+        end_s = time.monotonic() + _PIPELINE_TIMEOUT_S
+        while True:
+            found = self._catalog.metastore.find_log_offsets(flights.uuid)
+            if found is not None and found.snapshot_id >= last:
+                break
+            if time.monotonic() > end_s:
+                words = "\n".join(self._stack.last_log_lines("publisher"))
+                raise Unavailable(f"Snapshot {last} was not published in time. The publisher said last:\n{words}")
+            time.sleep(0.1)
+        consumer.wait_for_offsets(found.offsets, _PIPELINE_TIMEOUT_S)
+        consumer.kill()
+        numbers = consumer.read_numbers()
+        self._say(f"snapshot {last}, {sum(found.offsets):,} offsets: {numbers['by_status']}")
+
+    def _show_freshness(self) -> None:
+        catalog, brokers = self._catalog, self._stack.kafka
+        shown = {"files, to a subscriber": freshness.measure_files(catalog, "nyc.pulse_files")}
+        for consistency in ("transactional", "eventual"):
+            shown[f"the log, {consistency}, to a plain Kafka consumer"] = freshness.measure_log(
+                catalog, f"nyc.pulse_{consistency}", brokers, self._folder, consistency
+            )
+        for way, milliseconds in shown.items():
+            self._say(f"by {way}: {milliseconds:.0f} ms")
 
     def _read_with_sdk(self, flights: Table) -> None:
         scan = flights.scan(columns=["carrier", "arr_delay"], filter="origin = 'JFK' AND arr_delay > 600")
@@ -255,6 +311,10 @@ class Story:
         delays = {name: numbers.delay_minutes[name] for name, count in sorted(numbers.arrivals.items()) if count}
         _check("flights by status, counted by the subscriber", by_status, expected.by_status)
         _check("delays by carrier, counted by the subscriber", delays, expected.arr_delay_by_carrier)
+        if self._plain is not None:
+            plain = self._plain.read_numbers()
+            _check("flights by status, by a plain Kafka consumer", plain["by_status"], expected.by_status)
+            _check("delays by carrier, by it", plain["delay_minutes"], expected.arr_delay_by_carrier)
         self._say(f"{found.flights:,} flights: {found.by_status}")
         self._say(f"{found.distance_miles:,} miles, {found.arr_delay_minutes:,} minutes late in all: equal everywhere")
 

@@ -1,4 +1,4 @@
-"""All of lakelog on this machine: Postgres, the metastore and what else is asked for, data and logs in one folder."""
+"""All of lakelog on this machine: Postgres, the metastore, Kafka and what else is asked for, in one folder."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
+from lakelog.embedded.kafka import EmbeddedKafka
 from lakelog.embedded.ports import free_ports
 from lakelog.embedded.postgres import EmbeddedPostgres
 from lakelog.embedded.processes import ManagedProcess
@@ -17,6 +18,11 @@ from lakelog.embedded.supervisor import Component, Supervisor
 from lakelog.errors import InternalError, InvalidArgument, NotFound
 
 _MIGRATION_WITHIN_S = 120.0
+_BY_NAME = ("metastore", "compactor", "reader", "publisher")
+
+_BROKERS_VARIABLE = "LAKELOG_KAFKA_BROKERS"
+"""Clusters of brokers that tables may name, with semicolons between, of each its brokers with commas between; the
+metastore reads it."""
 
 
 class EmbeddedStack:
@@ -28,13 +34,17 @@ class EmbeddedStack:
     Args:
         folder: Where data, warehouse and logs stand; made if it is not there. The same folder gives the same data
             again.
-        services: What runs besides Postgres: `metastore`, and with it `compactor` and `reader`, at whose service others
-            subscribe; these need no arguments of their own (others: `add_service`).
+        services: What runs besides Postgres: `metastore`, and with it `compactor`, `reader`, at whose service others
+            subscribe, and `publisher`, which brings tables to their logs; these need no arguments of their own (others:
+            `add_service`).
         host: The loopback address at which the metastore listens.
         port: The metastore's port there; None: a free one.
         metrics_port: The port of the metastore's metrics; None: a free one.
         reader_port: The port of the reader service, where there is one; None: a free one.
         database_url: A Postgres of somebody else's, in SQLAlchemy's form; None: one of our own in the folder.
+        kafka: Whether a Kafka broker runs as well.
+        kafka_port: Its port; None: a free one, the same whenever this folder is used.
+        kafka_bootstrap_servers: A Kafka of somebody else's, as `host:port` with commas between; no own one runs then.
         environment: The services' environment variables; None: ours.
     """
 
@@ -48,13 +58,17 @@ class EmbeddedStack:
         metrics_port: int | None = None,
         reader_port: int | None = None,
         database_url: str | None = None,
+        kafka: bool = False,
+        kafka_port: int | None = None,
+        kafka_bootstrap_servers: str | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        unknown = [service for service in services if service not in ("metastore", "compactor", "reader")]
+        unknown = [service for service in services if service not in _BY_NAME]
         if unknown:
             raise InvalidArgument(
-                f"services: {unknown[0]!r} cannot be started by its name alone; possible are 'metastore', 'compactor' "
-                "and 'reader'. Others need arguments: start the stack without them and use add_service.",
+                f"services: {unknown[0]!r} cannot be started by its name alone; possible are 'metastore', "
+                "'compactor', 'reader' and 'publisher'. Others need arguments: start the stack without them and use "
+                "add_service.",
                 metadata={"field": "services", "value": unknown[0]},
             )
         needy = [service for service in services if service != "metastore"]
@@ -71,9 +85,15 @@ class EmbeddedStack:
         )
         self._foreign_database_url = database_url
         self._environment = dict(os.environ if environment is None else environment)
+        self._kafka = self._make_kafka(kafka_port) if kafka and not kafka_bootstrap_servers else None
+        self._kafka_servers = kafka_bootstrap_servers or (self._kafka.bootstrap_servers if self._kafka else "")
+        if self._kafka_servers:
+            allowed = [*self._environment.get(_BROKERS_VARIABLE, "").split(";"), self._kafka_servers]
+            self._environment[_BROKERS_VARIABLE] = ";".join(filter(None, (cluster.strip() for cluster in allowed)))
         self._with_metastore = "metastore" in services
         self._with_compactor = "compactor" in services
         self._with_reader = "reader" in services
+        self._with_publisher = "publisher" in services
         free = free_ports(3)
         self.host = host
         self.port = port or free[0]
@@ -115,6 +135,11 @@ class EmbeddedStack:
         return self._foreign_database_url or ""
 
     @property
+    def kafka(self) -> str:
+        """Kafka's bootstrap servers, the same over restarts; empty: there is none."""
+        return self._kafka_servers
+
+    @property
     def warehouse(self) -> str:
         """The URI of the folder that holds the tables' files."""
         return (self.folder / "warehouse").as_uri()
@@ -134,13 +159,16 @@ class EmbeddedStack:
 
         Raises:
             Unavailable: A component did not start; what had started is stopped again, and the message has its last
-                words.
+                words. Or Kafka's jars could not be fetched.
+            DataCorrupted: A jar of Kafka is not the one that it must be.
             AlreadyExists: Another living process uses the folder.
         """
         (self.folder / "warehouse").mkdir(parents=True, exist_ok=True)
         try:
             if self.postgres is not None:
                 self._add("postgres", self.postgres)
+            if self._kafka is not None:
+                self._add("kafka", self._kafka)
             if self._with_metastore:
                 self._migrate()
                 self.add_service(
@@ -151,6 +179,8 @@ class EmbeddedStack:
                 )
             if self._with_compactor:
                 self.add_compactor()
+            if self._with_publisher:
+                self.add_publisher()
             if self._with_reader:
                 self.add_service(
                     "reader",
@@ -199,6 +229,10 @@ class EmbeddedStack:
         """Starts a compactor, or one more under a name of its own; raises as `add_service`."""
         self.add_service("compactor", ["run", *arguments], name=name, environment={"LAKELOG_TARGET": self.target})
 
+    def add_publisher(self, name: str = "publisher", arguments: Sequence[str] = ()) -> None:
+        """Starts a publisher of logs, or one more under a name of its own; raises as `add_service`."""
+        self.add_service("writer", ["publish", *arguments], name=name, environment={"LAKELOG_TARGET": self.target})
+
     def stop(self) -> None:
         """Stops everything in reverse order; idempotent."""
         self._supervisor.stop()
@@ -236,6 +270,10 @@ class EmbeddedStack:
     def last_log_lines(self, name: str, count: int = 20) -> list[str]:
         """The last lines of a component's log, oldest first; raises NotFound for an unknown name."""
         return self._part(name).last_log_lines(count)
+
+    def _make_kafka(self, port: int | None) -> EmbeddedKafka:
+        log = self.folder / "logs" / "kafka.log"
+        return EmbeddedKafka(self.folder / "kafka", port, log=log, environment=self._environment)
 
     def _part(self, name: str) -> _Part:
         part = self._components.get(name)
@@ -298,7 +336,7 @@ class EmbeddedStack:
 
 
 class _Part(Component, Protocol):
-    """What `ManagedProcess` and `EmbeddedPostgres` have in common."""
+    """What `ManagedProcess`, `EmbeddedPostgres` and `EmbeddedKafka` have in common."""
 
     @property
     def log(self) -> Path: ...

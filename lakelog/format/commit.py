@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import Final
 
 from lakelog.format.files import DataFile
-from lakelog.format.snapshot import ChangelogState, SnapshotKind
+from lakelog.format.snapshot import ChangelogState, LogContent, SnapshotKind
 from lakelog.format.table import TableInfo
 
 
@@ -200,6 +200,12 @@ class Change:
         groups: What a compaction rewrites and moves; empty for all other kinds.
         window: When it must be committed for its changelog and positions to be right: deletes beat late rows for a
             while only (`sequence.delete-retention`).
+        log: Which of its files hold what the table's external log is to receive; must be what the table asks for
+            (`lakelog.format.log_content`). An OVERWRITE or a COMPACT brings nothing to it.
+        log_files: Its log segments: the rows as they came in, of each bucket by key, then arrival. A file may be one of
+            `add_files`, where these are the rows that it holds. Without statistics: nothing is left out of a log.
+        sent_offsets: All that goes to the log was sent before, with the attempt's id, and stands in the topic: by
+            partition the offset behind the last record; None: it was not.
     """
 
     table_uuid: str
@@ -217,6 +223,9 @@ class Change:
     changelog_files: tuple[DataFile, ...] = ()
     groups: tuple[CompactionGroup, ...] = ()
     window: TimeWindow = ANY_TIME
+    log: LogContent = LogContent.NONE
+    log_files: tuple[DataFile, ...] = ()
+    sent_offsets: Mapping[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -304,7 +313,13 @@ class WriterProgress:
 
 def brings_files(change: Change) -> bool:
     """Whether a change names files that its writer has written: of rows, of changes or of positions. Pure."""
-    return bool(change.add_files or change.changelog_files) or any(group.superseded_path for group in change.groups)
+    written = change.add_files or change.changelog_files or change.log_files
+    return bool(written) or any(group.superseded_path for group in change.groups)
+
+
+def count_files(change: Change) -> int:
+    """How many files a change describes, each as often as it does. Pure."""
+    return len(change.add_files) + len(change.changelog_files) + len(change.log_files)
 
 
 def split_group_files(change: Change) -> list[tuple[DataFile, ...]]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from lakelog.format.commit import Change, CommitRequest
 from lakelog.format.commit_facts import (
+    FIRST_LOG_ORDINAL,
     MovedFile,
     Place,
     PlacedChangelogFile,
@@ -17,7 +18,7 @@ from lakelog.format.commit_facts import (
 )
 from lakelog.format.commit_rebase import Rebased
 from lakelog.format.files import DataFile
-from lakelog.format.snapshot import ChangelogState, Snapshot, SnapshotKind
+from lakelog.format.snapshot import ChangelogState, LogContent, Snapshot, SnapshotKind
 
 
 def apply_change(
@@ -42,7 +43,8 @@ def apply_change(
     """
     change, removed = rebased.change, restored.removed
     told = any(group.told for group in change.groups)
-    is_empty = not (change.add_files or change.changelog_files or removed.files or restored.files or told)
+    brought = change.add_files or change.changelog_files or change.log_files
+    is_empty = not (brought or removed.files or restored.files or told)
     if is_empty and not change.allow_empty:
         return head, None
     changelog = _settle_changelog(change, head)
@@ -89,6 +91,9 @@ def apply_change(
         identifier=request.identifier,
         properties=change.properties,
         changelog=changelog,
+        log=change.log,
+        attempt_id=request.attempt_id if change.log is not LogContent.NONE else "",
+        sent_offsets=change.sent_offsets,
     )
     return after, snapshot
 
@@ -139,6 +144,14 @@ def place_changelog_files(files: Sequence[DataFile], snapshot: Snapshot) -> list
     return [
         PlacedChangelogFile(file, snapshot.snapshot_id, ordinal, snapshot.committed_at_ms)
         for ordinal, file in enumerate(files)
+    ]
+
+
+def place_log_files(change: Change, snapshot: Snapshot) -> list[PlacedChangelogFile]:
+    """Give each log segment its place in its snapshot. Pure."""
+    return [
+        PlacedChangelogFile(file, snapshot.snapshot_id, FIRST_LOG_ORDINAL + number, snapshot.committed_at_ms)
+        for number, file in enumerate(change.log_files)
     ]
 
 

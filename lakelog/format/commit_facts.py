@@ -5,9 +5,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from lakelog.format.commit import BucketRef, DroppedGroup
 from lakelog.format.files import DataFile
+from lakelog.format.snapshot import LogContent
 
 
 class AttemptState(enum.Enum):
@@ -59,6 +61,7 @@ class TableHead:
             live longer than states (SEMANTICS.md 3.8).
         tells_later: The changelog producer is `full-compaction`: what commits change is told by full compactions.
         last_full_snapshot: The newest one in which a bucket was compacted as a whole; 0: none.
+        log: Which files of an APPEND hold what the table's external log is to receive.
     """
 
     table_id: int
@@ -80,6 +83,7 @@ class TableHead:
     earliest_change_id: int = 1
     tells_later: bool = False
     last_full_snapshot: int = 0
+    log: LogContent = LogContent.NONE
 
     @property
     def complete_until(self) -> int:
@@ -279,11 +283,20 @@ class ToldFiles:
     ended: tuple[int, ...]
 
 
+FIRST_LOG_ORDINAL: Final = 500_000_000
+"""The place of a snapshot's first log segment: far behind its changelog files, which may be attached later."""
+
+
 @dataclass(frozen=True)
 class PlacedChangelogFile:
-    """A changelog file with its place among those of its snapshot."""
+    """A changelog file or a log segment with its place among those of its snapshot."""
 
     file: DataFile
     snapshot_id: int
     ordinal: int
     time_ms: int
+
+    @property
+    def is_log(self) -> bool:
+        """Whether it is a log segment, of which no stream of changes knows."""
+        return self.ordinal >= FIRST_LOG_ORDINAL

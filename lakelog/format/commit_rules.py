@@ -33,6 +33,7 @@ from lakelog.format.commit_facts import (
     TableHead,
     WriterFacts,
 )
+from lakelog.format.log_content import check_log
 from lakelog.format.snapshot import SnapshotKind
 
 MAX_LISTED: Final = 5
@@ -79,6 +80,7 @@ def check_commit(request: CommitRequest, facts: CommitFacts) -> Verdict:
         _check_window(change, head, time_ms)
         _check_previous(request, head, facts.writers.get(change.table_uuid, WriterFacts()))
         check_fit(change, head, request.attempt_id)
+        check_log(change, head)
         _check_base(change, head, (facts.changes or {}).get(change.table_uuid, ()))
         _check_files(change, head, (facts.files or {}).get(change.table_uuid, ()))
     return Verdict.APPLY
@@ -140,7 +142,7 @@ def check_fit(change: Change, head: TableHead, attempt_id: str) -> None:
         )
     last_bucket = max(change.bucket_count, 1) - 1
     prefix = f"data/{attempt_id}/"
-    for file in (*change.add_files, *change.changelog_files):
+    for file in (*change.add_files, *change.changelog_files, *change.log_files):
         if not (file.path.startswith(prefix) and _PATH.fullmatch(file.path)):
             raise _misplaced_path(file.path, prefix)
         if not 0 <= file.bucket <= last_bucket:

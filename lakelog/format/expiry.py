@@ -43,6 +43,8 @@ class PinKind(enum.Enum):
     """Somebody who reads it at this moment, or has asked for it to be kept for a while."""
     CHANGELOG = "changelog"
     """A changelog that is still to be made begins with its state."""
+    PUBLISHER = "publisher"
+    """The external log goes on behind it."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Pin:
 
     Args:
         kind: Who needs it.
-        holder: The consumer's id, or who reads.
+        holder: The consumer's id, who reads, or the log's topic.
         snapshot_id: Its state, and every change behind it, are needed.
         expires_at_ms: When the pin ends by itself, by the database's clock; 0: it does not.
     """

@@ -61,6 +61,9 @@ class PlanRequest:
         told: With a state, or none: list the files of what streams have been shown by then, on which later changes lead
             on. It is the state itself but where full compactions tell changes (SEMANTICS.md 3.6): there it is what
             they have told, of files that may not be live any more.
+        log: With a range: list the files that hold what its snapshots bring to the external log (`Snapshot.log`),
+            instead of their data files. Those of a snapshot whose log is its changelog, while that is open, are not
+            there.
     """
 
     table_uuid: str
@@ -74,6 +77,7 @@ class PlanRequest:
     below_bytes: int = 0
     added_after: int = 0
     told: bool = False
+    log: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -78,6 +79,15 @@ def decode_kinds(codes: pa.Array | pa.ChunkedArray) -> pa.Array:
     values = _single_array(codes)
     numbers = _codes_to_numpy(values)
     return pa.array(_TEXTS).take(pa.array(numbers))
+
+
+def concat_kinds(
+    parts: Sequence[tuple[pa.Table, npt.NDArray[np.int8] | None]],
+) -> npt.NDArray[np.int8] | None:
+    """The codes of rows that come in parts; None: all are +I. Pure."""
+    if all(kinds is None for _, kinds in parts):
+        return None
+    return np.concatenate([np.zeros(table.num_rows, np.int8) if kinds is None else kinds for table, kinds in parts])
 
 
 def is_retract(codes: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:

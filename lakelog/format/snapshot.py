@@ -74,6 +74,11 @@ class Snapshot:
     log: LogContent = LogContent.NONE
     siblings: Mapping[str, int] = field(default_factory=dict)
     """What the same commit made of other tables: their snapshots' ids by table uuid."""
+    attempt_id: str = ""
+    """Of a table with an external log: the attempt that made it, by which records are known that were sent early."""
+    sent_offsets: Mapping[int, int] | None = None
+    """All that it brings to the log was sent before it was committed: by partition the offset behind the last record;
+    None: it was not."""
 
     @property
     def is_told_late(self) -> bool:

@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from lakelog.errors import InvalidArgument
+from lakelog.options.kafka_values import SecretReference
 from lakelog.options.value_types import ValueType
 
 T = TypeVar("T")
 
 MAX_SHOWN_LENGTH: Final = 80
 """Characters of a value that a message repeats."""
+
+HIDDEN: Final = "..."
+"""Stands for a value that no message repeats."""
 
 
 class Scope(enum.Enum):
@@ -62,7 +66,9 @@ class Option(Generic[T]):
         try:
             return self.type.parse(text)
         except ValueError as error:
-            raise invalid_option(self.key, text, f"{error}.") from None
+            # What is written where a reference to a secret should be is most likely the secret.
+            shown = HIDDEN if isinstance(self.type, SecretReference) else text
+            raise invalid_option(self.key, shown, f"{error}.") from None
 
     def read(self, options: Mapping[str, str]) -> T:
         """The option's value in `options`, or its default; InvalidArgument as in `parse`."""

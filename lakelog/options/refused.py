@@ -8,6 +8,8 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Final
 
+from lakelog.options.refused_log import REFUSED_LOG_OPTIONS
+
 _NO_CHANGELOG: Final = "changelog files are written as data files are"
 _NO_LATE_LOOKUP: Final = "a changelog is made before the commit or after it, as 'lookup-wait' says"
 _NO_SORTING: Final = "compactions put files together and do not sort the rows of append tables"
@@ -17,7 +19,6 @@ _EXPIRY: Final = (
     "what expires goes by 'snapshot.time-retained' and 'snapshot.num-retained.*', and compactors do it in small steps"
 )
 _NO_STREAM_READS: Final = "subscriptions have options of their own, which the page on options lists"
-_NO_LOG: Final = "tables have no external log yet"
 _NO_ENGINE: Final = "the only merge engine is deduplicate, which has no settings of its own"
 _NO_BRANCHES: Final = "there are no branches; use tags, snapshot ids or times"
 _BY_HAND: Final = "tags are made by hand: table.tags.create(name)"
@@ -86,8 +87,7 @@ REFUSED_OPTIONS: Final[dict[str, str]] = {
     "streaming-read-*": _NO_STREAM_READS,
     "streaming-read.*": _NO_STREAM_READS,
     "read.stream.*": _NO_STREAM_READS,
-    "log.*": _NO_LOG,
-    "kafka.*": _NO_LOG,
+    **REFUSED_LOG_OPTIONS,
     "file.format*": _PARQUET_ONLY,
     "file.compression.*": "zstd runs at level 1, and all files of a table are compressed alike",
     "file.block-size": _PARQUET_ONLY,

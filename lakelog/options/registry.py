@@ -9,6 +9,8 @@ from typing import Any, Final
 from lakelog.errors import InvalidArgument
 from lakelog.options import (
     call_options,
+    kafka_options,
+    log_options,
     partition_options,
     retention_options,
     spark_options,
@@ -20,7 +22,16 @@ from lakelog.options.refused import REFUSED_OPTIONS, find_refusal
 
 ALL_OPTIONS: Final[tuple[Option[Any], ...]] = tuple(
     value
-    for module in (table_options, retention_options, partition_options, call_options, stream_options, spark_options)
+    for module in (
+        table_options,
+        retention_options,
+        partition_options,
+        log_options,
+        kafka_options,
+        call_options,
+        stream_options,
+        spark_options,
+    )
     for value in vars(module).values()
     if isinstance(value, Option)
 )

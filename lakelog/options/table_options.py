@@ -165,12 +165,6 @@ STREAMING_READ_OVERWRITE: Final = Option[bool](
     "Whether subscriptions show what overwrites changed: with a primary key the difference of the rows before "
     "and after, else the new rows.",
 )
-LOG_SYSTEM: Final = Option[str](
-    "log.system",
-    Choice(("none",), refused={"kafka": "tables are read from their files only"}),
-    "none",
-    "The external log that also receives a table's changes; `none`: there is no such log.",
-)
 TARGET_FILE_SIZE: Final = Option[int | None](
     "target-file-size",
     MemorySize(first=1 << 10, last=1 << 40),

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from lakelog.errors import InvalidArgument
+from lakelog.options.log_rules import check_log, check_log_growth
 from lakelog.options.option import Option, Scope, invalid_option
 from lakelog.options.partition_options import check_partition_expiry
 from lakelog.options.registry import check_options, find_option, quote_names
@@ -99,6 +100,7 @@ def validate_table_options(
         _check_buckets_of_append(options, columns)
         _check_compaction_of_append(options)
     check_retention(options)
+    check_log(options, bool(primary_key))
     check_partition_expiry(options, partition_by)
 
 
@@ -132,6 +134,7 @@ def check_alter(current: Mapping[str, str], set: Mapping[str, str], unset: Seque
         option = find_option(key, Scope.TABLE)
         if option.fixed_because and option.parse(text) != option.read(current):
             raise _fixed(option)
+    check_log_growth(current, {**{key: value for key, value in current.items() if key not in unset}, **set})
 
 
 def _fixed(option: Option[Any]) -> InvalidArgument:

@@ -24,8 +24,11 @@ from lakelog.rpc.files import from_proto_data_file, to_proto_data_file
 from lakelog.rpc.messages import build, refusal
 from lakelog.rpc.snapshot import (
     from_proto_changelog_state,
+    from_proto_log_content,
     from_proto_snapshot_kind,
     to_proto_changelog_state,
+    to_proto_log_content,
+    to_proto_sent_offsets,
     to_proto_snapshot_kind,
 )
 from lakelog.rpc.v1 import snapshots_pb2
@@ -85,6 +88,9 @@ def _to_proto_change(change: Change) -> snapshots_pb2.Change:
         groups=[_to_proto_group(group) for group in change.groups],
         committed_after_ms=change.window.after_ms,
         committed_until_ms=change.window.until_ms,
+        log=to_proto_log_content(change.log),
+        log_files=[to_proto_data_file(file) for file in change.log_files],
+        sent_offsets=to_proto_sent_offsets(change.sent_offsets),
     )
 
 
@@ -105,6 +111,9 @@ def _from_proto_change(message: snapshots_pb2.Change, position: int) -> Change:
         changelog_files=tuple([from_proto_data_file(file) for file in message.changelog_files]),
         groups=tuple([_from_proto_group(group) for group in message.groups]),
         window=_from_proto_window(message),
+        log=from_proto_log_content(message.log, f"changes[{position}].log"),
+        log_files=tuple([from_proto_data_file(file) for file in message.log_files]),
+        sent_offsets=dict(message.sent_offsets.offsets) if message.HasField("sent_offsets") else None,
     )
 
 

@@ -46,6 +46,7 @@ def to_proto_plan_request(request: PlanRequest) -> snapshots_pb2.PlanRequest:
         below_bytes=request.below_bytes,
         added_after=request.added_after,
         told=request.told,
+        log=request.log,
     )
     match request.at:
         case AtSnapshot(snapshot_id):
@@ -91,6 +92,7 @@ def from_proto_plan_request(message: snapshots_pb2.PlanRequest) -> PlanRequest:
         below_bytes=message.below_bytes,
         added_after=message.added_after,
         told=message.told,
+        log=message.log,
     )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
-from lakelog.format.snapshot import ChangelogState, Snapshot, SnapshotKind
+from lakelog.format.snapshot import ChangelogState, LogContent, Snapshot, SnapshotKind
 from lakelog.rpc.messages import build, refusal
 from lakelog.rpc.v1 import types_pb2
 
@@ -22,6 +23,14 @@ _CHANGELOG_TO_PROTO: Final[dict[ChangelogState, types_pb2.ChangelogState.ValueTy
     ChangelogState.LATER: types_pb2.CHANGELOG_STATE_LATER,
 }
 _CHANGELOG_FROM_PROTO: Final = {int(number): state for state, number in _CHANGELOG_TO_PROTO.items()}
+
+_LOG_TO_PROTO: Final[dict[LogContent, types_pb2.LogContent.ValueType]] = {
+    LogContent.NONE: types_pb2.LOG_CONTENT_UNSPECIFIED,
+    LogContent.DATA: types_pb2.LOG_CONTENT_DATA,
+    LogContent.CHANGELOG: types_pb2.LOG_CONTENT_CHANGELOG,
+    LogContent.SEGMENTS: types_pb2.LOG_CONTENT_SEGMENTS,
+}
+_LOG_FROM_PROTO: Final = {int(number): content for content, number in _LOG_TO_PROTO.items()}
 
 
 def to_proto_snapshot_kind(kind: SnapshotKind) -> types_pb2.SnapshotKind.ValueType:
@@ -63,6 +72,28 @@ def from_proto_changelog_state(number: int, field: str) -> ChangelogState:
     return state
 
 
+def to_proto_log_content(content: LogContent) -> types_pb2.LogContent.ValueType:
+    """Translates what goes to the external log."""
+    return _LOG_TO_PROTO[content]
+
+
+def from_proto_log_content(number: int, field: str) -> LogContent:
+    """Translates what goes to the external log back; `field` says where it stands, for the error.
+
+    Raises:
+        InvalidArgument: The number is not known. To take it for nothing would leave rows out of the log.
+    """
+    content = _LOG_FROM_PROTO.get(number)
+    if content is None:
+        raise refusal(field, f"has the unknown value {number}", "Use none (0), DATA (1), CHANGELOG (2) or SEGMENTS (3)")
+    return content
+
+
+def to_proto_sent_offsets(offsets: Mapping[int, int] | None) -> types_pb2.SentOffsets | None:
+    """Translates where records end that were sent early; None leaves them absent."""
+    return None if offsets is None else build(types_pb2.SentOffsets, offsets=dict(offsets))
+
+
 def to_proto_snapshot(snapshot: Snapshot) -> types_pb2.Snapshot:
     """Translates a snapshot."""
     return build(
@@ -85,6 +116,9 @@ def to_proto_snapshot(snapshot: Snapshot) -> types_pb2.Snapshot:
         properties=dict(snapshot.properties),
         changelog=_CHANGELOG_TO_PROTO[snapshot.changelog],
         siblings=dict(snapshot.siblings),
+        log=_LOG_TO_PROTO[snapshot.log],
+        attempt_id=snapshot.attempt_id,
+        sent_offsets=to_proto_sent_offsets(snapshot.sent_offsets),
     )
 
 
@@ -113,4 +147,7 @@ def from_proto_snapshot(message: types_pb2.Snapshot) -> Snapshot:
         properties=dict(message.properties),
         changelog=from_proto_changelog_state(message.changelog, "snapshot.changelog"),
         siblings=dict(message.siblings),
+        log=from_proto_log_content(message.log, "snapshot.log"),
+        attempt_id=message.attempt_id,
+        sent_offsets=dict(message.sent_offsets.offsets) if message.HasField("sent_offsets") else None,
     )

@@ -35,6 +35,7 @@ from lakelog.format.commit import (
     RemovePartitionValues,
 )
 from lakelog.format.files import DataFile
+from lakelog.format.log_content import plan_log_content, to_log_files
 from lakelog.format.snapshot import SnapshotKind
 from lakelog.format.table import TableInfo
 from lakelog.options.values import TableOptions
@@ -43,6 +44,7 @@ from lakelog.spark.connection import open_caches, open_table_store
 from lakelog.spark.tasks import LookupBase, WrittenFiles
 from lakelog.storage.bucket_changelog import TellBuckets, tell_in_threads
 from lakelog.storage.commit_merge import CommitMerger, MergeFiles, merge_in_threads, merge_small_files
+from lakelog.storage.input_copies import InputCopies, plan_input_copies
 from lakelog.writes.commit_changelog import commit_lookups, find_producer, to_changelog_state, to_open_rules
 from lakelog.writes.commit_note import check_identity, name_dropped_table
 from lakelog.writes.lookup_changelog import LookupChangelog
@@ -112,6 +114,13 @@ class Attempt:
     info: TableInfo
     attempt_id: str
     writer: str
+
+
+def plan_copies(info: TableInfo, options: TableOptions, overwrite: Overwrite | None) -> InputCopies:
+    """Which records the tasks of a write also write as they came. Pure."""
+    replaces = overwrite is not None
+    log = plan_log_content(info, options, replaces=replaces)
+    return plan_input_copies(options, find_producer(options, replaces=replaces), log)
 
 
 def open_attempt(metastore: Metastore, info: TableInfo, writer: str | None) -> Attempt:
@@ -238,6 +247,8 @@ def _make_request(
     lookup: LookupChangelog | None,
 ) -> CommitRequest:
     info = attempt.info
+    log = plan_log_content(info, TableOptions(info.options), replaces=overwrite is not None)
+    changelog = inputs if producer == "input" else ()
     change = Change(
         table_uuid=info.table_uuid,
         kind=SnapshotKind.APPEND if overwrite is None else SnapshotKind.OVERWRITE,
@@ -252,7 +263,9 @@ def _make_request(
         properties={**terms.properties, **to_open_rules(producer, info.options)},
         allow_empty=terms.allow_empty,
         changelog=to_changelog_state(producer),
-        changelog_files=inputs if lookup is None else lookup.files,
+        changelog_files=changelog if lookup is None else lookup.files,
+        log=log,
+        log_files=to_log_files(log, inputs),
     )
     return CommitRequest(
         writer=attempt.writer,

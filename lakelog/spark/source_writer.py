@@ -24,7 +24,15 @@ from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.table import TableInfo
 from lakelog.options.call_options import COMMIT_USER, DYNAMIC_PARTITION_OVERWRITE
 from lakelog.options.values import TableOptions
-from lakelog.spark.commit import Attempt, CommitTerms, Overwrite, abandon_attempt, commit_attempt, open_attempt
+from lakelog.spark.commit import (
+    Attempt,
+    CommitTerms,
+    Overwrite,
+    abandon_attempt,
+    commit_attempt,
+    open_attempt,
+    plan_copies,
+)
 from lakelog.spark.connection import SparkConnection, open_metastore
 from lakelog.spark.source_options import SourceOptions
 from lakelog.spark.stream_identity import read_query_id, to_writer_name
@@ -33,7 +41,6 @@ from lakelog.spark.tasks import WriteTask, WrittenFiles, write_rows
 from lakelog.spark.write_terms import QUERY_ID_PROPERTY, check_progress, find_applied, kind_source, settle_overwrite
 from lakelog.storage.intake import KindSource
 from lakelog.storage.parquet_writer import plan_file_schema
-from lakelog.writes.commit_changelog import find_producer
 
 
 @dataclass(frozen=True)
@@ -81,7 +88,7 @@ class WriteTarget:
             self.source,
             False,
             None if self.overwrite is None else self.overwrite.static,
-            keeps_input=find_producer(options, replaces=self.overwrite is not None) == "input",
+            copies=plan_copies(self.info, options, self.overwrite),
         )
 
 

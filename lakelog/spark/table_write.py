@@ -19,7 +19,15 @@ from lakelog.format.table import TableInfo
 from lakelog.options.call_options import COMMIT_USER
 from lakelog.options.values import TableOptions, WriteOptions
 from lakelog.results import WriteResult
-from lakelog.spark.commit import Attempt, CommitTerms, Overwrite, abandon_attempt, commit_attempt, open_attempt
+from lakelog.spark.commit import (
+    Attempt,
+    CommitTerms,
+    Overwrite,
+    abandon_attempt,
+    commit_attempt,
+    open_attempt,
+    plan_copies,
+)
 from lakelog.spark.installation import installation_of
 from lakelog.spark.lookup import load_base, teller, to_lookup_task
 from lakelog.spark.merging import file_merger
@@ -156,7 +164,7 @@ def _run(
         by_bucket,
         static,
         names,
-        keeps_input=find_producer(options, replaces=overwrite is not None) == "input",
+        copies=plan_copies(info, options, overwrite),
         lookup=None if base is None else to_lookup_task(attempt),
         base=base,
     )

@@ -28,6 +28,7 @@ from lakelog.spark.connection import open_caches, open_table_store
 from lakelog.spark.task_errors import told_to_driver
 from lakelog.storage.bucket_changelog import BucketChangelogs, BucketLookup, ToldBucket, to_added, to_lookups
 from lakelog.storage.commit_merge import CommitMerger, MergeWork, merge_small_files
+from lakelog.storage.input_copies import InputCopies
 from lakelog.storage.intake import Intake, KindSource
 from lakelog.storage.live_file import LiveFile, to_live_files
 from lakelog.storage.superseded import MergePolicy, find_superseded_positions
@@ -175,7 +176,7 @@ class WriteTask:
         by_bucket: Whether the number of a task's partition is the bucket of all of its rows.
         static: A partition that all rows must lie in; None: any.
         names: The rows' columns, where they come under other names; None: under their own.
-        keeps_input: Every record is written as a changelog, too.
+        copies: Which records are also written as they came: for the producer `input`, or for the external log.
         lookup: Makes a changelog of old rows, with `base`; None: the task makes none.
         base: The state in which old rows are looked up; only where all rows of a bucket come to one task.
     """
@@ -189,7 +190,7 @@ class WriteTask:
     by_bucket: bool
     static: StaticPartition | None = None
     names: tuple[str, ...] | None = None
-    keeps_input: bool = False
+    copies: InputCopies = InputCopies.NONE
     lookup: LookupTask | None = None
     base: LookupBase | None = None
 
@@ -202,7 +203,7 @@ class WrittenFiles:
         partition_id: The number of the task's partition: the first part of a row's place in the commit.
         files: Its files.
         row_count: Rows taken.
-        inputs: Its changelog files, of the records as they came.
+        inputs: The files that hold records as they came.
         told: The changes in its buckets, against the base that the task was given.
     """
 
@@ -234,7 +235,7 @@ def write_rows(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> WrittenFil
         task.options,
         task.attempt_id,
         name_prefix=prefix,
-        keeps_input=task.keeps_input,
+        copies=task.copies,
         keeps_runs=task.lookup is not None and task.base is not None,
     )
     merged: list[DataFile] = []
@@ -245,7 +246,7 @@ def write_rows(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> WrittenFil
             table, kinds = intake.take(rows, task.source)
             if table.num_rows:
                 writer.write(table, kinds)
-        files, inputs = writer.finish(), writer.changelog_files
+        files, inputs = writer.finish(), writer.copies
         if task.by_bucket:
             # No other task writes to this bucket, and where its rows stand must be settled before they are looked up.
             merger = CommitMerger(task.schema, task.options, task.attempt_id)

@@ -28,11 +28,14 @@ import pyarrow as pa
 
 from lakelog.errors import LakelogError
 from lakelog.format.files import DataFile
+from lakelog.format.log_content import to_log_file
 from lakelog.format.merge import merge_batch
+from lakelog.format.rowkind import concat_kinds
 from lakelog.format.schema import TableSchema
 from lakelog.options.table_options import FILE_COMPRESSION, WRITE_BUFFER_SIZE
 from lakelog.options.values import TableOptions
 from lakelog.storage.file_builder import FileBuilder
+from lakelog.storage.input_copies import InputCopies
 from lakelog.storage.parquet_writer import ROW_GROUP_BYTES, FileEncoding, plan_encoding, plan_file_schema
 from lakelog.storage.routing import RoutedRows, order_by_key, route_rows, to_routing
 from lakelog.storage.store import ObjectStore
@@ -84,8 +87,7 @@ class TableWriter:
         options: The table's.
         attempt_id: Whose files they are.
         name_prefix: Begins each file's name; tasks that write for one attempt must differ in it.
-        keeps_input: Write every record into changelog files as well, as the producer `input` asks for. They are a
-            bucket's records of one buffer each, ordered by key, then arrival.
+        copies: Which records are also written as they came: for the producer `input`, or for the external log.
         keeps_runs: Keep the rows of small files for whoever looks their old rows up (`runs`).
     """
 
@@ -97,7 +99,7 @@ class TableWriter:
         attempt_id: str,
         *,
         name_prefix: str = "",
-        keeps_input: bool = False,
+        copies: InputCopies = InputCopies.NONE,
         keeps_runs: bool = False,
     ) -> None:
         has_key = bool(schema.primary_key)
@@ -114,7 +116,7 @@ class TableWriter:
         self._encoding: FileEncoding | None = None
         self._builders: list[FileBuilder] = []
         self._runs: list[list[DataFile]] = []
-        self._keeps_input = keeps_input
+        self._copies = copies
         self._inputs: list[list[DataFile]] = []
         self._kept: dict[str, pa.Table] | None = {} if keeps_runs else None
         self._kept_bytes = 0
@@ -135,8 +137,8 @@ class TableWriter:
         return self._rows
 
     @property
-    def changelog_files(self) -> tuple[DataFile, ...]:
-        """The changelog files, after `finish`."""
+    def copies(self) -> tuple[DataFile, ...]:
+        """The files that hold records as they came, after `finish`; some may be data files, without statistics."""
         return tuple(file for files in self._inputs for file in files)
 
     @property
@@ -203,7 +205,7 @@ class TableWriter:
     def _flush_runs(self, is_little: bool = False) -> None:
         tables = [table for table, _ in self._buffer]
         table = pa.concat_tables(tables).combine_chunks()
-        kinds = _concat_kinds(self._buffer)
+        kinds = concat_kinds(self._buffer)
         self._buffer, self._buffered_bytes = [], 0
         encoding = self._plan_encoding(table)
         places = route_rows(table, self._routing)
@@ -229,20 +231,24 @@ class TableWriter:
         run: list[DataFile],
     ) -> None:
         """Writes one bucket's rows as one sorted run, in as many files as the target size asks for."""
-        if self._keeps_input:
-            assert self._policy is not None, "only tables with a key have a changelog"
+        rows, inputs = self._merge(table, routed), self._inputs[number - 1]
+        came = table.num_rows if routed.positions is None else len(routed.positions)
+        is_whole = self._copies is InputCopies.MERGED and (rows is None or len(rows) == came)
+        if self._copies is not InputCopies.NONE and not is_whole:
+            assert self._policy is not None, "only tables with a key have copies of records"
             records = order_by_key(table, routed, self._policy.key)
             codes = np.zeros(len(records), np.int8) if kinds is None else kinds[records]
-            ordered, inputs = table.take(pa.array(records)), self._inputs[number - 1]
-            self._write_sorted(f"changelog-{number:05d}", ordered, codes, routed, encoding, inputs)
-        rows = self._merge(table, routed)
+            ordered = table.take(pa.array(records))
+            self._write_sorted(f"changelog-{number:05d}", ordered, codes, routed, encoding, inputs, keeps=False)
         run_kinds = None
         if rows is not None:
             table = table.take(pa.array(rows))
         if kinds is not None:
             run_kinds = kinds if rows is None else kinds[rows]
             run_kinds = run_kinds if run_kinds.any() else None
-        self._write_sorted(f"{number:05d}", table, run_kinds, routed, encoding, run)
+        self._write_sorted(f"{number:05d}", table, run_kinds, routed, encoding, run, keeps=self._kept is not None)
+        if is_whole:
+            inputs += map(to_log_file, run)
 
     def _write_sorted(
         self,
@@ -252,13 +258,15 @@ class TableWriter:
         routed: RoutedRows,
         encoding: FileEncoding,
         files: list[DataFile],
+        *,
+        keeps: bool,
     ) -> None:
         while table.num_rows:
             numbered = f"{name}-{len(files):03d}"
             builder = self._start_file(numbered, routed.partition, routed.bucket, encoding, kinds is not None)
             taken = builder.write_until_full(table, kinds)
             files.append(builder.finish())
-            if self._kept is not None:
+            if keeps:
                 self._keep(files[-1], table.slice(0, taken), None if kinds is None else kinds[:taken])
             table = table.slice(taken)
             kinds = None if kinds is None else kinds[taken:]
@@ -386,9 +394,3 @@ def _close(pending: _Pending) -> None:
     if pending.open_file is not None:
         pending.files.append(pending.open_file.finish())
         pending.open_file = None
-
-
-def _concat_kinds(parts: list[tuple[pa.Table, Kinds | None]]) -> Kinds | None:
-    if all(kinds is None for _, kinds in parts):
-        return None
-    return np.concatenate([np.zeros(table.num_rows, np.int8) if kinds is None else kinds for table, kinds in parts])

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lakelog.embedded.stack import EmbeddedStack
-from lakelog.errors import InvalidArgument
 
 __all__ = ["EmbeddedStack", "embedded_stack"]
 
@@ -23,21 +22,18 @@ def embedded_stack(
 
     Args:
         folder: Where data, warehouse and logs stand, for instance pytest's `tmp_path`.
-        services: What runs besides Postgres: nothing, or `metastore`, and with it `compactor` and `reader`.
-        kafka: Whether a Kafka broker runs as well; this version has no log, so it must be False.
+        services: What runs besides Postgres: nothing, or `metastore`, and with it `compactor`, `reader` and
+            `publisher`.
+        kafka: Whether a Kafka broker runs as well, as the component `kafka`. A machine's first one fetches Kafka's
+            jars (44 MB) into the user's cache folder.
 
     Yields:
-        The running stack: `target` for `lakelog.connect`, `reader_target` for its `reader`, `database_url`,
-            `warehouse`, `logs`, and `restart`, `kill`, `pause` and `resume` by name.
+        The running stack: `target` for `lakelog.connect`, `reader_target` for its `reader`, `kafka` (bootstrap
+            servers), `database_url`, `warehouse`, `logs`, and `restart`, `kill`, `pause` and `resume` by name.
 
     Raises:
-        InvalidArgument: A service that is not known, or `kafka=True`.
-        Unavailable: A component did not start; the message has its last words.
+        InvalidArgument: A service that is not known.
+        Unavailable: A component did not start; the message has its last words. Or Kafka's jars could not be fetched.
     """
-    if kafka:
-        raise InvalidArgument(
-            "kafka: True is not possible: this version of lakelog has no log in Kafka yet. Leave the argument out.",
-            metadata={"field": "kafka", "value": "True"},
-        )
-    with EmbeddedStack(Path(folder), services=services) as stack:
+    with EmbeddedStack(Path(folder), services=services, kafka=kafka) as stack:
         yield stack

@@ -141,6 +141,14 @@ class TcpProxy:
 
     # Passing on
 
+    def _to_server(self, link: Link, data: bytes) -> bytes:
+        """What is passed on in the place of a piece that a client sends; may cut the link."""
+        return data
+
+    def _to_client(self, link: Link, data: bytes) -> bytes:
+        """What is passed on in the place of a piece that the server sends; may cut the link."""
+        return data
+
     def _request_passes(self, link: Link, data: bytes) -> None:
         """Told of each piece that a client sends, before it is passed on; may change what the link swallows."""
 
@@ -186,6 +194,7 @@ class TcpProxy:
                 if self._delay_s:
                     time.sleep(self._delay_s)
                 data, cut = self._count(data, direction)
+                data = self._to_server(link, data) if requests else self._to_client(link, data)
                 if requests:
                     self._request_passes(link, data)
                 if not link.is_cut and direction not in link.swallows:

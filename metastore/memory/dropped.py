@@ -70,7 +70,7 @@ class MemoryDropped(MemoryJobs):
     async def delete_rows(self, table_id: int, limit: int) -> int:
         """Deletes at most `limit` of what is known of a purged table."""
         table = self._table(table_id)
-        for name in ("files", "results", "last_identifiers", "snapshots", "changelog_files", "chunks"):
+        for name in ("files", "results", "last_identifiers", "snapshots", "changelog_files", "chunks", "log_offsets"):
             rows = getattr(table, name)
             if rows:
                 left = dict(list(rows.items())[limit:]) if isinstance(rows, dict) else rows[limit:]

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from lakelog.format.commit_facts import PlacedChangelogFile
 from lakelog.format.expiry import Pin, PinKind
 
 from ..retention_store import Cleared, Clearing, ExpiryState
@@ -57,7 +58,7 @@ class MemoryRetention(MemoryCatalog):
         """What `clear_expired` would clear away in all."""
         table = self._table(clearing.table_id)
         sizes = [stored.placed.file.size_bytes for stored in _find_expired(table, clearing)]
-        sizes += [each.file.size_bytes for each in table.changelog_files if each.snapshot_id < clearing.changes_before]
+        sizes += [each.file.size_bytes for each in table.changelog_files if _is_expired(each, clearing)]
         return Cleared(len(sizes), sum(sizes))
 
     async def clear_expired(self, clearing: Clearing) -> Cleared:
@@ -69,7 +70,7 @@ class MemoryRetention(MemoryCatalog):
             journal.pop(table.files, stored.placed.file_id)
             if stored.placed.file.superseded_path:
                 paths.setdefault(stored.placed.file.superseded_path, 0)
-        old = [each for each in table.changelog_files if each.snapshot_id < clearing.changes_before][:limit]
+        old = [each for each in table.changelog_files if _is_expired(each, clearing)][:limit]
         journal.set(table, "changelog_files", [each for each in table.changelog_files if each not in old])
         paths.update({each.file.path: each.file.size_bytes for each in old})
         expired = [
@@ -78,6 +79,9 @@ class MemoryRetention(MemoryCatalog):
             if each.snapshot_id not in clearing.named and each.snapshot_id not in table.expired
         ][:limit]
         journal.set(table, "expired", table.expired | frozenset(expired))
+        offsets = [key for key in table.log_offsets if key[1] < clearing.rows_before][:limit]
+        for offset in offsets:
+            journal.pop(table.log_offsets, offset)
         doomed = self._find_unreferred(table, paths)
         journal.set(table, "doomed", table.doomed | doomed.keys())
         told = [
@@ -85,7 +89,7 @@ class MemoryRetention(MemoryCatalog):
         ]
         for key in told:
             journal.pop(table.told, key)
-        is_done = max(len(gone), len(old), len(expired)) < limit
+        is_done = max(len(gone), len(old), len(expired), len(offsets)) < limit
         return Cleared(len(doomed), sum(doomed.values()), is_done)
 
     async def list_doomed(self, table_id: int, limit: int) -> list[str]:
@@ -100,6 +104,8 @@ class MemoryRetention(MemoryCatalog):
     def _find_unreferred(self, table: StoredTable, paths: dict[str, int]) -> dict[str, int]:
         left = [stored.placed.file for stored in table.files.values()]
         referred = {file.path for file in left} | {file.superseded_path for file in left}
+        # A log segment may be a data file as well.
+        referred |= {each.file.path for each in table.changelog_files}
         return {path: size for path, size in paths.items() if path not in referred}
 
 
@@ -119,6 +125,11 @@ def _find_expired(table: StoredTable, clearing: Clearing) -> Iterator[StoredFile
             continue
         if not any(first <= each < (ended or 0) for each in clearing.named for first, ended in spans):
             yield stored
+
+
+def _is_expired(placed: PlacedChangelogFile, clearing: Clearing) -> bool:
+    """Whether a changelog file goes, or a log segment, which goes with its state."""
+    return placed.snapshot_id < (clearing.until if placed.is_log else clearing.changes_before)
 
 
 def _is_told_over(table: StoredTable, key: tuple[int, int], ended: int, clearing: Clearing) -> bool:

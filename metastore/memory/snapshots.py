@@ -58,7 +58,11 @@ class MemorySnapshots(MemoryCatalog):
     async def load_changelog_files(self, query: FileQuery) -> pa.Table:
         """Changelog files in any order."""
         placed = self._table(query.table_id).changelog_files
-        rows = [each for each in placed if _is_wanted(each.file, each.snapshot_id, None, query)]
+        rows = [
+            each
+            for each in placed
+            if each.is_log is query.of_log and _is_wanted(each.file, each.snapshot_id, None, query)
+        ]
         columns: list[list[object]] = [
             [0 for _ in rows],
             [each.file.path for each in rows],

@@ -10,12 +10,15 @@ from lakelog.format.compaction.commit_count import CommitsSinceFull
 from lakelog.format.consumer import Consumer
 from lakelog.format.expiry import Pin
 from lakelog.format.job import Job
+from lakelog.format.log_state import SnapshotOffsets
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.tag import Tag
 from lakelog.format.work import Pipeline
 
 from ..due_store import Backlog
+from ..log_store import LogTopic
+from ..publish_store import Published
 from ..records import NewChunk, NewTable
 from ..retention_store import ExpiryState
 
@@ -72,6 +75,9 @@ class StoredTable:
     leases: dict[str, Pin] = field(default_factory=dict)
     expiry: ExpiryState = field(default_factory=ExpiryState)
     doomed: frozenset[str] = frozenset()
+    published: Published | None = None
+    log_offsets: dict[tuple[int, int], SnapshotOffsets] = field(default_factory=dict)
+    """By the log's generation and the snapshot."""
 
 
 @dataclass
@@ -101,6 +107,14 @@ class StoredJob:
     due_at_ms: int
 
 
+@dataclass(frozen=True)
+class StoredTopic:
+    """A generation of a log, and when it was written down."""
+
+    topic: LogTopic
+    changed_at_ms: int
+
+
 @dataclass
 class State:
     """Everything."""
@@ -118,5 +132,6 @@ class State:
     jobs: dict[int, StoredJob] = field(default_factory=dict)
     backlogs: dict[tuple[int, BucketRef], Backlog] = field(default_factory=dict)
     work_cursors: dict[int, StoredWorkCursor] = field(default_factory=dict)
+    log_topics: dict[tuple[str, int], StoredTopic] = field(default_factory=dict)
     last_job_id: int = 0
     last_chunk_id: int = 0

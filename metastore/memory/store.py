@@ -18,7 +18,9 @@ from .consumers import MemoryConsumers
 from .dropped import MemoryDropped
 from .due import MemoryDue
 from .journal import Journal
+from .logs import MemoryLogs
 from .marks import MemoryMarks
+from .publishing import MemoryPublishing
 from .retention import MemoryRetention
 from .snapshots import MemorySnapshots
 from .state import State
@@ -40,6 +42,8 @@ class MemoryTransaction(
     MemoryTags,
     MemoryRetention,
     MemoryTableFiles,
+    MemoryLogs,
+    MemoryPublishing,
 ):
     """A transaction on the state, which holds the store's only lock."""
 

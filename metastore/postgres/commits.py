@@ -25,7 +25,7 @@ from lakelog.format.commit_facts import (
     TableHead,
 )
 from lakelog.format.job import JOB_LEASES
-from lakelog.format.snapshot import Snapshot
+from lakelog.format.snapshot import LogContent, Snapshot
 
 from ..records import Attachment, GroupFacts, GroupKeys, GroupRecords, ResultKey
 from . import arrays
@@ -38,7 +38,7 @@ _HEAD_COLUMNS: Final = """
     table_id, replace(table_uuid::text, '-', ''), name, schema_id, bucket_count, partitioned, latest_snapshot_id,
     replace(latest_uuid::text, '-', ''), earliest_snapshot_id, committed_at_ms, watermark_ms, total_rows, total_files,
     total_bytes, next_file_id, coalesce(first_open_snapshot, 0), coalesce(earliest_change_id, earliest_snapshot_id),
-    coalesce(tells_later, false), coalesce(last_full_snapshot, 0)
+    coalesce(tells_later, false), coalesce(last_full_snapshot, 0), coalesce(log, 'none')
 """
 
 _LOCK_HEADS: Final = f"""
@@ -332,12 +332,17 @@ class PostgresCommits:
         return WriterProgress(identifier, snapshot_id, properties or {}, epoch)
 
 
+_LOG_CONTENTS: Final = {content.value: content for content in LogContent}
+
+
 def heads(rows: Sequence[Row]) -> dict[str, TableHead]:
     """Heads by table uuid."""
-    found = (
-        TableHead(table_id, table_uuid, name, schema_id, bucket_count, partitioned, latest, latest_uuid or "", *rest)
-        for table_id, table_uuid, name, schema_id, bucket_count, partitioned, latest, latest_uuid, *rest in rows
-    )
+    found = []
+    for row in rows:
+        values: list[Any] = list(row)
+        values[7] = values[7] or ""
+        values[-1] = _LOG_CONTENTS[values[-1]]
+        found.append(TableHead(*values))
     return {head.table_uuid: head for head in found}
 
 

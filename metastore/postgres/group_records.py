@@ -11,7 +11,7 @@ from typing import Final
 from lakelog.format.commit import DroppedGroup
 from lakelog.format.commit_facts import AttemptState, MovedFile, PlacedChangelogFile, PlacedFile, TableHead
 from lakelog.format.job import DueJob
-from lakelog.format.snapshot import ChangelogState, Snapshot
+from lakelog.format.snapshot import ChangelogState, LogContent, Snapshot
 
 from ..records import Attachment, GroupRecords, NewResult
 from ..statistics import encode_statistics
@@ -25,10 +25,10 @@ _RECORD: Final = """
 WITH snapshots AS (
 INSERT INTO snapshot (table_id, snapshot_id, snapshot_uuid, parent_uuid, kind, schema_id, committed_at_ms, watermark_ms,
     total_rows, total_files, total_bytes, added_rows, added_files, removed_files, writer, identifier, properties,
-    next_file_id, changelog, siblings)
+    next_file_id, changelog, siblings, log, attempt_id, sent_offsets)
 SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::uuid[], %s::uuid[], %s::text[], %s::int[], %s::bigint[],
     %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::int[], %s::int[], %s::text[],
-    %s::bigint[], %s::jsonb[], %s::bigint[], %s::text[], %s::jsonb[])
+    %s::bigint[], %s::jsonb[], %s::bigint[], %s::text[], %s::jsonb[], %s::text[], %s::uuid[], %s::jsonb[])
 ), results AS (
 INSERT INTO commit_result (table_id, writer, identifier, snapshot_id, snapshot_uuid, committed_at_ms, attempt_id,
     properties, dropped)
@@ -216,6 +216,9 @@ def _snapshots(records: GroupRecords) -> tuple[str, ...]:
         arrays.integers(ends),
         arrays.words(["" if s.changelog is ChangelogState.NONE else s.changelog.value for s in found]),
         arrays.texts([to_json(s.siblings) for s in found]),
+        arrays.words(["" if s.log is LogContent.NONE else s.log.value for s in found]),
+        arrays.words([s.attempt_id for s in found]),
+        arrays.texts([None if s.sent_offsets is None else json.dumps(dict(s.sent_offsets)) for s in found]),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from lakelog.format.commit_facts import FIRST_LOG_ORDINAL
 from lakelog.format.expiry import Pin, PinKind
 
 from ..retention_store import Cleared, Clearing, ExpiryState
@@ -72,7 +73,11 @@ DELETE FROM told_file WHERE ctid = ANY(ARRAY(
 )) RETURNING file_id
 """
 
-_EXPIRED_CHANGELOGS: Final = "FROM changelog_file WHERE table_id = %s AND snapshot_id < %s"
+# Log segments go with the states of their snapshots.
+_EXPIRED_CHANGELOGS: Final = f"""
+FROM changelog_file WHERE table_id = %s AND (snapshot_id < %s
+    OR (ordinal >= {FIRST_LOG_ORDINAL} AND snapshot_id >= %s AND snapshot_id < %s))
+"""
 
 _EXPIRED_SNAPSHOTS: Final = (
     "FROM snapshot WHERE table_id = %s AND snapshot_id < %s AND NOT snapshot_id = ANY(%s::bigint[])"
@@ -99,6 +104,12 @@ _CLEAR_SNAPSHOTS: Final = f"""
 DELETE FROM snapshot WHERE ctid = ANY(ARRAY(SELECT ctid {_EXPIRED_SNAPSHOTS} LIMIT %s)) RETURNING snapshot_id
 """
 
+_CLEAR_OFFSETS: Final = """
+DELETE FROM snapshot_log_offset WHERE ctid = ANY(ARRAY(
+    SELECT ctid FROM snapshot_log_offset WHERE table_id = %s AND snapshot_id < %s LIMIT %s
+)) RETURNING snapshot_id
+"""
+
 # SUBTLE: each path is looked up by itself, by the index of paths: LIMIT 1 and the `+ 0` keep the planner from reading
 # all files of the table instead. Several tables may have files of one attempt, and so of one path.
 _DOOM: Final = f"""
@@ -111,7 +122,10 @@ LEFT JOIN LATERAL (
     SELECT 1 AS there FROM data_file d
     WHERE d.superseded_path = g.path COLLATE "C" AND d.superseded_path <> '' AND d.table_id + 0 = %s LIMIT 1
 ) s ON true
-WHERE d.there IS NULL AND s.there IS NULL
+LEFT JOIN LATERAL (
+    SELECT 1 AS there FROM changelog_file c WHERE c.path = g.path COLLATE "C" AND c.table_id + 0 = %s LIMIT 1
+) c ON true
+WHERE d.there IS NULL AND s.there IS NULL AND c.there IS NULL
 ON CONFLICT (table_id, path) DO NOTHING
 RETURNING path
 """
@@ -174,12 +188,13 @@ class PostgresRetention:
         table_id, limit = str(clearing.table_id), str(clearing.limit)
         snapshots = (table_id, str(clearing.rows_before), arrays.integers(clearing.named))
         named, until = arrays.integers(clearing.named), str(clearing.until)
-        files, told, changelogs, gone = await self._session.write_all(
+        files, told, changelogs, gone, offsets = await self._session.write_all(
             [
                 Statement(_CLEAR_FILES, (*_of_files(clearing), limit)),
                 Statement(_CLEAR_TOLD, (table_id, until, named, named, until, limit)),
                 Statement(_CLEAR_CHANGELOGS, (*_of_changelogs(clearing), limit)),
                 Statement(_CLEAR_SNAPSHOTS, (*snapshots, limit)),
+                Statement(_CLEAR_OFFSETS, (table_id, str(clearing.rows_before), limit)),
             ]
         )
         sizes: dict[str, int] = {row[2]: 0 for row in files if row[2]}
@@ -187,8 +202,8 @@ class PostgresRetention:
         doomed: list[Row] = []
         if sizes:
             # Behind the statements that delete, and in their transaction: it sees what they left.
-            doomed = await self._session.write(self.doom_sql, (table_id, arrays.texts(sizes), table_id, table_id))
-        is_done = max(len(files), len(told), len(changelogs), len(gone)) < clearing.limit
+            doomed = await self._session.write(self.doom_sql, (table_id, arrays.texts(sizes), *[table_id] * 3))
+        is_done = max(len(files), len(told), len(changelogs), len(gone), len(offsets)) < clearing.limit
         return Cleared(len(doomed), sum(sizes[row[0]] for row in doomed), is_done)
 
     async def list_doomed(self, table_id: int, limit: int) -> list[str]:
@@ -206,8 +221,9 @@ def _of_files(clearing: Clearing) -> tuple[str, ...]:
     return (table_id, after, until, table_id, after, until, after, named, named, until, named, named)
 
 
-def _of_changelogs(clearing: Clearing) -> tuple[str, str]:
-    return (str(clearing.table_id), str(clearing.changes_before))
+def _of_changelogs(clearing: Clearing) -> tuple[str, ...]:
+    bounds = (clearing.table_id, clearing.changes_before, clearing.after, clearing.until)
+    return tuple(map(str, bounds))
 
 
 def _pin(row: Row) -> Pin:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from lakelog.format.commit_facts import TableHead
+from lakelog.format.commit_facts import FIRST_LOG_ORDINAL, TableHead
 from lakelog.format.files import FILE_SCHEMA
 from lakelog.format.snapshot import Snapshot
 
@@ -97,6 +97,7 @@ _CHANGELOG_COLUMNS: Final = """
 _FROM_CHANGELOG: Final = (
     "FROM changelog_file f LEFT JOIN table_partition p ON p.partition_id = f.partition_id "
     "WHERE f.table_id = %s AND f.snapshot_id > %s AND f.snapshot_id <= %s"
+    f" AND f.ordinal {{}} {FIRST_LOG_ORDINAL}"
 )
 
 _FROM_TOLD: Final = (
@@ -281,7 +282,8 @@ def _changelog_query(query: FileQuery) -> tuple[str, list[Any]]:
     columns = _CHANGELOG_COLUMNS + (", f.statistics" if query.with_statistics else "")
     narrowed, values = _narrowed_to_part(query)
     until = _NEVER if query.added_until is None else query.added_until
-    sql = f"SELECT {columns} {_FROM_CHANGELOG}{narrowed}"
+    source = _FROM_CHANGELOG.format(">=" if query.of_log else "<")
+    sql = f"SELECT {columns} {source}{narrowed}"
     return sql, [*_fixed(query.table_id, query.added_after, until), *values]
 
 

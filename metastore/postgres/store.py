@@ -29,7 +29,9 @@ from .due import PostgresDue
 from .failures import is_lost, translate
 from .full_counts import PostgresFullCounts
 from .jobs import PostgresJobs
+from .logs import PostgresLogs
 from .marks import PostgresMarks
+from .publishing import PostgresPublishing
 from .restoring import PostgresRestoring
 from .retention import PostgresRetention
 from .session import Session
@@ -68,6 +70,8 @@ class PostgresTransaction(
     PostgresTold,
     PostgresFullCounts,
     PostgresMarks,
+    PostgresLogs,
+    PostgresPublishing,
 ):
     """A transaction on one connection."""
 

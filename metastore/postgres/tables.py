@@ -106,6 +106,8 @@ table_head = Table(
     Column("tells_later", Boolean),
     # The newest snapshot in which a bucket was compacted as a whole; NULL: none is known.
     Column("last_full_snapshot", BigInteger),
+    # What an APPEND must bring to the external log; NULL: nothing.
+    Column("log", NAME),
     Index("table_head_uuid", "table_uuid", unique=True),
     postgresql_with={"fillfactor": 10},
 )
@@ -134,6 +136,12 @@ snapshot = Table(
     Column("changelog", NAME),
     # The snapshots that the same commit made of other tables: ids by table uuid. NULL: none.
     Column("siblings", JSONB),
+    # What it brings to the external log; NULL: nothing.
+    Column("log", NAME),
+    # Of a table with an external log: the attempt that made it.
+    Column("attempt_id", HEX_UUID),
+    # Offsets by partition of records that were sent before it was committed; NULL: they were not.
+    Column("sent_offsets", JSONB),
     # File ids rise with snapshots, so that this makes "added in these snapshots" a range of the files' primary key.
     Column("next_file_id", BigInteger, nullable=False),
     Index("snapshot_time", "table_id", "committed_at_ms", "snapshot_id"),
@@ -186,7 +194,8 @@ data_file = Table(
     postgresql_with={"fillfactor": 90},
 )
 
-# What snapshots say that they changed. Never part of a state, so that nothing removes them but expiry.
+# What snapshots say that they changed; from ordinal 500,000,000 on what they bring to the external log. Never part of a
+# state, so that nothing removes them but expiry.
 changelog_file = Table(
     "changelog_file",
     metadata,

@@ -19,6 +19,8 @@ _CONSUMERS: Final = "/lakelog.rpc.v1.ConsumerService/"
 _FILES: Final = "/lakelog.rpc.v1.TableFileService/"
 _DROPPED: Final = "/lakelog.rpc.v1.DroppedTableService/"
 _RETENTION: Final = "/lakelog.rpc.v1.RetentionService/"
+_LOGS: Final = "/lakelog.rpc.v1.LogService/"
+_PUBLISHING: Final = "/lakelog.rpc.v1.PublishService/"
 _TAGS: Final = "/lakelog.rpc.v1.TagService/"
 
 NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
@@ -79,6 +81,13 @@ NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_RETENTION}ListPins": Role.READER,
     f"{_RETENTION}ListDoomedFiles": Role.WRITER,
     f"{_RETENTION}ForgetDoomedFiles": Role.WRITER,
+    f"{_LOGS}ListLogs": Role.READER,
+    f"{_LOGS}GetLog": Role.READER,
+    f"{_LOGS}RestartLog": Role.ADMIN,
+    f"{_PUBLISHING}GetPublishState": Role.READER,
+    f"{_PUBLISHING}ReportPublished": Role.WRITER,
+    f"{_PUBLISHING}FindLogOffsets": Role.READER,
+    f"{_PUBLISHING}ListLogOffsets": Role.READER,
     f"{_TAGS}CreateTag": Role.WRITER,
     f"{_TAGS}ListTags": Role.READER,
     f"{_TAGS}DeleteTag": Role.WRITER,

@@ -49,6 +49,9 @@ def describe_request(request: Message) -> dict[str, Any]:
         changelog_files = sum([len(change.changelog_files) for change in changes])
         if changelog_files:
             fields["changelog_files"] = changelog_files
+        log_files = sum([len(change.log_files) for change in changes])
+        if log_files:
+            fields["log_files"] = log_files
     elif isinstance(request, snapshots_pb2.StageAttemptRequest):
         fields["tables"] = [uuid[:_SHOWN_CHARACTERS] for uuid in request.table_uuids[:_SHOWN_TABLES]]
     elif isinstance(request, snapshots_pb2.AttachChangelogsRequest):

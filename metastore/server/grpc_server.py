@@ -25,6 +25,10 @@ from lakelog.rpc.v1 import (
     due_work_pb2_grpc,
     jobs_pb2,
     jobs_pb2_grpc,
+    logs_pb2,
+    logs_pb2_grpc,
+    publishing_pb2,
+    publishing_pb2_grpc,
     retention_pb2,
     retention_pb2_grpc,
     snapshots_pb2,
@@ -46,6 +50,8 @@ from .due_work_servicer import DueWorkServicer
 from .health import HealthMonitor, Probe
 from .interceptor import CallInterceptor, CallLimits
 from .job_servicer import JobServicer
+from .log_servicer import LogServicer
+from .publish_servicer import PublishServicer
 from .retention_servicer import RetentionServicer
 from .rpc_metrics import RpcMetrics
 from .snapshot_servicer import SnapshotServicer
@@ -62,6 +68,8 @@ SERVICES: Final = (
     table_files_pb2.DESCRIPTOR.services_by_name["TableFileService"].full_name,
     retention_pb2.DESCRIPTOR.services_by_name["RetentionService"].full_name,
     tags_pb2.DESCRIPTOR.services_by_name["TagService"].full_name,
+    logs_pb2.DESCRIPTOR.services_by_name["LogService"].full_name,
+    publishing_pb2.DESCRIPTOR.services_by_name["PublishService"].full_name,
 )
 
 _OPTIONS: Final = (
@@ -164,6 +172,8 @@ class MetastoreServer:
         table_files_pb2_grpc.add_TableFileServiceServicer_to_server(TableFileServicer(service), handlers)
         retention_pb2_grpc.add_RetentionServiceServicer_to_server(RetentionServicer(service), handlers)
         tags_pb2_grpc.add_TagServiceServicer_to_server(TagServicer(service), handlers)
+        logs_pb2_grpc.add_LogServiceServicer_to_server(LogServicer(service), handlers)
+        publishing_pb2_grpc.add_PublishServiceServicer_to_server(PublishServicer(service), handlers)
         health_pb2_grpc.add_HealthServicer_to_server(health, handlers)
         reflection.enable_server_reflection((*SERVICES, "grpc.health.v1.Health", reflection.SERVICE_NAME), self._server)
         self.port = 0

@@ -29,9 +29,9 @@ class Pin(_message.Message):
     SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
     EXPIRES_AT_MS_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
-    """Who needs it: `consumer`, `reader` or `changelog` (one that is still to be made)."""
+    """Who needs it: `consumer`, `reader`, `changelog` (one that is still to be made) or `publisher` (of the external log)."""
     holder: _builtins.str
-    """The consumer's id, or who reads."""
+    """The consumer's id, who reads, or the log's topic."""
     snapshot_id: _builtins.int
     """The snapshot."""
     expires_at_ms: _builtins.int

@@ -501,6 +501,9 @@ class Change(_message.Message):
     GROUPS_FIELD_NUMBER: _builtins.int
     COMMITTED_AFTER_MS_FIELD_NUMBER: _builtins.int
     COMMITTED_UNTIL_MS_FIELD_NUMBER: _builtins.int
+    LOG_FIELD_NUMBER: _builtins.int
+    LOG_FILES_FIELD_NUMBER: _builtins.int
+    SENT_OFFSETS_FIELD_NUMBER: _builtins.int
     table_uuid: _builtins.str
     """The table."""
     kind: _types_pb2.SnapshotKind.ValueType
@@ -525,6 +528,10 @@ class Change(_message.Message):
     """
     committed_until_ms: _builtins.int
     """What the change tells holds only if it is committed no later than this; absent: at any time."""
+    log: _types_pb2.LogContent.ValueType
+    """Which of its files hold what the table's external log is to receive; refused when the table asks for something else. Only an
+    APPEND brings something.
+    """
     @_builtins.property
     def add_files(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.DataFile]:
         """Files to add, in the order that decides between rows of one key; of a COMPACT, group by group."""
@@ -553,6 +560,16 @@ class Change(_message.Message):
         their order. Only for COMPACT.
         """
 
+    @_builtins.property
+    def log_files(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.DataFile]:
+        """With SEGMENTS: the rows as they came in, of each bucket ordered by key, then arrival. Files as of `add_files`, without
+        statistics; one of these may be named again, where it holds just these rows.
+        """
+
+    @_builtins.property
+    def sent_offsets(self) -> _types_pb2.SentOffsets:
+        """All that goes to the log was sent before, and stands in the topic; absent: it was not."""
+
     def __init__(
         self,
         *,
@@ -572,10 +589,13 @@ class Change(_message.Message):
         groups: _abc.Iterable[Global___CompactionGroup] | None = ...,
         committed_after_ms: _builtins.int | None = ...,
         committed_until_ms: _builtins.int | None = ...,
+        log: _types_pb2.LogContent.ValueType = ...,
+        log_files: _abc.Iterable[_types_pb2.DataFile] | None = ...,
+        sent_offsets: _types_pb2.SentOffsets | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_base_snapshot_id", b"_base_snapshot_id", "_committed_after_ms", b"_committed_after_ms", "_committed_until_ms", b"_committed_until_ms", "_watermark_ms", b"_watermark_ms", "base_snapshot_id", b"base_snapshot_id", "committed_after_ms", b"committed_after_ms", "committed_until_ms", b"committed_until_ms", "remove", b"remove", "watermark_ms", b"watermark_ms"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_base_snapshot_id", b"_base_snapshot_id", "_committed_after_ms", b"_committed_after_ms", "_committed_until_ms", b"_committed_until_ms", "_watermark_ms", b"_watermark_ms", "base_snapshot_id", b"base_snapshot_id", "committed_after_ms", b"committed_after_ms", "committed_until_ms", b"committed_until_ms", "remove", b"remove", "sent_offsets", b"sent_offsets", "watermark_ms", b"watermark_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_base_snapshot_id", b"_base_snapshot_id", "_committed_after_ms", b"_committed_after_ms", "_committed_until_ms", b"_committed_until_ms", "_watermark_ms", b"_watermark_ms", "add_files", b"add_files", "allow_empty", b"allow_empty", "base_snapshot_id", b"base_snapshot_id", "bucket_count", b"bucket_count", "changelog", b"changelog", "changelog_files", b"changelog_files", "committed_after_ms", b"committed_after_ms", "committed_until_ms", b"committed_until_ms", "groups", b"groups", "kind", b"kind", "properties", b"properties", "remove", b"remove", "schema_id", b"schema_id", "table_uuid", b"table_uuid", "unchanged_buckets", b"unchanged_buckets", "watermark_ms", b"watermark_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_base_snapshot_id", b"_base_snapshot_id", "_committed_after_ms", b"_committed_after_ms", "_committed_until_ms", b"_committed_until_ms", "_watermark_ms", b"_watermark_ms", "add_files", b"add_files", "allow_empty", b"allow_empty", "base_snapshot_id", b"base_snapshot_id", "bucket_count", b"bucket_count", "changelog", b"changelog", "changelog_files", b"changelog_files", "committed_after_ms", b"committed_after_ms", "committed_until_ms", b"committed_until_ms", "groups", b"groups", "kind", b"kind", "log", b"log", "log_files", b"log_files", "properties", b"properties", "remove", b"remove", "schema_id", b"schema_id", "sent_offsets", b"sent_offsets", "table_uuid", b"table_uuid", "unchanged_buckets", b"unchanged_buckets", "watermark_ms", b"watermark_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__base_snapshot_id: _TypeAlias = _typing.Literal["base_snapshot_id"]  # noqa: Y015
     _WhichOneofArgType__base_snapshot_id: _TypeAlias = _typing.Literal["_base_snapshot_id", b"_base_snapshot_id"]  # noqa: Y015
@@ -1239,6 +1259,7 @@ class PlanRequest(_message.Message):
     BELOW_BYTES_FIELD_NUMBER: _builtins.int
     ADDED_AFTER_FIELD_NUMBER: _builtins.int
     TOLD_FIELD_NUMBER: _builtins.int
+    LOG_FIELD_NUMBER: _builtins.int
     table_uuid: _builtins.str
     """The table."""
     snapshot_id: _builtins.int
@@ -1260,6 +1281,11 @@ class PlanRequest(_message.Message):
     told: _builtins.bool
     """Without `range`: list the files of what streams have been shown up to the snapshot. It is its state, but where the changelog
     producer is full-compaction: there it is what full compactions have told, of files that may not be live any more.
+    """
+    log: _builtins.bool
+    """With `range`: list the files that hold what its snapshots bring to the external log, by `Snapshot.log`, instead of their data
+    files. Those of a snapshot whose log is its changelog, while that is open, are not there. The entries of changelog files and log
+    segments have `file_id` 0.
     """
     @_builtins.property
     def range(self) -> Global___SnapshotRange:
@@ -1294,10 +1320,11 @@ class PlanRequest(_message.Message):
         below_bytes: _builtins.int = ...,
         added_after: _builtins.int = ...,
         told: _builtins.bool = ...,
+        log: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_first_key", b"_first_key", "_last_key", b"_last_key", "at", b"at", "first_key", b"first_key", "last_key", b"last_key", "predicate", b"predicate", "range", b"range", "snapshot_id", b"snapshot_id", "tag", b"tag", "timestamp_ms", b"timestamp_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_first_key", b"_first_key", "_last_key", b"_last_key", "added_after", b"added_after", "at", b"at", "below_bytes", b"below_bytes", "buckets", b"buckets", "changelog", b"changelog", "first_key", b"first_key", "last_key", b"last_key", "partitions", b"partitions", "predicate", b"predicate", "range", b"range", "snapshot_id", b"snapshot_id", "table_uuid", b"table_uuid", "tag", b"tag", "timestamp_ms", b"timestamp_ms", "told", b"told"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_first_key", b"_first_key", "_last_key", b"_last_key", "added_after", b"added_after", "at", b"at", "below_bytes", b"below_bytes", "buckets", b"buckets", "changelog", b"changelog", "first_key", b"first_key", "last_key", b"last_key", "log", b"log", "partitions", b"partitions", "predicate", b"predicate", "range", b"range", "snapshot_id", b"snapshot_id", "table_uuid", b"table_uuid", "tag", b"tag", "timestamp_ms", b"timestamp_ms", "told", b"told"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__first_key: _TypeAlias = _typing.Literal["first_key"]  # noqa: Y015
     _WhichOneofArgType__first_key: _TypeAlias = _typing.Literal["_first_key", b"_first_key"]  # noqa: Y015

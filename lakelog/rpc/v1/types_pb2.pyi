@@ -75,6 +75,34 @@ CHANGELOG_STATE_LATER: ChangelogState.ValueType  # 3
 """Full compactions tell what it changed (changelog producer full-compaction). Only metastores say so; commits leave it out."""
 Global___ChangelogState: _TypeAlias = ChangelogState  # noqa: Y015
 
+class _LogContent:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _LogContentEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LogContent.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    LOG_CONTENT_UNSPECIFIED: _LogContent.ValueType  # 0
+    """Nothing goes to the log: the table has none, or it is a compaction or an overwrite."""
+    LOG_CONTENT_DATA: _LogContent.ValueType  # 1
+    """Its data files: of tables without a primary key these are the rows as they came in."""
+    LOG_CONTENT_CHANGELOG: _LogContent.ValueType  # 2
+    """Its changelog files."""
+    LOG_CONTENT_SEGMENTS: _LogContent.ValueType  # 3
+    """Its log segments."""
+
+class LogContent(_LogContent, metaclass=_LogContentEnumTypeWrapper):
+    """Which files hold the rows that a snapshot brings to its table's external log."""
+
+LOG_CONTENT_UNSPECIFIED: LogContent.ValueType  # 0
+"""Nothing goes to the log: the table has none, or it is a compaction or an overwrite."""
+LOG_CONTENT_DATA: LogContent.ValueType  # 1
+"""Its data files: of tables without a primary key these are the rows as they came in."""
+LOG_CONTENT_CHANGELOG: LogContent.ValueType  # 2
+"""Its changelog files."""
+LOG_CONTENT_SEGMENTS: LogContent.ValueType  # 3
+"""Its log segments."""
+Global___LogContent: _TypeAlias = LogContent  # noqa: Y015
+
 @_typing.final
 class Table(_message.Message):
     """A table as the catalog knows it."""
@@ -192,6 +220,50 @@ class TableSchema(_message.Message):
 Global___TableSchema: _TypeAlias = TableSchema  # noqa: Y015
 
 @_typing.final
+class SentOffsets(_message.Message):
+    """Where records end in the external log that were sent before their commit."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class OffsetsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.int
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.int = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    OFFSETS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def offsets(self) -> _containers.ScalarMap[_builtins.int, _builtins.int]:
+        """By partition: the offset behind the last record."""
+
+    def __init__(
+        self,
+        *,
+        offsets: _abc.Mapping[_builtins.int, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["offsets", b"offsets"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SentOffsets: _TypeAlias = SentOffsets  # noqa: Y015
+
+@_typing.final
 class Snapshot(_message.Message):
     """One committed change of one table."""
 
@@ -255,6 +327,9 @@ class Snapshot(_message.Message):
     PROPERTIES_FIELD_NUMBER: _builtins.int
     CHANGELOG_FIELD_NUMBER: _builtins.int
     SIBLINGS_FIELD_NUMBER: _builtins.int
+    LOG_FIELD_NUMBER: _builtins.int
+    ATTEMPT_ID_FIELD_NUMBER: _builtins.int
+    SENT_OFFSETS_FIELD_NUMBER: _builtins.int
     snapshot_id: _builtins.int
     """1 for a table's first, then without gaps."""
     snapshot_uuid: _builtins.str
@@ -287,6 +362,10 @@ class Snapshot(_message.Message):
     """The writer's own number of the commit."""
     changelog: Global___ChangelogState.ValueType
     """Whether it has a changelog."""
+    log: Global___LogContent.ValueType
+    """What it brings to the table's external log."""
+    attempt_id: _builtins.str
+    """Of a table with an external log: the attempt that made it; else empty."""
     @_builtins.property
     def properties(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """What the writer wished to remember with it."""
@@ -294,6 +373,10 @@ class Snapshot(_message.Message):
     @_builtins.property
     def siblings(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """The snapshots that the same commit made of other tables: their ids by table uuid; empty for a commit to one table."""
+
+    @_builtins.property
+    def sent_offsets(self) -> Global___SentOffsets:
+        """All that it brings to the log was sent before it was committed; absent: it was not."""
 
     def __init__(
         self,
@@ -316,10 +399,13 @@ class Snapshot(_message.Message):
         properties: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         changelog: Global___ChangelogState.ValueType = ...,
         siblings: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        log: Global___LogContent.ValueType = ...,
+        attempt_id: _builtins.str = ...,
+        sent_offsets: Global___SentOffsets | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_watermark_ms", b"_watermark_ms", "watermark_ms", b"watermark_ms"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_watermark_ms", b"_watermark_ms", "sent_offsets", b"sent_offsets", "watermark_ms", b"watermark_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_watermark_ms", b"_watermark_ms", "added_files", b"added_files", "added_rows", b"added_rows", "changelog", b"changelog", "committed_at_ms", b"committed_at_ms", "identifier", b"identifier", "kind", b"kind", "parent_uuid", b"parent_uuid", "properties", b"properties", "removed_files", b"removed_files", "schema_id", b"schema_id", "siblings", b"siblings", "snapshot_id", b"snapshot_id", "snapshot_uuid", b"snapshot_uuid", "total_bytes", b"total_bytes", "total_files", b"total_files", "total_rows", b"total_rows", "watermark_ms", b"watermark_ms", "writer", b"writer"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_watermark_ms", b"_watermark_ms", "added_files", b"added_files", "added_rows", b"added_rows", "attempt_id", b"attempt_id", "changelog", b"changelog", "committed_at_ms", b"committed_at_ms", "identifier", b"identifier", "kind", b"kind", "log", b"log", "parent_uuid", b"parent_uuid", "properties", b"properties", "removed_files", b"removed_files", "schema_id", b"schema_id", "sent_offsets", b"sent_offsets", "siblings", b"siblings", "snapshot_id", b"snapshot_id", "snapshot_uuid", b"snapshot_uuid", "total_bytes", b"total_bytes", "total_files", b"total_files", "total_rows", b"total_rows", "watermark_ms", b"watermark_ms", "writer", b"writer"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__watermark_ms: _TypeAlias = _typing.Literal["watermark_ms"]  # noqa: Y015
     _WhichOneofArgType__watermark_ms: _TypeAlias = _typing.Literal["_watermark_ms", b"_watermark_ms"]  # noqa: Y015

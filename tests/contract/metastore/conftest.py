@@ -23,6 +23,7 @@ from metastore.memory import MemoryStore
 from metastore.postgres import PostgresStore, migrate
 from metastore.service import MetastoreService
 from metastore.store import Store
+from tests.contract.metastore.log_brokers import FakeBrokers
 from tests.contract.metastore.serving import serving
 
 WAREHOUSE = "file:///warehouse"
@@ -31,7 +32,7 @@ _numbers = itertools.count(1)
 
 
 def make_service(store: Store) -> MetastoreService:
-    return MetastoreService(store, WAREHOUSE)
+    return MetastoreService(store, WAREHOUSE, brokers=FakeBrokers().make())
 
 
 def open_in_process(
@@ -102,7 +103,7 @@ def open_grpc(request: pytest.FixtureRequest) -> Iterator[Metastore]:
     """A client over the wire to a server over Postgres: all of the product but its process."""
     url = request.getfixturevalue("postgres_url")
     migrate(url)
-    with serving(url) as target:
+    with serving(url, make_service) as target:
         metastore = GrpcMetastore(target)
         try:
             yield metastore
@@ -121,3 +122,29 @@ FACTORIES: dict[str, Callable[[pytest.FixtureRequest], AbstractContextManager[Me
 def metastore(request: pytest.FixtureRequest) -> Iterator[Metastore]:
     with FACTORIES[request.param](request) as opened:
         yield opened
+
+
+@pytest.fixture
+def brokers() -> FakeBrokers:
+    return FakeBrokers()
+
+
+@pytest.fixture(params=["memory", "postgres"])
+def log_metastore(request: pytest.FixtureRequest, brokers: FakeBrokers) -> Iterator[InProcessMetastore]:
+    def make_service(store: Store) -> MetastoreService:
+        return MetastoreService(store, WAREHOUSE, brokers=brokers.make())
+
+    async def open_store() -> Store:
+        return MemoryStore(SystemClock())
+
+    if request.param == "memory":
+        opened = InProcessMetastore(open_store, make_service)
+    else:
+        opened = open_in_process(request.getfixturevalue("migrated_url"), make_service=make_service)
+    try:
+        # Tests alone say when its steps are done.
+        opened.stop_background()
+        opened.create_database("shop")
+        yield opened
+    finally:
+        opened.close()

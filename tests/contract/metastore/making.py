@@ -13,8 +13,10 @@ from lakelog.client.metastore import Metastore
 from lakelog.format.commit import BucketRef, Change, CommitRequest, CommitResult, CompactionGroup, RemoveFiles
 from lakelog.format.files import DataFile
 from lakelog.format.keys import encode_key, encode_partition
-from lakelog.format.snapshot import ChangelogState, SnapshotKind
+from lakelog.format.log_content import find_log_content, to_log_files
+from lakelog.format.snapshot import ChangelogState, LogContent, SnapshotKind
 from lakelog.format.table import TableInfo, TableName
+from lakelog.options.values import TableOptions
 
 SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("v", pa.float64())])
 
@@ -77,6 +79,11 @@ def make_change(table: TableInfo, files: Sequence[DataFile] = (), **changes: Any
         "bucket_count": buckets,
         "add_files": tuple(files),
     }
+    content = find_log_content(TableOptions(table.options), has_key=bool(table.schema.primary_key))
+    if files and changes.get("kind", SnapshotKind.APPEND) is SnapshotKind.APPEND and content is not LogContent.NONE:
+        # Of a table with an external log: what a writer brings to it in whose commit each key came once.
+        fields["log"] = content
+        fields["log_files"] = to_log_files(content, files)
     return Change(**{**fields, **changes})
 
 

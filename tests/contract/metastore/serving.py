@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 from prometheus_client import CollectorRegistry
@@ -16,15 +16,16 @@ from metastore.postgres import PostgresStore
 from metastore.server.grpc_server import MetastoreServer, ServerSettings
 from metastore.server.rpc_metrics import RpcMetrics
 from metastore.service import MetastoreService
+from metastore.store import Store
 
 
 @contextmanager
-def serving(database_url: str) -> Iterator[str]:
+def serving(database_url: str, make_service: Callable[[Store], MetastoreService] | None = None) -> Iterator[str]:
     """Serves a migrated database for the length of the block, which is given the target."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="metastore server", daemon=True)
     thread.start()
-    running = _running(database_url)
+    running = _running(database_url, make_service or _make_service)
     try:
         yield asyncio.run_coroutine_threadsafe(running.__aenter__(), loop).result(30)
     finally:
@@ -35,9 +36,9 @@ def serving(database_url: str) -> Iterator[str]:
 
 
 @asynccontextmanager
-async def _running(database_url: str) -> AsyncIterator[str]:
+async def _running(database_url: str, make_service: Callable[[Store], MetastoreService]) -> AsyncIterator[str]:
     store = PostgresStore(database_url)
-    service = MetastoreService(store, "file:///warehouse")
+    service = make_service(store)
     background = Background(service)
     settings = ServerSettings(host="127.0.0.1", port=0, tls=None, access=Access(open=True), grace_s=2)
     server = MetastoreServer(service, store.check, settings, RpcMetrics(CollectorRegistry()), RandomIds())
@@ -50,3 +51,7 @@ async def _running(database_url: str) -> AsyncIterator[str]:
         await background.stop()
         await service.close()
         await store.close()
+
+
+def _make_service(store: Store) -> MetastoreService:
+    return MetastoreService(store, "file:///warehouse")

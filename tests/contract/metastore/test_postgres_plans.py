@@ -59,7 +59,7 @@ LOOKUPS: dict[str, tuple[str, tuple[Any, ...]]] = {
         retention._CLEAR_FILES,
         (1, 0, ROWS, 1, 0, ROWS, 0, [3], [3], ROWS, [3], [3], 1000),
     ),
-    "who else names a file": (retention._DOOM, (1, ["data/7", "data/gone"], 1, 1)),
+    "who else names a file": (retention._DOOM, (1, ["data/7", "data/gone"], 1, 1, 1)),
     "what some snapshots touched": (
         due._LIST_TOUCHED,
         (1, 1, ROWS - 1, 1, ROWS, ROWS - 1, ROWS, 1, ROWS - 1, ROWS),

@@ -111,14 +111,14 @@ def start_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[...,
     """Starts `lakelog up`; whatever still runs at the end is stopped."""
     started: list[Up] = []
 
-    def start(data: Path | None = None, port: int | None = None) -> Up:
+    def start(data: Path | None = None, port: int | None = None, *more: str) -> Up:
         data = data or tmp_path_factory.mktemp("up") / "data"
         port = port or free_port()
         output = data.with_name(f"output-{len(started)}.txt")
         ready_file = data.with_name("ready.json")
         with output.open("w") as file:
             process = subprocess.Popen(
-                [*COMMAND, "up", "--data", str(data), "--port", str(port), "--ready-file", str(ready_file)],
+                [*COMMAND, "up", "--data", str(data), "--port", str(port), "--ready-file", str(ready_file), *more],
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 text=True,

@@ -16,6 +16,9 @@ import pyarrow as pa
 import pytest
 
 import lakelog
+from lakelog.embedded.kafka_protocol import find_cluster
+from lakelog.embedded.ports import free_port
+from tests.kafka_broker import require_kafka
 
 from .conftest import COMMAND, Up, environment, is_alive, processes_in, run_command, wait_until
 
@@ -240,6 +243,18 @@ def test_a_signal_stops_everything_and_the_data_stays(start_up: StartUp) -> None
     assert [database["name"] for database in second.json("database", "list")] == ["kept"]
     assert second.stop(signal.SIGTERM) == 0
     assert not processes_in(first.data)
+
+
+def test_a_kafka_of_its_own(start_up: StartUp) -> None:
+    require_kafka()
+    port = free_port()
+    up = start_up(None, None, "--no-compactor", "--kafka", "--kafka-port", str(port))
+    facts = up.wait_until_ready()
+    assert facts["kafka"] == f"127.0.0.1:{port}"
+    assert f"Kafka      127.0.0.1:{port}" in up.output.read_text()
+    assert find_cluster("127.0.0.1", port) is not None
+    assert up.stop() == 0
+    assert not processes_in(up.data)
 
 
 def test_ctrl_c_while_it_starts_leaves_nothing(start_up: StartUp) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,10 +8,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from lakelog.embedded.kafka_protocol import find_cluster
 from lakelog.embedded.services import is_serving, service_command, service_environment, service_module
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.errors import InvalidArgument, NotFound, Unavailable
 from lakelog.testing import embedded_stack
+from tests.kafka_broker import require_kafka
 
 # What the stack relies on: a program that migrates a real database, takes the agreed arguments and tells its health.
 METASTORE = """
@@ -127,13 +130,39 @@ def test_only_postgres(tmp_path: Path) -> None:
             stack.kill("metastore")
 
 
+def test_a_stack_with_a_kafka(tmp_path: Path) -> None:
+    require_kafka()
+    with embedded_stack(tmp_path / "stack", services=[], kafka=True) as stack:
+        assert set(stack.logs) == {"postgres", "kafka"}
+        host, _, port = stack.kafka.rpartition(":")
+        cluster = find_cluster(host, int(port))
+        assert cluster is not None
+        stack.kill("kafka")
+        assert stack.was_killed("kafka")
+        assert find_cluster(host, int(port)) is None
+        stack.restart("kafka")
+        assert find_cluster(host, int(port)) == cluster
+
+
+def test_services_are_told_which_brokers_tables_may_name(tmp_path: Path, fake_metastore: Path) -> None:
+    fake_metastore.write_text(
+        "import os, sys; sys.exit(0 if 'migrate' in sys.argv else os.environ['LAKELOG_KAFKA_BROKERS'])"
+    )
+    brokers = {"LAKELOG_KAFKA_BROKERS": "elsewhere:9092"}
+    stack = EmbeddedStack(
+        tmp_path, kafka=True, kafka_bootstrap_servers="one:1,two:2", environment={**os.environ, **brokers}
+    )
+    assert stack.kafka == "one:1,two:2"
+    with pytest.raises(Unavailable, match="elsewhere:9092;one:1,two:2"):
+        stack.start()
+    assert not (tmp_path / "kafka").exists()
+
+
 def test_what_cannot_be_started_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="services: 'writer' cannot be started by its name alone"):
         EmbeddedStack(tmp_path, services=["metastore", "writer"])
     with pytest.raises(InvalidArgument, match="'compactor' needs the metastore beside it"):
         EmbeddedStack(tmp_path, services=["compactor"])
-    with pytest.raises(InvalidArgument, match="kafka: True is not possible"), embedded_stack(tmp_path, kafka=True):
-        pass
 
 
 def test_services_come_from_the_wheel_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

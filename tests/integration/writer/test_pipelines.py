@@ -20,7 +20,7 @@ from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.format.plan import InRange, PlanRequest
 from lakelog.table import Table
-from writer.config import parse_config
+from writer.config import Config, parse_config
 from writer.ending import Ending
 from writer.pipeline.reading import read_pipeline
 from writer.wiring import make_events, make_service, open_catalog
@@ -66,6 +66,7 @@ class Lab:
             f"trigger: {{available_now: true}}\ncheckpoint: ./state\n{more}"
         )
         config = parse_config(["run", str(file)], {"LAKELOG_TARGET": self.stack.target})
+        assert isinstance(config, Config)
         pipeline = read_pipeline(file)
         metastore, target = open_catalog(config, pipeline)
         return make_service(config, pipeline, metastore, target, make_events(), structlog.get_logger()).run()

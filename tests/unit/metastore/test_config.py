@@ -54,6 +54,18 @@ def test_everything_by_variables() -> None:
     assert (config.grace_s, config.max_calls, config.log_level) == (3, 50, "debug")
 
 
+def test_brokers_and_secrets(tmp_path: Path) -> None:
+    assert parse(DEV).kafka_clusters == ()
+    (tmp_path / "pw").write_text("hunter2")
+    given = {"LAKELOG_KAFKA_BROKERS": "K1:9092, k2:9092; other:9093;", "LAKELOG_SECRETS_DIR": str(tmp_path)}
+    config = parse(DEV, **given, LAKELOG_SECRET_user="sesame")
+    assert config.kafka_clusters == (("k1:9092", "k2:9092"), ("other:9093",))
+    assert (config.secrets.resolve("pw"), config.secrets.resolve("user")) == ("hunter2", "sesame")
+    assert "sesame" not in repr(config)
+    with pytest.raises(StartupFailure, match=r"--kafka-brokers=k1 is not possible\. Give 'host:port'"):
+        parse([*DEV, "--kafka-brokers", "k1"])
+
+
 def test_an_argument_wins_over_its_variable() -> None:
     assert parse([*DEV, "--listen", "127.0.0.1:1"], LAKELOG_LISTEN="127.0.0.1:2").listen.port == 1
 

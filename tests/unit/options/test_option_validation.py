@@ -129,7 +129,6 @@ def test_append_tables_may_have(options: dict[str, str]) -> None:
         ({"precommit-compact": "yes"}, ["Give true or false"]),
         ({"lookup-wait": "no"}, ["Give true or false"]),
         ({"write-only": "yes"}, ["Give true or false"]),
-        ({"log.system": "kafka"}, ["'kafka' is not in this version", "Give 'none'"]),
         ({"sequence.field": "sek"}, ["'sek'", "'seq'"]),
         ({"sequence.field": "Seq"}, ["'Seq'", "'seq'", "case count"]),
         ({"sequence.field": "tags"}, ["list<", "nested types have no order"]),

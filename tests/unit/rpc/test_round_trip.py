@@ -32,7 +32,7 @@ from lakelog.format.files import ColumnStatistics, DataFile
 from lakelog.format.plan import AtSnapshot, AtTag, AtTime, InRange, PlanRequest
 from lakelog.format.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
 from lakelog.format.schema import TableSchema, assign_field_ids
-from lakelog.format.snapshot import ChangelogState, Snapshot, SnapshotKind
+from lakelog.format.snapshot import ChangelogState, LogContent, Snapshot, SnapshotKind
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.tag import Tag
 from lakelog.format.work import LeaseGrant, Pipeline
@@ -85,6 +85,8 @@ def tuples(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 properties = st.dictionaries(text, text, max_size=3)
 kinds = st.sampled_from(SnapshotKind)
 changelog_states = st.sampled_from(ChangelogState)
+log_contents = st.sampled_from(LogContent)
+sent_offsets = optional(st.dictionaries(int32, int64, max_size=3))
 statistics = st.builds(ColumnStatistics, int32, int64, optional(octets), optional(octets))
 files = st.builds(
     DataFile,
@@ -138,6 +140,9 @@ changes = st.builds(
         )
     ),
     window=st.builds(TimeWindow, optional(int64), optional(int64)),
+    log=log_contents,
+    log_files=tuples(files),
+    sent_offsets=sent_offsets,
 )
 commit_requests = st.builds(
     CommitRequest,
@@ -191,6 +196,9 @@ snapshots = st.builds(
     properties=properties,
     changelog=changelog_states,
     siblings=st.dictionaries(text, int64, max_size=3),
+    log=log_contents,
+    attempt_id=text,
+    sent_offsets=sent_offsets,
 )
 tables = st.builds(
     TableInfo,
@@ -223,6 +231,7 @@ plan_requests = st.builds(
     first_key=optional(octets),
     last_key=optional(octets),
     changelog=st.booleans(),
+    log=st.booleans(),
 )
 plan_headers = st.builds(
     PlanHeader,

@@ -8,11 +8,13 @@ import pytest
 from lakelog.errors import InternalError
 from lakelog.format.commit_facts import AttemptState
 from lakelog.format.dropped import DroppedTable, RestoredTable
+from lakelog.format.log_state import LogInfo
 from lakelog.format.partition_expiry import PartitionFiles, PartitionPage
 from lakelog.format.schema import TableSchema, assign_field_ids
 from lakelog.format.table import TableInfo, TableName
 from lakelog.format.table_files import AttemptAge, FileUse, FoundFiles, UsedFile, UsedPage
 from lakelog.rpc.dropped import from_proto_dropped, from_proto_restored, to_proto_dropped, to_proto_restored
+from lakelog.rpc.log import from_proto_log, to_proto_log
 from lakelog.rpc.table_files import (
     from_proto_attempt,
     from_proto_found_files,
@@ -32,6 +34,11 @@ NAME = TableName("shop", "orders")
 def test_dropped_tables(is_purged: bool) -> None:
     dropped = DroppedTable("a" * 32, NAME, "file:///w/a/", 1, 2, is_purged)
     assert from_proto_dropped(to_proto_dropped(dropped)) == dropped
+
+
+def test_logs() -> None:
+    log = LogInfo("a" * 32, NAME, "topic", "id", 3, 7, True, {"log.system": "kafka"}, "why")
+    assert from_proto_log(to_proto_log(log)) == log
 
 
 def test_restored_tables() -> None:

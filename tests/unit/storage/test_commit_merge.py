@@ -19,6 +19,7 @@ from lakelog.storage.aligned_runs import RunPart, read_aligned, read_run
 from lakelog.storage.bucket_changelog import to_added
 from lakelog.storage.commit_merge import CommitMerger, MergeFiles, MergeWork, merge_in_threads, merge_small_files
 from lakelog.storage.data_files import DataFiles
+from lakelog.storage.input_copies import InputCopies
 from lakelog.storage.memory import MemoryStore
 from lakelog.storage.own_columns import KIND_FIELD
 from lakelog.storage.store import ObjectStore
@@ -41,13 +42,18 @@ def write(
 ) -> tuple[list[DataFile], list[DataFile]]:
     """One flush of a writer: its data files and its changelog files."""
     writer = TableWriter(
-        store, schema, TableOptions(options), ATTEMPT, name_prefix=name, keeps_input=bool(schema.primary_key)
+        store,
+        schema,
+        TableOptions(options),
+        ATTEMPT,
+        name_prefix=name,
+        copies=InputCopies.ALL if schema.primary_key else InputCopies.NONE,
     )
     columns = [pa.array([row[place] for row in rows], field.type) for place, field in enumerate(FIELDS)]
     kinds = np.array([row[3] if len(row) > 3 else INSERT for row in rows], np.int8)
     writer.write(pa.table(columns, schema=schema.arrow), kinds if kinds.any() else None)
     files = writer.finish()
-    return [*files], [*writer.changelog_files]
+    return [*files], [*writer.copies]
 
 
 def read(store: ObjectStore, files: Sequence[DataFile], schema: TableSchema = KEYED) -> list[Row]:

@@ -25,7 +25,7 @@ from lakelog.format.work import LeaseGrant
 from lakelog.serving.ending import may_pass
 from lakelog.serving.lease import LeaseKeeper
 from lakelog.serving.spark_process import keeping_interrupts
-from writer.config import parse_config
+from writer.config import Config, parse_config
 from writer.ending import Ending, to_ending
 
 
@@ -183,6 +183,7 @@ def test_arguments_go_before_variables() -> None:
             "LAKELOG_SPARK_CONF": "spark.a=1;spark.b=2",
         },
     )
+    assert isinstance(config, Config)
     assert (config.command, config.pipeline_files, config.target) == ("run", (Path("p.yaml"),), "a:1")
     assert (config.lease_s, config.patience_s, config.no_wait, config.metrics_port) == (5.0, 7.0, True, None)
     assert config.spark_conf == {"spark.a": "1", "spark.b": "2", "spark.x": "y=z"}

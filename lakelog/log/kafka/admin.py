@@ -1,0 +1,183 @@
+"""Topics of a real cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+    TopicDescription,
+)
+
+from lakelog.errors import InvalidArgument, LakelogError, Unavailable
+from lakelog.log.kafka.connecting import ANSWER_TIMEOUT_S
+from lakelog.log.kafka.errors import DENIED_CODES, NO_TOPIC_CODES, get_cause, to_lakelog_error
+from lakelog.log.kafka.evidence import SendEvidence
+from lakelog.log.kafka.polling import Poller
+from lakelog.log.kafka.settings import KafkaSettings, to_admin_config
+from lakelog.log.records import TopicSpec, TopicState
+from lakelog.log.topic_rules import to_topic_settings
+
+Answer = TypeVar("Answer")
+_SETTLE_TIMEOUT_S: Final = 10.0
+_TOO_FEW_CODES: Final = frozenset((KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.NOT_ENOUGH_REPLICAS))
+
+
+class KafkaTopicAdmin:
+    """See `lakelog.log.protocol.TopicAdmin`."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._evidence = SendEvidence()
+        config: dict[str, Any] = {**to_admin_config(settings), "error_cb": self._evidence.note_error}
+        self._client = AdminClient(config)
+        self._poller: Poller | None = Poller(self._client, self._evidence.note_error)
+
+    def create_topic(self, spec: TopicSpec) -> TopicState:
+        """See the protocol."""
+        new = NewTopic(spec.name, spec.partitions, spec.replication, config=to_topic_settings(spec))
+        doing = f"The topic {spec.name} could not be made"
+        try:
+            self._wait(self._client.create_topics([new], **_TIMES)[spec.name])
+        except KafkaException as e:
+            if get_cause(e).code() in _TOO_FEW_CODES:
+                raise Unavailable(
+                    f"{doing}: {get_cause(e).str()} Add brokers, or ask for fewer replicas than"
+                    f" {spec.replication} (log.system.replication).",
+                    reason="TOO_FEW_BROKERS",
+                    metadata={"topic": spec.name, "replication": str(spec.replication)},
+                ) from e
+            raise self._to_error(e, doing) from e
+        return self._await_state(spec.name, doing)
+
+    def _await_state(self, name: str, doing: str) -> TopicState:
+        # The controller has it; the broker that is asked learns of it a moment later.
+        deadline = time.monotonic() + _SETTLE_TIMEOUT_S
+        while (state := self.find_topic(name)) is None or not self._has_leaders(name):
+            if time.monotonic() > deadline:
+                raise Unavailable(
+                    f"{doing}: it was made, but its partitions have no leaders yet.", metadata={"topic": name}
+                )
+            time.sleep(0.02)
+        return state
+
+    def _has_leaders(self, name: str) -> bool:
+        found = self._describe(name)
+        return found is not None and all(partition.leader is not None for partition in found.partitions)
+
+    def find_topic(self, name: str) -> TopicState | None:
+        """See the protocol."""
+        found = self._describe(name)
+        if found is None:
+            return None
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        try:
+            entries = self._wait(self._client.describe_configs([resource], request_timeout=ANSWER_TIMEOUT_S)[resource])
+        except KafkaException as e:
+            if get_cause(e).code() in NO_TOPIC_CODES:
+                return None
+            raise self._to_error(e, f"The topic {name} could not be looked up") from e
+        return TopicState(
+            name,
+            str(found.topic_id),
+            len(found.partitions),
+            min(len(partition.replicas) for partition in found.partitions),
+            {entry.name: entry.value for entry in entries.values() if entry.value is not None},
+        )
+
+    def _describe(self, name: str) -> TopicDescription | None:
+        asked = TopicCollection([name])
+        try:
+            return self._wait(self._client.describe_topics(asked, request_timeout=ANSWER_TIMEOUT_S)[name])
+        except KafkaException as e:
+            if get_cause(e).code() in NO_TOPIC_CODES:
+                return None
+            raise self._to_error(e, f"The topic {name} could not be looked up") from e
+
+    def alter_topic(self, name: str, settings: Mapping[str, str | None]) -> None:
+        """See the protocol."""
+        changes = [
+            ConfigEntry(
+                key,
+                value,
+                incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+            )
+            for key, value in settings.items()
+        ]
+        if not changes:
+            return
+        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=changes)
+        try:
+            self._wait(self._client.incremental_alter_configs([resource], request_timeout=ANSWER_TIMEOUT_S)[resource])
+        except KafkaException as e:
+            raise self._to_error(e, f"Settings of the topic {name} could not be changed") from e
+
+    def add_partitions(self, name: str, partitions: int) -> None:
+        """See the protocol. Does nothing where it has so many."""
+        doing = f"Partitions could not be added to the topic {name}"
+        try:
+            self._wait(self._client.create_partitions([NewPartitions(name, partitions)], **_TIMES)[name])
+        except KafkaException as e:
+            if get_cause(e).code() != KafkaError.INVALID_PARTITIONS:
+                raise self._to_error(e, doing) from e
+            has = self._await_state(name, doing).partitions
+            if has != partitions:
+                raise InvalidArgument(
+                    f"{doing}: it has {has}, and partitions can only be added, up to what the brokers allow."
+                    f" Asked for: {partitions} in all.",
+                    metadata={"topic": name, "partitions": str(partitions), "has": str(has)},
+                ) from e
+            return
+        deadline = time.monotonic() + _SETTLE_TIMEOUT_S
+        while self._await_state(name, doing).partitions < partitions and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+    def delete_topic(self, name: str) -> bool:
+        """See the protocol."""
+        doing = f"The topic {name} could not be deleted"
+        try:
+            self._wait(self._client.delete_topics([name], **_TIMES)[name])
+        except KafkaException as e:
+            if get_cause(e).code() in NO_TOPIC_CODES:
+                return False
+            raise self._to_error(e, doing) from e
+        deadline = time.monotonic() + _SETTLE_TIMEOUT_S
+        while self.find_topic(name) is not None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return True
+
+    def close(self) -> None:
+        """See the protocol."""
+        poller, self._poller = self._poller, None
+        if poller is not None:
+            poller.stop()
+
+    def _wait(self, answer: Future[Answer]) -> Answer:
+        # A client whose login is refused tries again and again; there is nothing to wait for.
+        while True:
+            try:
+                return answer.result(timeout=0.1)
+            except TimeoutError:
+                last = self._evidence.last_error
+                if last is not None and last.code() in DENIED_CODES:
+                    raise KafkaException(last) from None
+
+    def _to_error(self, error: KafkaException, doing: str) -> LakelogError:
+        translated = to_lakelog_error(error, doing, self._settings.servers)
+        last = self._evidence.last_error
+        if isinstance(translated, Unavailable) and last is not None:
+            return to_lakelog_error(last, doing, self._settings.servers)
+        return translated
+
+
+_TIMES: Final[dict[str, Any]] = {"request_timeout": ANSWER_TIMEOUT_S, "operation_timeout": ANSWER_TIMEOUT_S}

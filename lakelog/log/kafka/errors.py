@@ -1,0 +1,121 @@
+"""librdkafka's errors become ours: the one place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+
+from lakelog.errors import (
+    AlreadyExists,
+    Fenced,
+    InvalidArgument,
+    LakelogError,
+    NotFound,
+    PermissionDenied,
+    Unavailable,
+)
+
+Answer = TypeVar("Answer")
+FENCED_CODES: Final = frozenset((KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH))
+DENIED_CODES: Final = frozenset(
+    (
+        KafkaError._AUTHENTICATION,
+        KafkaError._SSL,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.ILLEGAL_SASL_STATE,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    )
+)
+NO_TOPIC_CODES: Final = frozenset(
+    (
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.UNKNOWN_TOPIC_ID,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+    )
+)
+_TOO_LARGE_CODES: Final = frozenset(
+    (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE, KafkaError.INVALID_MSG_SIZE)
+)
+_INVALID_CODES: Final = frozenset(
+    (
+        KafkaError.INVALID_CONFIG,
+        KafkaError.INVALID_PARTITIONS,
+        KafkaError.INVALID_REQUEST,
+        KafkaError.INVALID_TRANSACTION_TIMEOUT,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError._INVALID_ARG,
+    )
+)
+
+
+def to_lakelog_error(error: KafkaError | KafkaException, doing: str, servers: str) -> LakelogError:
+    """The error that a failure is for our callers.
+
+    Args:
+        error: The failure.
+        doing: What was tried, as the beginning of a sentence: `Topic x could not be made`.
+        servers: The brokers, for the message.
+    """
+    cause = get_cause(error)
+    code, text = cause.code(), f"{cause.str()} ({cause.name()})"
+    metadata = {"kafka_error": cause.name(), "servers": servers}
+    if code in FENCED_CODES:
+        return Fenced(
+            f"{doing}: a newer producer has the same transactional id. Start afresh and read the position again; this"
+            f" says nothing about what was committed.",
+            metadata=metadata,
+        )
+    if code in DENIED_CODES:
+        return PermissionDenied(
+            f"{doing}: the brokers {servers} refuse: {text}. Check credentials and access rights.", metadata=metadata
+        )
+    if code in _TOO_LARGE_CODES:
+        return InvalidArgument(
+            f"{doing}: a record is larger than the topic takes: {text}. Raise the topic's max.message.bytes, or write"
+            f" smaller rows.",
+            reason="RECORD_TOO_LARGE",
+            metadata=metadata,
+        )
+    if code in NO_TOPIC_CODES:
+        return NotFound(f"{doing}: there is no such topic or partition: {text}.", metadata=metadata)
+    if code == KafkaError.TOPIC_ALREADY_EXISTS:
+        return AlreadyExists(f"{doing}: there is a topic of this name.", metadata=metadata)
+    if code in _INVALID_CODES:
+        return InvalidArgument(f"{doing}: {text}.", metadata=metadata)
+    return Unavailable(f"{doing}: {text}. Brokers: {servers}.", metadata=metadata)
+
+
+def call_client(call: Callable[[], Answer]) -> Answer:
+    """Makes a call that serves callbacks meanwhile.
+
+    SUBTLE: of a fatal error confluent-kafka sets an exception while it serves it, and goes on to the next callback,
+    which Python then stops as a `SystemError` caused by that exception. The exception itself is raised here.
+
+    Raises:
+        KafkaException: The call failed.
+    """
+    try:
+        return call()
+    except SystemError as e:
+        cause: BaseException | None = e
+        while cause is not None and not isinstance(cause, KafkaException):
+            cause = cause.__cause__ or cause.__context__
+        if cause is None:
+            raise
+        raise KafkaException(get_cause(cause)) from e
+
+
+def get_cause(error: KafkaError | KafkaException) -> KafkaError:
+    """The error itself, which confluent-kafka wraps where it raises."""
+    if isinstance(error, KafkaException):
+        cause: KafkaError = error.args[0]
+        return cause
+    return error

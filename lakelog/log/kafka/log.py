@@ -1,0 +1,44 @@
+"""A cluster of Kafka brokers as a log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakelog.log.kafka.admin import KafkaTopicAdmin
+from lakelog.log.kafka.early import KafkaEarlySender
+from lakelog.log.kafka.producer import KafkaProducer
+from lakelog.log.kafka.reader import KafkaReader
+from lakelog.log.kafka.settings import KafkaSettings, to_settings
+from lakelog.log.secrets import Secrets
+
+
+class KafkaLog:
+    """See `lakelog.log.protocol.Log`."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+
+    def open_admin(self) -> KafkaTopicAdmin:
+        """See the protocol."""
+        return KafkaTopicAdmin(self._settings)
+
+    def open_producer(self, topic: str, transactional_id: str, group: str) -> KafkaProducer:
+        """See the protocol."""
+        return KafkaProducer(self._settings, topic, transactional_id, group)
+
+    def open_reader(self, topic: str) -> KafkaReader:
+        """See the protocol."""
+        return KafkaReader(self._settings, topic)
+
+    def open_early_sender(self, topic: str) -> KafkaEarlySender:
+        """See the protocol."""
+        return KafkaEarlySender(self._settings, topic)
+
+
+def open_kafka_log(options: Mapping[str, str], secrets: Secrets) -> KafkaLog:
+    """The log of a table with these options; connects to nobody yet.
+
+    Raises:
+        InvalidArgument: A secret is not known to this service, or no brokers are named.
+    """
+    return KafkaLog(to_settings(options, secrets))

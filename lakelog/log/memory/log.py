@@ -1,0 +1,81 @@
+"""A cluster in memory as a log, with its topics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakelog.log.memory.cluster import MemoryCluster, to_state
+from lakelog.log.memory.faults import Step, to_unavailable
+from lakelog.log.memory.producing import MemoryEarlySender, MemoryProducer
+from lakelog.log.memory.reader import MemoryReader
+from lakelog.log.records import TopicSpec, TopicState
+from lakelog.log.topic_rules import to_topic_settings
+
+
+class MemoryLog:
+    """See `lakelog.log.protocol.Log`."""
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        self._cluster = cluster
+
+    def open_admin(self) -> MemoryTopicAdmin:
+        """See the protocol."""
+        return MemoryTopicAdmin(self._cluster)
+
+    def open_producer(self, topic: str, transactional_id: str, group: str) -> MemoryProducer:
+        """See the protocol."""
+        return MemoryProducer(self._cluster, topic, transactional_id, group)
+
+    def open_reader(self, topic: str) -> MemoryReader:
+        """See the protocol."""
+        return MemoryReader(self._cluster, topic)
+
+    def open_early_sender(self, topic: str) -> MemoryEarlySender:
+        """See the protocol."""
+        return MemoryEarlySender(self._cluster, topic)
+
+
+class MemoryTopicAdmin:
+    """See `lakelog.log.protocol.TopicAdmin`. Whatever fault is scripted for it, the request never arrives."""
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        self._cluster = cluster
+
+    def create_topic(self, spec: TopicSpec) -> TopicState:
+        """See the protocol."""
+        self._ask()
+        defaults = {"min.insync.replicas": "1"}
+        return to_state(self._cluster.create_topic(spec, {**defaults, **to_topic_settings(spec)}))
+
+    def find_topic(self, name: str) -> TopicState | None:
+        """See the protocol."""
+        self._ask()
+        found = self._cluster.find_topic(name)
+        return None if found is None else to_state(found)
+
+    def alter_topic(self, name: str, settings: Mapping[str, str | None]) -> None:
+        """See the protocol."""
+        self._ask()
+        topic = self._cluster.get_topic(name)
+        for key, value in settings.items():
+            if value is None:
+                topic.settings.pop(key, None)
+            else:
+                topic.settings[key] = value
+
+    def add_partitions(self, name: str, partitions: int) -> None:
+        """See the protocol."""
+        self._ask()
+        self._cluster.add_partitions(name, partitions)
+
+    def delete_topic(self, name: str) -> bool:
+        """See the protocol."""
+        self._ask()
+        return self._cluster.delete_topic(name)
+
+    def close(self) -> None:
+        """See the protocol."""
+
+    def _ask(self) -> None:
+        if self._cluster.faults.take(Step.ADMIN) is not None:
+            raise to_unavailable(Step.ADMIN)

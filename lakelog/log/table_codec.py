@@ -1,0 +1,35 @@
+"""The codec of a table's log, by the table's options."""
+
+from __future__ import annotations
+
+from lakelog.errors import InternalError
+from lakelog.format.schema import TableSchema
+from lakelog.format.table import TableInfo
+from lakelog.log.codecs import LogCodec, LogForm
+from lakelog.log.settings import LogSettings, read_log_settings
+from lakelog.options.table_options import SEQUENCE_FIELD
+from lakelog.options.values import TableOptions
+
+
+def load_log_settings(table: TableInfo) -> LogSettings:
+    """The settings of the log of a table that has one. Pure.
+
+    Raises:
+        InternalError: It has none.
+    """
+    settings = read_log_settings(table.options, has_primary_key=bool(table.schema.primary_key))
+    if settings is None:
+        raise InternalError(f"Table {table.name} has no log, but was taken for one that has.")
+    return settings
+
+
+def make_codec(table: TableInfo, schema: TableSchema) -> LogCodec:
+    """What encodes and decodes rows of one of the table's schemas. Pure."""
+    settings = load_log_settings(table)
+    form = LogForm(
+        value_format=settings.format,
+        key_format=settings.key_format,
+        is_upsert=settings.is_upsert,
+        sequence_fields=TableOptions(table.options).get(SEQUENCE_FIELD),
+    )
+    return LogCodec(schema, table.name, form)

@@ -1,0 +1,126 @@
+"""What a table's topic must be like, so that its log keeps what is promised (RELIABILITY.md R9). Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from lakelog.log.records import TopicSpec, TopicState
+from lakelog.options.kafka_values import MAX_TOPIC_LENGTH
+
+CLEANUP_POLICY: Final = "cleanup.policy"
+RETENTION_MS: Final = "retention.ms"
+MAX_MESSAGE_BYTES: Final = "max.message.bytes"
+TIMESTAMP_TYPE: Final = "message.timestamp.type"
+MIN_INSYNC: Final = "min.insync.replicas"
+
+FRAMING_BYTES: Final = 512
+"""What a batch with one record takes besides key, value and headers: 61 bytes of the batch, at most 36 of the record,
+and at most 20 for the lengths of each header."""
+
+_APPEND_TIME: Final = "LogAppendTime"
+_FOR_EVER: Final = -1
+
+
+def make_topic_name(database: str, table: str, table_uuid: str, generation: int) -> str:
+    """The generated name of a table's topic: `<database>_<table>_<uuid>`, so that no other table ever has it.
+
+    A generation behind the first has its number at the end. Of names that would be too long the beginnings are taken.
+    """
+    end = f"_{table_uuid}" if generation == 1 else f"_{table_uuid}_{generation}"
+    begin = re.sub(r"[^A-Za-z0-9._-]", "_", f"{database}_{table}")
+    return begin[: MAX_TOPIC_LENGTH - len(end)] + end
+
+
+def to_topic_settings(spec: TopicSpec) -> dict[str, str]:
+    """The settings of a topic that is made, by their Kafka names."""
+    policy = "delete"
+    if spec.compact:
+        policy = "compact" if spec.retention_ms is None else "compact,delete"
+    return {
+        CLEANUP_POLICY: policy,
+        RETENTION_MS: str(_FOR_EVER if spec.retention_ms is None else spec.retention_ms),
+        TIMESTAMP_TYPE: _APPEND_TIME,
+        MAX_MESSAGE_BYTES: str(spec.max_record_bytes + FRAMING_BYTES),
+    }
+
+
+def check_topic(spec: TopicSpec, state: TopicState) -> list[str]:
+    """Why a topic cannot hold a table's log, each a sentence with what it has, what is needed and a remedy.
+
+    How long records are kept is not among it: no record is lost unnoticed by that.
+
+    Args:
+        spec: What the table needs.
+        state: What the topic is like.
+
+    Returns:
+        Nothing where it can.
+    """
+    problems = []
+    if state.partitions < spec.partitions:
+        problems.append(
+            f"It has {state.partitions} partitions and needs {spec.partitions}: add some "
+            f"(kafka-topics.sh --alter --topic {state.name} --partitions {spec.partitions})."
+        )
+    policies = {policy.strip() for policy in state.settings.get(CLEANUP_POLICY, "delete").split(",")}
+    if spec.compact and "compact" not in policies:
+        problems.append(
+            f"Its {CLEANUP_POLICY} is {_show(state, CLEANUP_POLICY)}; with the changelog mode 'upsert' it must contain "
+            f"compact: {_how(state.name, CLEANUP_POLICY, 'compact')}."
+        )
+    if not spec.compact and "compact" in policies:
+        problems.append(
+            f"Its {CLEANUP_POLICY} is {_show(state, CLEANUP_POLICY)}, which would drop changes of keys that change "
+            f"again; with the changelog mode 'all' it must be delete: {_how(state.name, CLEANUP_POLICY, 'delete')}."
+        )
+    if state.settings.get(TIMESTAMP_TYPE) != _APPEND_TIME:
+        problems.append(
+            f"Its {TIMESTAMP_TYPE} is {_show(state, TIMESTAMP_TYPE)} and must be {_APPEND_TIME}: "
+            f"{_how(state.name, TIMESTAMP_TYPE, _APPEND_TIME)}."
+        )
+    needed = spec.max_record_bytes + FRAMING_BYTES
+    if _number(state, MAX_MESSAGE_BYTES, 0) < needed:
+        problems.append(
+            f"Its {MAX_MESSAGE_BYTES} is {_show(state, MAX_MESSAGE_BYTES)}, and the largest record of the table needs "
+            f"{needed}: {_how(state.name, MAX_MESSAGE_BYTES, str(needed))}, or give a 'log.max-record-size' that is "
+            f"smaller by {FRAMING_BYTES} bytes at least."
+        )
+    if state.replication < spec.replication:
+        problems.append(
+            f"Each of its partitions is held by {state.replication} brokers, and 'log.system.replication' asks for "
+            f"{spec.replication}: move its replicas (kafka-reassign-partitions.sh)."
+        )
+    least = _number(state, MIN_INSYNC, 1)
+    if least > state.replication:
+        problems.append(
+            f"Its {MIN_INSYNC} is {least}, but only {state.replication} brokers hold each of its partitions, so that "
+            f"nothing could ever be written: give 'log.system.replication' = '{least}' where the topic is made, or "
+            f"{_how(state.name, MIN_INSYNC, str(state.replication))}."
+        )
+    return problems
+
+
+def check_retention(spec: TopicSpec, state: TopicState) -> list[str]:
+    """Why a topic does not keep records for as long as a user has asked for; as `check_topic`."""
+    policies = state.settings.get(CLEANUP_POLICY, "delete")
+    have = _number(state, RETENTION_MS, _FOR_EVER)
+    if spec.retention_ms is None or "delete" not in policies or have == _FOR_EVER or have >= spec.retention_ms:
+        return []
+    return [
+        f"Its {RETENTION_MS} is {have}, and 'log.retention' asks for {spec.retention_ms} ms: "
+        f"{_how(state.name, RETENTION_MS, str(spec.retention_ms))}, or give a shorter 'log.retention'."
+    ]
+
+
+def _number(state: TopicState, key: str, default: int) -> int:
+    text = state.settings.get(key, "")
+    return int(text) if text.removeprefix("-").isdigit() else default
+
+
+def _show(state: TopicState, key: str) -> str:
+    return state.settings.get(key, "not known")
+
+
+def _how(topic: str, key: str, value: str) -> str:
+    return f"kafka-configs.sh --alter --entity-type topics --entity-name {topic} --add-config {key}={value}"

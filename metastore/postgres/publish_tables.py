@@ -1,0 +1,38 @@
+"""The tables of how far the external logs of tables are published; see `tables`."""
+
+from __future__ import annotations
+
+from sqlalchemy import ARRAY, BigInteger, Column, Integer, Table, Text
+
+from .tables import HEX_UUID, metadata
+
+# Narrow, because each transaction of a publisher updates it.
+publish_state = Table(
+    "publish_state",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
+    # Of the log; what follows holds for it alone.
+    Column("generation", Integer, nullable=False),
+    # All up to it is published. NULL: no uuid where it is the one behind which the log begins.
+    Column("snapshot_id", BigInteger, nullable=False),
+    Column("snapshot_uuid", HEX_UUID),
+    # Of the snapshot behind it, so many rows; 0: none, and no uuid.
+    Column("next_index", BigInteger, nullable=False),
+    Column("next_uuid", HEX_UUID),
+    Column("reported_at_ms", BigInteger, nullable=False),
+    # Why it stands still; empty: it does not.
+    Column("problem", Text, nullable=False),
+    postgresql_with={"fillfactor": 50},
+)
+
+# Where snapshots end in the log. They go with the snapshots, but for the newest.
+snapshot_log_offset = Table(
+    "snapshot_log_offset",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("generation", Integer, primary_key=True, autoincrement=False),
+    Column("snapshot_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("snapshot_uuid", HEX_UUID, nullable=False),
+    # By partition: the next offset to read.
+    Column("offsets", ARRAY(BigInteger), nullable=False),
+)

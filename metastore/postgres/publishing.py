@@ -1,0 +1,127 @@
+"""How far external logs are published, in Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from lakelog.format.log_state import SnapshotOffsets
+from lakelog.format.snapshot import LogContent
+
+from ..publish_store import Published
+from . import arrays
+from .catalog import NOW_MS
+from .session import Row, Session
+
+_SET_LOG: Final = "UPDATE table_head SET log = %s WHERE table_id = %s"
+
+_FIND: Final = """
+SELECT generation, snapshot_id, coalesce(replace(snapshot_uuid::text, '-', ''), ''), next_index,
+    coalesce(replace(next_uuid::text, '-', ''), ''), problem, reported_at_ms
+FROM publish_state WHERE table_id = %s
+"""
+
+_LOCK: Final = f"{_FIND} FOR UPDATE"
+
+_PUT: Final = f"""
+INSERT INTO publish_state (table_id, generation, snapshot_id, snapshot_uuid, next_index, next_uuid, problem,
+    reported_at_ms)
+VALUES (%s, %s, %s, %s, %s, %s, %s, {NOW_MS})
+ON CONFLICT (table_id) DO UPDATE SET generation = excluded.generation, snapshot_id = excluded.snapshot_id,
+    snapshot_uuid = excluded.snapshot_uuid, next_index = excluded.next_index, next_uuid = excluded.next_uuid,
+    problem = excluded.problem, reported_at_ms = excluded.reported_at_ms
+"""
+
+_FIND_UUIDS: Final = """
+SELECT snapshot_id, replace(snapshot_uuid::text, '-', '') FROM snapshot
+WHERE table_id = %s AND snapshot_id = ANY(%s::bigint[])
+"""
+
+# The offsets of a snapshot come as the text of an array, since unnest would make one list of all.
+_INSERT_OFFSETS: Final = """
+INSERT INTO snapshot_log_offset (table_id, generation, snapshot_id, snapshot_uuid, offsets)
+SELECT %s, %s, n.snapshot_id, n.snapshot_uuid, n.offsets::bigint[]
+FROM unnest(%s::bigint[], %s::uuid[], %s::text[]) AS n(snapshot_id, snapshot_uuid, offsets)
+ON CONFLICT (table_id, generation, snapshot_id) DO NOTHING
+"""
+
+_LIST_OFFSETS: Final = """
+SELECT snapshot_id, replace(snapshot_uuid::text, '-', ''), offsets FROM snapshot_log_offset
+WHERE table_id = %s AND generation = %s AND snapshot_id > %s AND snapshot_id <= %s
+"""
+
+_LIST_OLDEST: Final = f"{_LIST_OFFSETS} ORDER BY snapshot_id LIMIT %s"
+
+_FIND_NEWEST: Final = f"{_LIST_OFFSETS} ORDER BY snapshot_id DESC LIMIT 1"
+
+_FIND_HOLDER: Final = "SELECT holder FROM lease WHERE name = %s AND deadline > clock_timestamp()"
+
+
+class PostgresPublishing:
+    """See `metastore.publish_store.PublishTransaction`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def set_log(self, table_id: int, log: LogContent) -> None:
+        """Changes what the commits to a table must bring to its log."""
+        await self._session.write(_SET_LOG, (None if log is LogContent.NONE else log.value, table_id))
+
+    async def find_published(self, table_id: int) -> Published | None:
+        """How far a table's log is published."""
+        row = await self._session.read_one(_FIND, (str(table_id),))
+        return None if row is None else Published(*row)
+
+    async def lock_published(self, table_id: int) -> Published | None:
+        """How far a table's log is published, locked."""
+        rows = await self._session.write(_LOCK, (str(table_id),))
+        return Published(*rows[0]) if rows else None
+
+    async def put_published(self, table_id: int, published: Published) -> None:
+        """Writes it down, with the time."""
+        values = (
+            str(table_id),
+            str(published.generation),
+            str(published.snapshot_id),
+            published.snapshot_uuid or None,
+            str(published.next_index),
+            published.next_uuid or None,
+            published.problem,
+        )
+        await self._session.write(_PUT, values)
+
+    async def find_snapshot_uuids(self, table_id: int, snapshot_ids: Sequence[int]) -> dict[int, str]:
+        """The uuids of those of the snapshots that are there."""
+        return dict(await self._session.read(_FIND_UUIDS, (str(table_id), arrays.integers(snapshot_ids))))
+
+    async def insert_log_offsets(self, table_id: int, generation: int, snapshots: Sequence[SnapshotOffsets]) -> None:
+        """Writes down where snapshots end."""
+        values = (
+            str(table_id),
+            str(generation),
+            arrays.integers([each.snapshot_id for each in snapshots]),
+            arrays.words([each.snapshot_uuid for each in snapshots]),
+            arrays.texts([arrays.integers(each.offsets) for each in snapshots]),
+        )
+        await self._session.write(_INSERT_OFFSETS, values)
+
+    async def find_log_offsets(self, table_id: int, generation: int, until: int) -> SnapshotOffsets | None:
+        """Where the newest snapshot at or before `until` ends of which that is known."""
+        row = await self._session.read_one(_FIND_NEWEST, (str(table_id), str(generation), "0", str(until)))
+        return None if row is None else _offsets(row)
+
+    async def list_log_offsets(
+        self, table_id: int, generation: int, after: int, until: int, limit: int
+    ) -> list[SnapshotOffsets]:
+        """Where snapshots behind `after` up to `until` end, rising."""
+        values = tuple(map(str, (table_id, generation, after, until, limit)))
+        return [_offsets(row) for row in await self._session.read(_LIST_OLDEST, values)]
+
+    async def find_lease_holder(self, name: str) -> str:
+        """Who holds a lease that is not over."""
+        row = await self._session.read_one(_FIND_HOLDER, (name,))
+        return "" if row is None else row[0]
+
+
+def _offsets(row: Row) -> SnapshotOffsets:
+    return SnapshotOffsets(row[0], row[1], tuple(row[2]))

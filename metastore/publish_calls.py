@@ -1,0 +1,31 @@
+"""How far external logs are published: a part of `metastore.service`."""
+
+from __future__ import annotations
+
+from lakelog.format.log_state import PublishReport, PublishState, SnapshotOffsets
+
+from .publishing import Publishing
+
+
+class PublishCalls:
+    """What `lakelog.client.logs.Logs` says of publishing."""
+
+    _publishing: Publishing
+
+    async def get_publish_state(self, table_uuid: str) -> PublishState:
+        """How far a table's log is published."""
+        return await self._publishing.get_publish_state(table_uuid)
+
+    async def report_published(self, report: PublishReport) -> None:
+        """Writes down how far a log is published."""
+        await self._publishing.report_published(report)
+
+    async def find_log_offsets(self, table_uuid: str, *, until: int = 0) -> SnapshotOffsets | None:
+        """Where the newest snapshot whose offsets are known ends."""
+        return await self._publishing.find_log_offsets(table_uuid, until)
+
+    async def list_log_offsets(
+        self, table_uuid: str, *, after: int = 0, until: int = 0, limit: int = 0
+    ) -> list[SnapshotOffsets]:
+        """Where each of some snapshots ends."""
+        return await self._publishing.list_log_offsets(table_uuid, after, until, limit)

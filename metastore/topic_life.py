@@ -1,0 +1,170 @@
+"""How a log's topic goes along with its table: what is written down in the transactions that change the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from lakelog.errors import AlreadyExists, CommitConflict, Unavailable
+from lakelog.format.log_state import LogInfo
+from lakelog.format.table import TableInfo, TableName
+from lakelog.log.topic_rules import make_topic_name
+from lakelog.options import LOG_SYSTEM, is_of_log
+from lakelog.options.log_options import KAFKA
+
+from .log_store import LogTopic, TopicLife
+from .store import Transaction
+
+ABANDONED_MS: Final = 600_000
+"""A topic is made within a minute, or whoever began it is dead."""
+
+
+async def finish_log(tx: Transaction, topic: LogTopic) -> None:
+    """Begins a log in its topic, with the transaction that makes its table.
+
+    Raises:
+        Unavailable: It took so long that the topic was given up.
+        AlreadyExists: Another table has its log in this topic.
+    """
+    found = await tx.lock_log_topic(topic.table_uuid)
+    if found is None or found.life is not TopicLife.CREATING:
+        raise Unavailable(
+            f"The topic {topic.topic} was given up, since the table was not made within "
+            f"{ABANDONED_MS // 60_000} minutes. Try again.",
+            reason="TOPIC_GIVEN_UP",
+            metadata={"topic": topic.topic},
+        )
+    await check_unused(tx, topic)
+    await tx.put_log_topic(topic)
+
+
+async def check_unused(tx: Transaction, topic: LogTopic) -> None:
+    """Check that no other table has its log in the topic, nor will before the transaction ends.
+
+    Raises:
+        AlreadyExists: Another has; names it.
+    """
+    user = await tx.find_topic_user(topic.topic_id, topic.table_uuid)
+    if user is not None:
+        whose = f"of table {user}" if user.name else "of a table that is being made"
+        raise AlreadyExists(
+            f"The topic {topic.topic} is the log {whose} already, and a log holds the changes of one table. Give "
+            "another 'kafka.topic', or leave it out.",
+            reason="TOPIC_IN_USE",
+            metadata={"topic": topic.topic, "table": str(user) if user.name else ""},
+        )
+
+
+async def follow_log(tx: Transaction, topic: LogTopic) -> None:
+    """Writes down what a log's topic has followed, with the transaction that alters its table.
+
+    Raises:
+        CommitConflict: The log was begun anew meanwhile.
+    """
+    found = await tx.lock_log_topic(topic.table_uuid)
+    if found is None or found.generation != topic.generation:
+        raise CommitConflict(
+            f"The log in the topic {topic.topic} was begun anew while its table was altered. Alter the table again.",
+            reason="LOG_RESTARTED",
+            metadata={"topic": topic.topic, "retry": "same"},
+        )
+    await tx.put_log_topic(replace(found, options=topic.options, problem=topic.problem))
+
+
+async def leave_log(tx: Transaction, table_uuid: str) -> None:
+    """Leaves a dropped table's topic, with the transaction that drops it: deleted behind it, if the name is ours."""
+    topic = await tx.lock_log_topic(table_uuid)
+    if topic is not None and topic.life in (TopicLife.LIVE, TopicLife.WANTED):
+        life = TopicLife.GONE if topic.is_named else TopicLife.DROPPING
+        await tx.put_log_topic(replace(topic, life=life, problem=""))
+
+
+async def rejoin_log(tx: Transaction, table: TableInfo) -> None:
+    """Lets a restored table have a log again, behind its newest snapshot; what consumers had of it ends with the drop.
+
+    Brokers that are away keep no table from coming back: the topic is made once they answer.
+    """
+    topic = await tx.lock_log_topic(table.table_uuid)
+    if topic is None:
+        return
+    generation = topic.generation + 1
+    name = table.name
+    begun = replace(
+        topic,
+        generation=generation,
+        topic=topic.topic
+        if topic.is_named
+        else make_topic_name(name.database, name.name, table.table_uuid, generation),
+        topic_id="",
+        starts_after=table.latest_snapshot_id,
+        life=TopicLife.WANTED,
+        problem="",
+    )
+    await tx.put_log_topic(begun)
+    if topic.life is TopicLife.GONE:
+        await tx.delete_log_topic(topic.table_uuid, topic.generation)
+
+
+def has_log(options: Mapping[str, str]) -> bool:
+    """Whether tables with these options have a log. Pure."""
+    return LOG_SYSTEM.read(options) == KAFKA
+
+
+def of_log(options: Mapping[str, str]) -> dict[str, str]:
+    """Those of a table's options that are about its log. Pure."""
+    return {key: value for key, value in sorted(options.items()) if is_of_log(key)}
+
+
+def to_info(topic: LogTopic, name: TableName) -> LogInfo:
+    """What others are told of a log. Pure."""
+    problem = topic.problem
+    if topic.life is TopicLife.WANTED:
+        problem = f"The topic {topic.topic} is not made yet. {problem}".rstrip()
+    return LogInfo(
+        table_uuid=topic.table_uuid,
+        name=name,
+        topic=topic.topic,
+        topic_id=topic.topic_id,
+        generation=topic.generation,
+        starts_after=topic.starts_after,
+        is_named=topic.is_named,
+        options=dict(topic.options),
+        problem=problem,
+    )
+
+
+def tell_other(topic: LogTopic) -> str:
+    """What is wrong with a log whose brokers have another topic of its name. Pure."""
+    return (
+        f"The topic {topic.topic} at the brokers that the table names now is not the one that its log began in. Begin "
+        "the log anew there: lakelog log restart."
+    )
+
+
+async def leave_unfinished(tx: Transaction, topic: LogTopic) -> bool:
+    """Lets a topic in the making be dropped; whether it is to be deleted."""
+    found = await tx.lock_log_topic(topic.table_uuid)
+    if found is None or found.generation != topic.generation:
+        # One of an older generation is of no table.
+        return topic.life is TopicLife.DROPPING
+    if found.life is TopicLife.CREATING:
+        if found.is_named:
+            await tx.delete_log_topic(found.table_uuid, found.generation)
+            return False
+        await tx.put_log_topic(replace(found, life=TopicLife.DROPPING))
+        return True
+    return found.life is TopicLife.DROPPING
+
+
+async def forget_topic(tx: Transaction, topic: LogTopic) -> None:
+    """Notes that a topic is gone; forgets it where its number can never be needed again."""
+    dropped = await tx.find_dropped(topic.table_uuid)
+    newest = await tx.lock_log_topic(topic.table_uuid)
+    if newest is None:
+        return
+    if newest.generation == topic.generation and dropped is not None:
+        if newest.life in (TopicLife.DROPPING, TopicLife.GONE):
+            await tx.put_log_topic(replace(newest, life=TopicLife.GONE, problem=""))
+    elif newest.generation != topic.generation or newest.life is not TopicLife.LIVE:
+        await tx.delete_log_topic(topic.table_uuid, topic.generation)

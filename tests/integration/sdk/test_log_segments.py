@@ -1,0 +1,222 @@
+"""What writes bring to the external log: each record once, of each key in the order of arrival (SEMANTICS.md 4.1)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakelog import table_part
+from lakelog.catalog import Catalog
+from lakelog.clock import SystemClock
+from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind
+from lakelog.format.snapshot import LogContent
+from lakelog.options.values import TableOptions
+from lakelog.reads.log_plan import LogPiece, plan_log
+from lakelog.storage.input_copies import InputCopies
+from lakelog.storage.routing import route_rows, to_routing
+from lakelog.table import Table
+from metastore.inprocess import InProcessMetastore
+from metastore.memory import MemoryStore
+from metastore.service import MetastoreService
+from metastore.store import Store
+from tests.contract.metastore.log_brokers import FakeBrokers
+from tests.integration.sdk.conftest import data_files
+
+SCHEMA = pa.schema(
+    [pa.field("day", pa.int64(), nullable=False), pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())]
+)
+KINDS = ("+I", "+I", "+U", "-U", "-D")
+LOGGED = {"log.system": "kafka", "bucket": "2"}
+PRECOMMIT = {"precommit-compact": "true"}
+
+
+@pytest.fixture
+def metastore(warehouse: Path) -> Iterator[InProcessMetastore]:
+    """Whose store makes no difference: the contract of what is committed has tests of its own."""
+
+    async def open_store() -> Store:
+        return MemoryStore(SystemClock())
+
+    service = InProcessMetastore(
+        open_store, lambda store: MetastoreService(store, f"file://{warehouse}/", brokers=FakeBrokers().make())
+    )
+    yield service
+    service.close()
+
+
+def make(catalog: Catalog, options: Mapping[str, str], *, keyed: bool = True) -> Table:
+    return catalog.create_table(
+        "shop.orders",
+        schema=SCHEMA,
+        primary_key=["day", "k"] if keyed else [],
+        partition_by=["day"],
+        options=dict(options),
+    )
+
+
+def make_rows(random: Random, count: int, keys: int = 40) -> pa.Table:
+    columns: dict[str, list[Any]] = {
+        "day": [random.randrange(2) for _ in range(count)],
+        "k": [random.randrange(keys) for _ in range(count)],
+        "v": [random.randrange(10**9) for _ in range(count)],
+        ROW_KIND_COLUMN: [random.choice(KINDS) for _ in range(count)],
+    }
+    return pa.table(columns)
+
+
+def read_piece(table: Table, warehouse: Path, piece: LogPiece) -> list[dict[str, Any]]:
+    """The rows of a piece in its order, each with its kind."""
+    found: list[dict[str, Any]] = []
+    for file in piece.files:
+        rows = pq.read_table(warehouse / table.uuid / file.path, partitioning=None).to_pylist()
+        assert len(rows) == file.row_count
+        for row in rows:
+            code = row.pop(ROW_KIND_COLUMN, None)
+            found.append({**row, ROW_KIND_COLUMN: RowKind(code or 0).text})
+    assert len(found) == piece.row_count
+    return found
+
+
+def read_log(catalog: Catalog, table: Table, warehouse: Path, snapshot_id: int) -> list[dict[str, Any]]:
+    """The log of a snapshot; each row is of its piece's bucket."""
+    plan = plan_log(catalog.metastore, table.uuid, snapshot_id - 1, snapshot_id)
+    found: list[dict[str, Any]] = []
+    for piece in plan.pieces:
+        assert piece.first_index == len(found)
+        rows = read_piece(table, warehouse, piece)
+        routed = route_rows(
+            pa.Table.from_pylist(rows).select(SCHEMA.names), to_routing(plan.schema, TableOptions(table.options))
+        )
+        assert {each.bucket for each in routed} == {piece.bucket}
+        found += rows
+    return found
+
+
+def by_key(rows: list[dict[str, Any]]) -> dict[tuple[int, int], list[tuple[str, int | None]]]:
+    """What came of each key, in its order."""
+    found = defaultdict(list)
+    for row in rows:
+        found[row["day"], row["k"]].append((row[ROW_KIND_COLUMN], row["v"]))
+    return dict(found)
+
+
+@pytest.mark.parametrize("producer", ["none", "input", "lookup", "full-compaction"])
+@pytest.mark.parametrize("more", [{}, {"write-buffer-size": "4 kb"}, {"write-buffer-size": "4 kb", **PRECOMMIT}])
+def test_each_record_is_in_the_log_once(catalog: Catalog, warehouse: Path, producer: str, more: dict[str, str]) -> None:
+    random = Random(f"{producer}{more}")
+    table = make(catalog, {**LOGGED, "changelog-producer": producer, **more})
+    for number, count in enumerate((300, 1, 900), 1):
+        rows = make_rows(random, count)
+        table.write(rows)
+        assert by_key(read_log(catalog, table, warehouse, number)) == by_key(rows.to_pylist())
+    wanted = LogContent.CHANGELOG if producer == "input" else LogContent.SEGMENTS
+    assert {each.log for each in catalog.metastore.list_snapshots(table.uuid).snapshots} == {wanted}
+
+
+def test_rows_of_a_bucket_stand_by_key_then_arrival(catalog: Catalog, warehouse: Path) -> None:
+    table = make(catalog, LOGGED)
+    rows = make_rows(Random(1), 500)
+    table.write(rows)
+    plan = plan_log(catalog.metastore, table.uuid, 0, 1)
+    for piece in plan.pieces:
+        keys = [(row["day"], row["k"]) for row in read_piece(table, warehouse, piece)]
+        assert keys == sorted(keys)
+
+
+def test_where_each_key_came_once_nothing_is_written_twice(catalog: Catalog, warehouse: Path) -> None:
+    table = make(catalog, LOGGED)
+    table.upsert(pa.table({"day": [1, 1, 2, 2], "k": [3, 1, 2, 9], "v": [1, 2, 3, 4]}))
+    table.delete(pa.table({"day": [1, 2], "k": [3, 2]}))
+    data = set(table.files(2).column("path").to_pylist())
+    assert {name.split("/", 1)[1] for name in data_files(warehouse)} == data
+    assert by_key(read_log(catalog, table, warehouse, 1)) == {
+        (1, 1): [("+I", 2)],
+        (1, 3): [("+I", 1)],
+        (2, 2): [("+I", 3)],
+        (2, 9): [("+I", 4)],
+    }
+    assert by_key(read_log(catalog, table, warehouse, 2)) == {(1, 3): [("-D", None)], (2, 2): [("-D", None)]}
+
+
+def test_only_buckets_with_a_key_that_came_twice_are_written_twice(catalog: Catalog, warehouse: Path) -> None:
+    table = make(catalog, LOGGED)
+    table.upsert(pa.table({"day": [1, 1, 2], "k": [3, 3, 2], "v": [1, 2, 3]}))
+    assert len(data_files(warehouse)) == 3
+    assert len(table.files(1)) == 2
+    assert by_key(read_log(catalog, table, warehouse, 1)) == {(1, 3): [("+I", 1), ("+I", 2)], (2, 2): [("+I", 3)]}
+
+
+def test_what_is_ignored_is_in_no_log(catalog: Catalog, warehouse: Path) -> None:
+    table = make(catalog, {**LOGGED, "ignore-delete": "true"})
+    rows = make_rows(Random(2), 300)
+    table.write(rows)
+    kept = [row for row in rows.to_pylist() if row[ROW_KIND_COLUMN] in ("+I", "+U")]
+    assert by_key(read_log(catalog, table, warehouse, 1)) == by_key(kept)
+
+
+def test_append_tables_bring_their_data_files(catalog: Catalog, warehouse: Path) -> None:
+    table = make(catalog, {"log.system": "kafka"}, keyed=False)
+    rows = make_rows(Random(3), 300).drop_columns([ROW_KIND_COLUMN])
+    table.append(rows)
+    assert {name.split("/", 1)[1] for name in data_files(warehouse)} == set(table.files(1).column("path").to_pylist())
+    found = [{**row, ROW_KIND_COLUMN: "+I"} for row in rows.to_pylist()]
+    assert sorted(map(str, read_log(catalog, table, warehouse, 1))) == sorted(map(str, found))
+
+
+def test_an_overwrite_brings_nothing(catalog: Catalog, warehouse: Path) -> None:
+    table = make(catalog, LOGGED)
+    table.write(make_rows(Random(4), 100))
+    table.overwrite(make_rows(Random(5), 100).drop_columns([ROW_KIND_COLUMN]))
+    table.overwrite(make_rows(Random(6), 100).drop_columns([ROW_KIND_COLUMN]), partition="dynamic")
+    shown = [each.log for each in catalog.metastore.list_snapshots(table.uuid).snapshots]
+    assert shown == [LogContent.SEGMENTS, LogContent.NONE, LogContent.NONE]
+    assert read_log(catalog, table, warehouse, 2) == read_log(catalog, table, warehouse, 3) == []
+
+
+def test_a_changelog_is_the_log_where_that_is_asked_for(catalog: Catalog, warehouse: Path) -> None:
+    table = make(catalog, {**LOGGED, "changelog-producer": "lookup", "log.content": "changelog"})
+    table.upsert(pa.table({"day": [1], "k": [1], "v": [4]}))
+    table.upsert(pa.table({"day": [1], "k": [1], "v": [5]}))
+    assert by_key(read_log(catalog, table, warehouse, 2)) == {(1, 1): [("-U", 4), ("+U", 5)]}
+    # Late ones are the log once they are there.
+    table = table.alter(set={"lookup-wait": "false"})
+    table.upsert(pa.table({"day": [1], "k": [1], "v": [6]}))
+    assert [each.snapshot_id for each in plan_log(catalog.metastore, table.uuid, 0, 3).snapshots] == [1, 2]
+
+
+def test_a_commit_to_several_tables_brings_each_its_own(catalog: Catalog, warehouse: Path) -> None:
+    first = make(catalog, LOGGED)
+    plain = catalog.create_table("shop.plain", schema=SCHEMA, primary_key=["k"], options={})
+    with catalog.transaction() as tx:
+        tx.table("shop.orders").upsert(pa.table({"day": [1], "k": [1], "v": [4]}))
+        tx.table("shop.plain").upsert(pa.table({"day": [1], "k": [1], "v": [4]}))
+        tx.table("shop.orders").delete(pa.table({"day": [1], "k": [1]}))
+    assert by_key(read_log(catalog, first, warehouse, 1)) == {(1, 1): [("+I", 4), ("-D", None)]}
+    assert [each.log for each in catalog.metastore.list_snapshots(plain.uuid).snapshots] == [LogContent.NONE]
+
+
+def test_control_runs_that_are_merged_hold_no_record_for_the_log(
+    catalog: Catalog, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Why `precommit-compact` has copies of all records: a run that was named as a segment may be gone behind it."""
+    # Two buffers: of the second one the run is small, and is merged with that of the first, but not its copy.
+    table = make(
+        catalog, {**LOGGED, "bucket": "1", "write-buffer-size": "60 kb", "target-file-size": "28 kb", **PRECOMMIT}
+    )
+    random, count = Random(7), 2560
+    unique = pa.table({"day": [1] * count, "k": range(count), "v": [0] * count})
+    keys = [random.randrange(10_000, 10_010) for _ in range(count)]
+    merged = pa.table({"day": [1] * count, "k": keys, "v": [random.getrandbits(60) for _ in range(count)]})
+    table.upsert([unique, merged])
+    assert len(read_log(catalog, table, warehouse, 1)) == 2 * count
+    monkeypatch.setattr(table_part, "plan_input_copies", lambda *_: InputCopies.MERGED)
+    table.upsert([unique, merged])
+    with pytest.raises(FileNotFoundError):
+        read_log(catalog, table, warehouse, 2)

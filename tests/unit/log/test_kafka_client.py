@@ -1,0 +1,118 @@
+"""What the client library is told, what it says, and what becomes of its errors."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from lakelog.errors import Fenced, InvalidArgument, LakelogError, NotFound, PermissionDenied, Unavailable
+from lakelog.log.kafka.errors import to_lakelog_error
+from lakelog.log.kafka.evidence import SendEvidence, find_doubt
+from lakelog.log.kafka.settings import KafkaSettings, to_reader_config, to_sender_config, to_transactional_config
+
+SETTINGS = KafkaSettings({"bootstrap.servers": "b:1", "compression.type": "zstd", "sasl.password": "hush"}, 5000)
+
+
+def make_report(**counts: int) -> dict[str, Any]:
+    clean = dict.fromkeys(("disconnects", "txretries", "req_timeouts", "txerrs", "rxerrs", "rxcorriderrs"), 0)
+    return {"ts": time.monotonic_ns() // 1000, "brokers": {"one": clean, "two": {**clean, **counts}}}
+
+
+@pytest.mark.parametrize("count", ["disconnects", "txretries", "req_timeouts", "txerrs", "rxerrs", "rxcorriderrs"])
+def test_each_count_is_a_doubt(count: str) -> None:
+    assert find_doubt(make_report(), frozenset()) == ""
+    assert find_doubt(make_report(**{count: 1}), frozenset()) == f"two has {count} = 1"
+
+
+def test_a_broker_that_is_gone_is_a_doubt() -> None:
+    assert find_doubt(make_report(), frozenset(("one", "two"))) == ""
+    assert "of three" in find_doubt(make_report(), frozenset(("one", "three")))
+
+
+def test_a_report_counts_only_when_it_was_begun_later() -> None:
+    evidence = SendEvidence()
+    evidence.note_statistics(json.dumps(make_report()))
+    moment_ns = time.monotonic_ns()
+    assert evidence.find_doubt_since(moment_ns) == "no statistics came"
+    time.sleep(0.001)
+    evidence.note_statistics(json.dumps(make_report()))
+    assert evidence.find_doubt_since(moment_ns) == ""
+    # Of a clock that is not ours: it may have been begun at any time.
+    evidence.note_statistics(json.dumps({**make_report(), "ts": time.time_ns() // 1000}))
+    assert evidence.find_doubt_since(moment_ns) == "no statistics came"
+
+
+def test_a_doubt_stays() -> None:
+    evidence = SendEvidence()
+    evidence.note_statistics(json.dumps(make_report(disconnects=1)))
+    assert evidence.find_doubt_since(0) == "two has disconnects = 1"
+    evidence.note_statistics(json.dumps(make_report()))
+    assert evidence.find_doubt_since(0) == "two has disconnects = 1"
+    evidence = SendEvidence()
+    evidence.note_error(KafkaError(KafkaError._TRANSPORT))
+    evidence.note_statistics(json.dumps(make_report()))
+    assert "_TRANSPORT" in evidence.find_doubt_since(0)
+    assert evidence.last_error is not None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "acks",
+        "enable.idempotence",
+        "transactional.id",
+        "isolation.level",
+        "plugin.library.paths",
+        "stats_cb",
+        "group.id",
+    ],
+)
+def test_what_exactly_once_rests_on_cannot_be_set(name: str) -> None:
+    with pytest.raises(InvalidArgument, match=name):
+        KafkaSettings({"bootstrap.servers": "b:1", name: "0"})
+
+
+def test_settings_need_servers_and_show_no_secret() -> None:
+    with pytest.raises(InvalidArgument, match=r"bootstrap\.servers is missing"):
+        KafkaSettings({})
+    assert "hush" not in repr(SETTINGS)
+
+
+def test_configurations() -> None:
+    reading = to_reader_config(SETTINGS, "g")
+    assert (reading["isolation.level"], reading["auto.offset.reset"]) == ("read_committed", "error")
+    assert (reading["enable.auto.commit"], reading["allow.auto.create.topics"]) == (False, False)
+    assert reading["sasl.password"] == "hush"
+    assert "compression.type" not in reading
+    sending = to_sender_config(SETTINGS)
+    assert (sending["acks"], sending["enable.idempotence"], sending["compression.type"]) == ("all", True, "zstd")
+    assert sending["batch.size"] == 5000 < sending["message.max.bytes"]
+    publishing = to_transactional_config(SETTINGS, "id")
+    assert (publishing["transactional.id"], publishing["retry.backoff.ms"]) == ("id", 1)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (KafkaError._FENCED, Fenced),
+        (KafkaError.INVALID_PRODUCER_EPOCH, Fenced),
+        (KafkaError._AUTHENTICATION, PermissionDenied),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, PermissionDenied),
+        (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, PermissionDenied),
+        (KafkaError.MSG_SIZE_TOO_LARGE, InvalidArgument),
+        (KafkaError.POLICY_VIOLATION, InvalidArgument),
+        (KafkaError._UNKNOWN_TOPIC, NotFound),
+        (KafkaError._TRANSPORT, Unavailable),
+        (KafkaError.NOT_ENOUGH_REPLICAS, Unavailable),
+        (KafkaError._TIMED_OUT, Unavailable),
+    ],
+)
+def test_errors(code: int, kind: type[LakelogError]) -> None:
+    error = to_lakelog_error(KafkaException(KafkaError(code)), "It could not be done", "b:1")
+    assert type(error) is kind
+    assert error.message.startswith("It could not be done: ")
+    assert error.metadata["kafka_error"] == KafkaError(code).name()

@@ -1,0 +1,143 @@
+"""Where publishing goes on after a fresh start, and when it must not (RELIABILITY.md R2, R3, R10)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lakelog.errors import HistoryDiverged
+from lakelog.format.log_state import LogInfo, PublishState
+from lakelog.format.snapshot import Snapshot, SnapshotKind
+from lakelog.format.table import TableName
+from lakelog.log.records import LogPosition, LogSnapshot, TailRecord, TopicState
+from writer.publishing.recovery import Witnesses, find_resume
+
+_TABLE = "0" * 32
+
+
+class _History:
+    """Snapshots `first` to `last`, each with the uuid `u<id>`."""
+
+    def __init__(self, last: int, *, first: int = 1, prefix: str = "u") -> None:
+        self._ids = range(first, last + 1)
+        self._prefix = prefix
+
+    def find(self, snapshot_id: int) -> Snapshot | None:
+        if snapshot_id not in self._ids:
+            return None
+        return Snapshot(
+            snapshot_id, f"{self._prefix}{snapshot_id}", "", SnapshotKind.APPEND, 1, 0, None, 0, 0, 0, 0, 0, 0, "w", 0
+        )
+
+
+_INFO = LogInfo(_TABLE, TableName("shop", "orders"), "orders-log", "topic-1", 1, 0, is_named=False)
+_TOPIC = TopicState("orders-log", "topic-1", 2, 1)
+_NEVER = PublishState(_TABLE, 1, 0, "", 0, "", (), 9, 0)
+
+
+def _mirror(snapshot_id: int, *offsets: int, next_index: int = 0) -> PublishState:
+    next_uuid = f"u{snapshot_id + 1}" if next_index else ""
+    return PublishState(_TABLE, 1, snapshot_id, f"u{snapshot_id}", next_index, next_uuid, offsets, 9, 1)
+
+
+def _at(snapshot_id: int, next_index: int | None = None) -> LogPosition:
+    return LogPosition(snapshot_id, f"u{snapshot_id}", next_index)
+
+
+def _last(partition: int, snapshot_id: int, next_index: int, offset: int = 5) -> TailRecord:
+    return TailRecord(partition, offset, LogSnapshot(snapshot_id, f"u{snapshot_id}"), next_index)
+
+
+def _know(
+    position: LogPosition | None,
+    mirror: PublishState,
+    *tail: TailRecord,
+    topic: TopicState | None = _TOPIC,
+    starts: tuple[int, ...] = (0, 0),
+    ends: tuple[int, ...] = (20, 20),
+) -> Witnesses:
+    return Witnesses(position, mirror, topic, starts, ends, tail)
+
+
+@pytest.mark.parametrize(
+    ("known", "resume"),
+    [
+        pytest.param(_know(None, _NEVER, ends=(0, 0)), LogPosition(0, ""), id="nothing was ever published"),
+        pytest.param(_know(_at(3), _mirror(3, 10, 9), _last(0, 3, 7)), _at(3), id="all agree"),
+        pytest.param(_know(_at(4), _mirror(3, 10, 9), _last(0, 4, 7)), _at(4), id="died before it told the metastore"),
+        pytest.param(_know(_at(4, 50), _mirror(3, 10, 9), _last(1, 4, 50)), _at(4, 50), id="died between two chunks"),
+        pytest.param(_know(_at(4, 50), _mirror(3, 9, 9, next_index=30)), _at(4, 50), id="a chunk was not told"),
+        pytest.param(_know(_at(3), _NEVER, _last(0, 3, 7)), _at(3), id="the metastore was never told"),
+        pytest.param(_know(None, _mirror(3, 10, 9), _last(0, 3, 7)), _at(3), id="position forgotten"),
+        pytest.param(
+            _know(None, _mirror(3, 10, 9, next_index=30), _last(0, 4, 30)), _at(4, 30), id="forgotten in the middle"
+        ),
+        pytest.param(
+            _know(None, _mirror(3, 10, 9), _last(0, 3, 7), _last(1, 5, 8)), _at(5, 8), id="forgotten, and never told"
+        ),
+        pytest.param(
+            _know(None, _NEVER, _last(0, 3, 7), _last(1, 4, 2)), _at(4, 2), id="only the records are left (R3)"
+        ),
+        pytest.param(
+            _know(None, _mirror(3, 10, 9), starts=(11, 10), ends=(11, 10)), _at(3), id="idle until all was deleted"
+        ),
+    ],
+)
+def test_goes_on_behind_what_is_published(known: Witnesses, resume: LogPosition) -> None:
+    assert find_resume(_INFO, known, _History(9)) == resume
+
+
+@pytest.mark.parametrize(
+    ("known", "what"),
+    [
+        pytest.param(_know(_at(3), _mirror(3, 10, 9), topic=None), "does not exist", id="topic dropped"),
+        pytest.param(
+            _know(_at(3), _mirror(3, 10, 9), topic=replace(_TOPIC, topic_id="topic-2")), "made anew", id="topic anew"
+        ),
+        pytest.param(_know(_at(3), _mirror(3, 21, 9)), "ends at offset 20", id="topic cut (R10)"),
+        pytest.param(_know(_at(3), _mirror(3, 9, 9, 1)), "ends at offset 0", id="topic with fewer partitions"),
+        pytest.param(_know(_at(3), _mirror(4, 10, 9)), "lost what was committed", id="position behind the mirror"),
+        pytest.param(
+            _know(_at(4, 20), _mirror(3, 10, 9, next_index=30)), "lost what was committed", id="a chunk behind it"
+        ),
+        pytest.param(_know(_at(3), _mirror(3, 10, 9), _last(0, 4, 1)), "set back", id="records behind the position"),
+        pytest.param(_know(_at(4, 20), _mirror(3, 9, 9), _last(0, 4, 30)), "set back", id="rows behind the position"),
+        pytest.param(_know(_at(12), _mirror(3, 10, 9)), "not in the table's history", id="metastore restored"),
+        pytest.param(
+            _know(LogPosition(4, "other"), _mirror(3, 10, 9)), "others have committed", id="restored, then committed"
+        ),
+        pytest.param(
+            _know(None, _mirror(3, 10, 9), TailRecord(0, 5, LogSnapshot(4, "other"), 1)),
+            "others have committed",
+            id="forgotten, restored, then committed",
+        ),
+        pytest.param(_know(None, _NEVER), "nobody knows", id="nothing is left to tell"),
+        pytest.param(
+            _know(None, _mirror(3, 10, 9), starts=(12, 9), ends=(12, 9)), "nothing is kept", id="forgotten and deleted"
+        ),
+        pytest.param(_know(_at(3), replace(_mirror(3, 10, 9), generation=2)), "generation", id="begun anew in between"),
+    ],
+)
+def test_stops_where_log_and_table_do_not_fit(known: Witnesses, what: str) -> None:
+    with pytest.raises(HistoryDiverged, match=what) as told:
+        find_resume(_INFO, known, _History(9))
+    assert "lakelog log restart shop.orders" in told.value.message
+    assert told.value.reason == "LOG_DIVERGED"
+
+
+def test_a_named_topic_may_hold_records_of_others() -> None:
+    foreign = TailRecord(0, 9, None)
+    named = replace(_INFO, is_named=True)
+    assert find_resume(named, _know(None, _NEVER, foreign), _History(9)) == LogPosition(0, "")
+
+
+def test_a_log_begun_anew_passes_over_the_records_before_it() -> None:
+    anew = replace(_INFO, generation=2, starts_after=6)
+    mirror = PublishState(_TABLE, 2, 6, "u6", 0, "", (), 9, 0)
+    assert find_resume(anew, _know(None, mirror, _last(0, 4, 7)), _History(9)) == _at(6)
+
+
+def test_snapshots_that_were_published_long_ago_may_have_expired() -> None:
+    known = _know(_at(8), _mirror(8, 10, 9), _last(0, 2, 7), _last(1, 8, 3))
+    assert find_resume(_INFO, known, _History(9, first=8)) == _at(8)

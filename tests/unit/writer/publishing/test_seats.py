@@ -1,0 +1,71 @@
+"""How publishers count each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakelog.errors import Fenced
+from lakelog.format.work import LeaseGrant
+from writer.publishing.seats import Seats, fair_share
+
+
+class _Leases:
+    """The part of a metastore that grants leases."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, tuple[str, int]] = {}
+        self.epochs: dict[str, int] = {}
+
+    def acquire_lease(self, name: str, holder: str, _duration_ms: int) -> LeaseGrant:
+        if name in self.held:
+            return LeaseGrant(False, self.held[name][1], self.held[name][0], 10)
+        self.epochs[name] = self.epochs.get(name, 0) + 1
+        self.held[name] = (holder, self.epochs[name])
+        return LeaseGrant(True, self.epochs[name], holder, 10)
+
+    def renew_lease(self, name: str, epoch: int, _duration_ms: int) -> int:
+        if self.held.get(name, ("", 0))[1] != epoch:
+            raise Fenced("Another holds it.")
+        return 10
+
+    def release_lease(self, name: str, epoch: int) -> None:
+        if self.held.get(name, ("", 0))[1] == epoch:
+            del self.held[name]
+
+
+def _seats(leases: Any, holder: str) -> Seats:
+    return Seats(leases, holder, 1000)
+
+
+def test_each_takes_the_lowest_seat_and_counts_all() -> None:
+    leases = _Leases()
+    three = [_seats(leases, name) for name in "abc"]
+    assert [seats.count() for seats in three] == [1, 2, 3]
+    assert [seats.count() for seats in three] == [3, 3, 3]
+    assert sorted(leases.held) == ["publisher-seat/0", "publisher-seat/1", "publisher-seat/2"]
+
+
+def test_who_leaves_or_dies_is_not_counted() -> None:
+    leases = _Leases()
+    three = [_seats(leases, name) for name in "abc"]
+    for seats in three:
+        seats.count()
+    three[0].leave()
+    leases.held.pop("publisher-seat/1")
+    assert three[2].count() == 1
+    assert three[1].count() == 2, "it takes another seat"
+
+
+def test_one_seat_that_is_free_hides_nobody() -> None:
+    leases = _Leases()
+    for seats in (first := [_seats(leases, name) for name in "abcd"]):
+        seats.count()
+    first[1].leave()
+    assert first[0].count() == 3
+
+
+@pytest.mark.parametrize(("tables", "publishers", "share"), [(0, 1, 0), (5, 2, 3), (6, 3, 2), (1, 4, 1), (7, 0, 7)])
+def test_shares_add_up(tables: int, publishers: int, share: int) -> None:
+    assert fair_share(tables, publishers) == share

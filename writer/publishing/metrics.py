@@ -1,0 +1,63 @@
+"""What the publisher measures: every name once, with a sentence."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from .publisher import Published, TablePublisher
+
+
+class PublisherMetrics:
+    """Measurements under `lakelog_publisher_*`, by table."""
+
+    def __init__(self) -> None:
+        self.registry: Final = CollectorRegistry()
+
+        def counter(name: str, what: str, *labels: str) -> Counter:
+            return Counter(f"lakelog_publisher_{name}", what, ["table", *labels], registry=self.registry)
+
+        self.tables: Final = Gauge(
+            "lakelog_publisher_tables", "Tables that this process publishes.", registry=self.registry
+        )
+        self.replicas: Final = Gauge(
+            "lakelog_publisher_replicas", "Publishers that share the tables, this one included.", registry=self.registry
+        )
+        self.published_snapshot: Final = Gauge(
+            "lakelog_publisher_published_snapshot", "The last snapshot in the log.", ["table"], registry=self.registry
+        )
+        self.waiting_snapshots: Final = Gauge(
+            "lakelog_publisher_waiting_snapshots",
+            "Snapshots that have come and are not in the log.",
+            ["table"],
+            registry=self.registry,
+        )
+        self.failures: Final = counter("failures", "Steps that failed, by reason.", "reason")
+        self._totals: Final = {
+            "fresh_starts": counter("fresh_starts", "New producers, each behind a doubt or a start."),
+            "transactions": counter("transactions", "Transactions that were committed."),
+            "snapshots": counter("snapshots", "Snapshots that were published as a whole."),
+            "records": counter("records", "Records that were sent, those of transactions that failed included."),
+            "size_bytes": counter("bytes", "Bytes of keys and values that were sent."),
+        }
+        self._seen: dict[str, Published] = {}
+
+    def show(self, table: str, publisher: TablePublisher) -> None:
+        """Shows how far a table is."""
+        self.published_snapshot.labels(table).set(publisher.position.snapshot_id)
+        self.waiting_snapshots.labels(table).set(publisher.waiting_count)
+        now, before = Published(**vars(publisher.published)), self._seen.get(table, Published())
+        for name, total in self._totals.items():
+            total.labels(table).inc(max(0, getattr(now, name) - getattr(before, name)))
+        self._seen[table] = now
+
+    def failed(self, table: str, reason: str) -> None:
+        """Counts a step that failed."""
+        self.failures.labels(table, reason).inc()
+
+    def forget(self, table: str) -> None:
+        """Shows nothing of a table that another publishes."""
+        self._seen.pop(table, None)
+        for gauge in (self.published_snapshot, self.waiting_snapshots):
+            gauge.remove(table)

@@ -1,0 +1,315 @@
+"""Publishing one table: from what was committed to the log, each snapshot once, behind its commit.
+
+Objectives, which conflict: exactly once, whatever dies, freezes or is answered late; soon; a backlog is caught up with
+at the brokers' speed; bounded memory.
+
+1. After each doubt there is a fresh start: a new producer, which fences all others, then the position, then the check
+   of what it says against the metastore. Doubt is any error, any answer that did not come, and any sign that something
+   was sent twice (RELIABILITY.md R2). Nothing that was believed before counts after it, nor does what was known of the
+   log: options, topic and secrets are looked up again.
+2. Records, position and nothing else are in one transaction; the metastore is told behind it. What it was not told, a
+   fresh start finds out.
+3. "Fenced" says that another has started since, not what became of the work: so it is a doubt like any other.
+4. The metastore's watch, not a clock, says that there is something to do.
+
+`step` does one thing and returns; `writer.publishing.runner` calls it again and again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from lakelog.client.metastore import Metastore, WatchPosition
+from lakelog.clock import Clock
+from lakelog.errors import LakelogError
+from lakelog.format.log_state import LogInfo, PublishReport, PublishState, SnapshotOffsets
+from lakelog.format.snapshot import Snapshot
+from lakelog.log.protocol import Log, LogProducer
+from lakelog.log.records import NOTHING_PUBLISHED, EncodedRecords, LogPosition, LogSnapshot, TopicState
+
+from .feed import SnapshotFeed
+from .recovery import Witnesses, find_resume
+from .snapshot_log import SnapshotLog, SnapshotLogs
+from .transactions import TransactionLimits, pick_together
+
+
+class Step(enum.Enum):
+    """What a step did."""
+
+    STARTED = "started"
+    """A fresh start."""
+    PUBLISHED = "published"
+    """A transaction."""
+    IDLE = "idle"
+    """Nothing: no snapshot has come within the wait."""
+
+
+@dataclass
+class Published:
+    """How much was published since the publisher was made."""
+
+    fresh_starts: int = 0
+    transactions: int = 0
+    snapshots: int = 0
+    records: int = 0
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class PublisherParts:
+    """What a publisher works with.
+
+    Args:
+        metastore: Knows the snapshots, and is told what is published.
+        open_log: The brokers of a log, as its options say.
+        check_topic: Raises what is wrong with a topic (R9).
+        logs: Where rows of snapshots come from.
+        open_feed: Makes a feed of a log's snapshots behind a position.
+        clock: For the time.
+        limits: Of transactions.
+    """
+
+    metastore: Metastore
+    open_log: Callable[[LogInfo], Log]
+    check_topic: Callable[[LogInfo, TopicState], None]
+    logs: SnapshotLogs
+    open_feed: Callable[[WatchPosition, LogInfo], SnapshotFeed]
+    clock: Clock
+    limits: TransactionLimits = field(default_factory=TransactionLimits)
+
+
+@dataclass
+class _Session:
+    """What holds from a fresh start on, until there is a doubt.
+
+    Args:
+        info: The log.
+        producer: Started.
+        feed: Behind the position.
+        position: What is published.
+        offsets: Where the log ends behind it, by partition.
+        waiting: Snapshots that are not published, in their order; the first may be in part.
+    """
+
+    info: LogInfo
+    producer: LogProducer
+    feed: SnapshotFeed
+    position: LogPosition
+    offsets: list[int]
+    waiting: deque[SnapshotLog]
+
+
+class TablePublisher:
+    """Publishes one table. One thread at a time may use it.
+
+    Args:
+        table_uuid: The table.
+        epoch: Of the lease that schedules us.
+        parts: What it works with.
+    """
+
+    def __init__(self, table_uuid: str, epoch: int, parts: PublisherParts) -> None:
+        self._table_uuid: Final = table_uuid
+        self._epoch: Final = epoch
+        self._parts: Final = parts
+        self._session: _Session | None = None
+        self.published: Final = Published()
+
+    @property
+    def position(self) -> LogPosition:
+        """How far we know the log to be published; `NOTHING_PUBLISHED` before a fresh start."""
+        return NOTHING_PUBLISHED if self._session is None else self._session.position
+
+    @property
+    def waiting_count(self) -> int:
+        """Snapshots that have come and are not published."""
+        return 0 if self._session is None else len(self._session.waiting)
+
+    def step(self, wait_s: float) -> Step:
+        """Does one thing; blocks.
+
+        Args:
+            wait_s: How long it waits for a snapshot where there is none.
+
+        Raises:
+            LakelogError: Something failed. The next step is a fresh start.
+        """
+        try:
+            if self._session is None:
+                self._session = self._start()
+                return Step.STARTED
+            return self._go_on(self._session, wait_s)
+        except BaseException:
+            self.forget()
+            raise
+
+    def forget(self) -> None:
+        """Closes what is open: the next step is a fresh start. Idempotent; never raises lakelog errors."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.feed.close()
+            with contextlib.suppress(LakelogError):
+                session.producer.close()
+
+    def _start(self) -> _Session:
+        self.published.fresh_starts += 1
+        metastore = self._parts.metastore
+        info = metastore.get_log(self._table_uuid)
+        log = self._parts.open_log(info)
+        # Before the position: a mirror that another writes meanwhile would seem to be ahead of it.
+        mirror = metastore.get_publish_state(self._table_uuid)
+        producer = log.open_producer(info.topic, to_transactional_id(info), to_group(info))
+        try:
+            # SUBTLE: the order is the protection. Only behind `start`, which fences all others, is the log read.
+            known = self._ask_witnesses(info, log, producer.start(), mirror)
+            history = MetastoreHistory(metastore, self._table_uuid)
+            resume = find_resume(info, known, history)
+            parent = None if resume.is_complete else history.find(resume.snapshot_id)
+            # Behind which whole snapshot it goes on.
+            behind = (
+                LogSnapshot(resume.snapshot_id, resume.snapshot_uuid)
+                if resume.is_complete
+                else LogSnapshot(resume.snapshot_id - 1, "" if parent is None else parent.parent_uuid)
+            )
+            offsets = list(known.ends)
+            self._tell_metastore(info, mirror, resume, behind, offsets)
+            position = WatchPosition(self._table_uuid, behind.snapshot_id, behind.snapshot_uuid)
+            feed = self._parts.open_feed(position, info)
+        except BaseException:
+            with contextlib.suppress(LakelogError):
+                producer.close()
+            raise
+        return _Session(info, producer, feed, resume, offsets, deque())
+
+    def _ask_witnesses(self, info: LogInfo, log: Log, position: LogPosition | None, mirror: PublishState) -> Witnesses:
+        with contextlib.closing(log.open_admin()) as admin:
+            topic = admin.find_topic(info.topic)
+        if topic is None:
+            return Witnesses(position, mirror, None, (), ())
+        self._parts.check_topic(info, topic)
+        with contextlib.closing(log.open_reader(info.topic)) as reader:
+            starts, ends, tail = reader.list_offsets(earliest=True), reader.list_offsets(), reader.read_tail()
+        return Witnesses(position, mirror, topic, starts, ends, tail)
+
+    def _tell_metastore(
+        self, info: LogInfo, mirror: PublishState, resume: LogPosition, behind: LogSnapshot, ends: list[int]
+    ) -> None:
+        """Tells what was published and never told, as by who died in between; nothing else stands behind it."""
+        told = []
+        if behind.snapshot_id > mirror.snapshot_id:
+            told = [SnapshotOffsets(behind.snapshot_id, behind.snapshot_uuid, tuple(ends))]
+        elif (resume.next_index or 0) == mirror.next_index and mirror.reported_at_ms and not mirror.problem:
+            return
+        self._report(info, told, resume)
+
+    def _go_on(self, session: _Session, wait_s: float) -> Step:
+        limits = self._parts.limits
+        if len(session.waiting) < limits.snapshots:
+            snapshots = session.feed.take(0.0 if session.waiting else wait_s)
+            if snapshots:
+                session.waiting.extend(self._parts.logs.plan(session.info, snapshots, len(session.offsets)))
+        if not session.waiting:
+            return Step.IDLE
+        if not session.producer.can_go_on:
+            # Whether the last transaction's end can still come a second time is not known.
+            self.forget()
+            self._session = self._start()
+            return Step.STARTED
+        if limits.is_large(session.waiting[0]):
+            self._publish_chunk(session, session.waiting[0])
+        else:
+            self._publish_whole(session, pick_together(session.waiting, limits))
+        return Step.PUBLISHED
+
+    def _publish_whole(self, session: _Session, count: int) -> None:
+        taken = [session.waiting[place] for place in range(count)]
+        session.producer.begin()
+        for log in taken:
+            first_index = self._first_index(session, log)
+            for piece in log.read(first_index):
+                self._send(session, log, piece.size_bytes, piece.records)
+        last = taken[-1].snapshot
+        self._commit(session, taken, LogPosition(last.snapshot_id, last.snapshot_uuid))
+
+    def _publish_chunk(self, session: _Session, log: SnapshotLog) -> None:
+        limits, snapshot = self._parts.limits, log.snapshot
+        until_s = self._parts.clock.monotonic_s() + limits.chunk_s
+        sent_bytes = 0
+        session.producer.begin()
+        for piece in log.read(self._first_index(session, log)):
+            self._send(session, log, piece.size_bytes, piece.records)
+            sent_bytes += piece.size_bytes
+            is_full = sent_bytes >= limits.chunk_records_bytes or self._parts.clock.monotonic_s() >= until_s
+            if is_full and piece.next_index < log.row_count:
+                self._commit(session, [], LogPosition(snapshot.snapshot_id, snapshot.snapshot_uuid, piece.next_index))
+                return
+        self._commit(session, [log], LogPosition(snapshot.snapshot_id, snapshot.snapshot_uuid))
+
+    def _first_index(self, session: _Session, log: SnapshotLog) -> int:
+        """The first row of a snapshot that is not published: only of the one that the position stands in another."""
+        position = session.position
+        return (position.next_index or 0) if position.snapshot_id == log.snapshot.snapshot_id else 0
+
+    def _send(self, session: _Session, log: SnapshotLog, size_bytes: int, records: EncodedRecords) -> None:
+        session.producer.send(records, LogSnapshot(log.snapshot.snapshot_id, log.snapshot.snapshot_uuid))
+        self.published.records += len(records)
+        self.published.size_bytes += size_bytes
+
+    def _commit(self, session: _Session, ended: list[SnapshotLog], position: LogPosition) -> None:
+        """Commits the transaction; `ended` are the snapshots that are published as a whole with it."""
+        behind = session.producer.commit(position)
+        session.position = position
+        told = []
+        for log in ended:
+            self._move(session, behind.pop(log.snapshot.snapshot_id, {}))
+            told.append(SnapshotOffsets(log.snapshot.snapshot_id, log.snapshot.snapshot_uuid, tuple(session.offsets)))
+            session.waiting.popleft()
+        for begun in behind.values():
+            self._move(session, begun)
+        self.published.transactions += 1
+        self.published.snapshots += len(ended)
+        self._report(session.info, told, position)
+
+    def _move(self, session: _Session, behind: dict[int, int]) -> None:
+        for partition, offset in behind.items():
+            session.offsets[partition] = max(session.offsets[partition], offset)
+
+    def _report(self, info: LogInfo, told: list[SnapshotOffsets], position: LogPosition) -> None:
+        self._parts.metastore.report_published(
+            PublishReport(
+                table_uuid=self._table_uuid,
+                generation=info.generation,
+                epoch=self._epoch,
+                snapshots=tuple(told),
+                next_index=position.next_index or 0,
+                next_uuid="" if position.is_complete else position.snapshot_uuid,
+            )
+        )
+
+
+@dataclass(frozen=True)
+class MetastoreHistory:
+    """Implements `writer.publishing.recovery.History`."""
+
+    metastore: Metastore
+    table_uuid: str
+
+    def find(self, snapshot_id: int) -> Snapshot | None:
+        """A snapshot; None: it is not kept, or there never was one."""
+        page = self.metastore.list_snapshots(self.table_uuid, after=snapshot_id - 1, until=snapshot_id, limit=1)
+        return next((found for found in page.snapshots if found.snapshot_id == snapshot_id), None)
+
+
+def to_transactional_id(info: LogInfo) -> str:
+    """Under which a table is published, by whomever and in each generation of its log: so all fence each other (R1)."""
+    return f"lakelog-{info.table_uuid}-0"
+
+
+def to_group(info: LogInfo) -> str:
+    """The consumer group without members that keeps the position: one for each generation, which begins with none."""
+    return f"lakelog-{info.table_uuid}-{info.generation}"

@@ -1,0 +1,236 @@
+"""Where publishing goes on after a fresh start (RELIABILITY.md R2, R3, R10). Pure.
+
+Three witnesses tell how far the log has come, and they cannot agree on everything:
+
+- The **position** in the log's own offsets moves in the same transaction as the records, so where it is there, it is
+  the truth. Brokers forget it when nothing was published for long.
+- The **mirror** in the metastore is written behind each transaction, so it is never ahead of the log. Snapshots that
+  bring nothing to the log, as compactions, move the position too, in a transaction without records.
+- The **tail**, the headers of each partition's last record, is what readers have seen.
+
+Rules:
+
+1. Whatever names a snapshot must name one of the table's history, by id and uuid; else one of the two was set back.
+2. The mirror is not ahead of the position; else the log has lost records that were committed.
+3. No record stands behind the position that is gone on from; else somebody else has written, or it was set back.
+4. The topic is the one that it was, and ends nowhere before what the mirror says; else it was cut or made anew.
+5. Where the position is forgotten, the mirror takes its place if no record stands behind it, and none that may have
+   stood there was deleted since; else the tail does.
+6. Where nothing is known and nothing was ever published, it begins. In all other cases it stops and says so: never is
+   a position guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from lakelog.errors import HistoryDiverged
+from lakelog.format.log_state import LogInfo, PublishState
+from lakelog.format.snapshot import Snapshot
+from lakelog.log.records import LogPosition, LogSnapshot, TailRecord, TopicState
+
+LOG_DIVERGED: Final = "LOG_DIVERGED"
+"""The reason of a HistoryDiverged about log and table that do not belong together any more."""
+
+_REMEDY: Final = (
+    "Find out what happened to the topic or to the metastore's database. Then either put back what was there, or begin "
+    "the log anew behind the table's newest snapshot with `lakelog log restart {name}`; whoever follows the log must "
+    "then read the table once as a whole."
+)
+
+
+class History(Protocol):
+    """The table's snapshots, as the metastore has them."""
+
+    def find(self, snapshot_id: int) -> Snapshot | None:
+        """A snapshot; None: it is not kept, or there never was one."""
+        ...
+
+
+@dataclass(frozen=True)
+class Witnesses:
+    """What is known after a fresh start, asked in this order.
+
+    Args:
+        position: The log's own; None: forgotten, or there was none.
+        mirror: The metastore's.
+        topic: As it is; None: there is none.
+        starts: The first offset of each partition that is kept.
+        ends: The end of each partition.
+        tail: The last record of each partition that has one.
+    """
+
+    position: LogPosition | None
+    mirror: PublishState
+    topic: TopicState | None
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+    tail: Sequence[TailRecord] = field(default=())
+
+
+def find_resume(info: LogInfo, known: Witnesses, history: History) -> LogPosition:
+    """From where publishing goes on.
+
+    Args:
+        info: The log.
+        known: What was found.
+        history: The table's.
+
+    Returns:
+        What is published: the next row to publish is the one behind it.
+
+    Raises:
+        HistoryDiverged: The log and the table do not belong together any more; reason `LOG_DIVERGED`, the message says
+            what was found and what to do.
+    """
+    if known.mirror.generation != info.generation:
+        raise _diverged(info, f"The log has generation {info.generation} and its state {known.mirror.generation}.")
+    _check_topic(info, known)
+    tail = [record for record in known.tail if _is_ours(info, record)]
+    for record in tail:
+        # What is published for long may have expired; what comes behind the mirror is pinned.
+        if _id_of(record) >= max(known.mirror.snapshot_id, 1):
+            _check_known(info, history, record.snapshot, f"the last record of partition {record.partition}")
+    if known.position is None:
+        return _without_position(info, known, tail, history)
+    return _with_position(info, known.position, known.mirror, tail, history)
+
+
+def _with_position(
+    info: LogInfo, position: LogPosition, mirror: PublishState, tail: Sequence[TailRecord], history: History
+) -> LogPosition:
+    if _end_of(position) < (mirror.snapshot_id + 1, mirror.next_index):
+        raise _diverged(
+            info,
+            f"The metastore was told that the log holds {_show_mirror(mirror)}, but the log's own position is "
+            f"{_show(position)}: the log has lost what was committed to it, or the position was set back.",
+        )
+    _check_known(info, history, LogSnapshot(position.snapshot_id, position.snapshot_uuid), "the log's position")
+    newest = max(tail, key=_order_of, default=None)
+    if newest is not None and _order_of(newest) > _end_of(position):
+        raise _diverged(
+            info,
+            f"Partition {newest.partition} holds a record of snapshot {_id_of(newest)} behind the position "
+            f"{_show(position)}: the position was set back, or somebody else has written to the topic.",
+        )
+    return position
+
+
+def _check_topic(info: LogInfo, known: Witnesses) -> None:
+    topic, mirror = known.topic, known.mirror
+    if topic is None:
+        raise _diverged(info, f"The topic {info.topic} does not exist any more.")
+    if info.topic_id and topic.topic_id != info.topic_id:
+        raise _diverged(
+            info, f"The topic {info.topic} was made anew: its id was {info.topic_id} and is {topic.topic_id}."
+        )
+    for partition, offset in enumerate(mirror.offsets):
+        end = known.ends[partition] if partition < len(known.ends) else 0
+        if end < offset:
+            raise _diverged(
+                info,
+                f"Partition {partition} of the topic {info.topic} ends at offset {end}, but was published up to "
+                f"{offset}: the topic was cut or made anew.",
+            )
+
+
+def _without_position(info: LogInfo, known: Witnesses, tail: Sequence[TailRecord], history: History) -> LogPosition:
+    mirror = known.mirror
+    beyond = [record for record in tail if _order_of(record) > (mirror.snapshot_id + 1, mirror.next_index)]
+    if not beyond:
+        never_told = not mirror.reported_at_ms
+        if never_told and not info.is_named and info.generation == 1 and any(known.ends):
+            raise _diverged(
+                info, "The topic has had records, but none of them is left and nobody knows how far it was published."
+            )
+        _check_kept(info, known)
+        return _to_position(info, mirror, history)
+    newest = max(beyond, key=_order_of)
+    assert newest.snapshot is not None, "records without a snapshot are not ours"
+    # Order is a function of the files and transactions are atomic: what stands before the last record is published.
+    return LogPosition(newest.snapshot.snapshot_id, newest.snapshot.snapshot_uuid, newest.next_index)
+
+
+def _check_kept(info: LogInfo, known: Witnesses) -> None:
+    """Raises where records behind the mirror may have been published and deleted since."""
+    for partition, offset in enumerate(known.mirror.offsets):
+        start = known.starts[partition] if partition < len(known.starts) else 0
+        # Behind the last record stands the end of its transaction.
+        if start > offset + 1:
+            raise _diverged(
+                info,
+                f"The log's own position was forgotten, and of partition {partition} nothing is kept before offset "
+                f"{start}, though the metastore knows of what was published before {offset} only.",
+            )
+
+
+def _to_position(info: LogInfo, mirror: PublishState, history: History) -> LogPosition:
+    if mirror.snapshot_id:
+        _check_known(
+            info, history, LogSnapshot(mirror.snapshot_id, mirror.snapshot_uuid), "the metastore's state of it"
+        )
+    if mirror.next_index:
+        started = LogSnapshot(mirror.snapshot_id + 1, mirror.next_uuid)
+        _check_known(info, history, started, "the metastore's state of it")
+        return LogPosition(started.snapshot_id, started.snapshot_uuid, mirror.next_index)
+    return LogPosition(mirror.snapshot_id, mirror.snapshot_uuid)
+
+
+def _check_known(info: LogInfo, history: History, snapshot: LogSnapshot | None, who: str) -> None:
+    """Raises where a snapshot is not one of the table's history."""
+    if snapshot is None or not snapshot.snapshot_id:
+        return
+    kept = history.find(snapshot.snapshot_id)
+    if kept is None:
+        raise _diverged(
+            info,
+            f"Snapshot {snapshot.snapshot_id}, which {who} names, is not in the table's history: "
+            "the metastore's database was set back to an older state.",
+        )
+    if snapshot.snapshot_uuid and kept.snapshot_uuid != snapshot.snapshot_uuid:
+        raise _diverged(
+            info,
+            f"Snapshot {snapshot.snapshot_id} is another one ({kept.snapshot_uuid}) than {who} names "
+            f"({snapshot.snapshot_uuid}): the metastore's database was set back, and others have committed since.",
+        )
+
+
+def _is_ours(info: LogInfo, record: TailRecord) -> bool:
+    """Whether a record is of this generation of the log; a named topic may hold records of others from before."""
+    return record.snapshot is not None and record.snapshot.snapshot_id > info.starts_after
+
+
+def _id_of(record: TailRecord) -> int:
+    return record.snapshot.snapshot_id if record.snapshot else 0
+
+
+def _order_of(record: TailRecord) -> tuple[int, int]:
+    """Where a record ends in the table's history: its snapshot, and the row behind it."""
+    return _id_of(record), record.next_index
+
+
+def _end_of(position: LogPosition) -> tuple[int, int]:
+    """Where a position ends: the snapshot that it is in, or that comes next, and the next row of it."""
+    if position.next_index is None:
+        return position.snapshot_id + 1, 0
+    return position.snapshot_id, position.next_index
+
+
+def _show_mirror(mirror: PublishState) -> str:
+    rows = f" and {mirror.next_index} rows of the one behind it" if mirror.next_index else ""
+    return f"all up to snapshot {mirror.snapshot_id}{rows}"
+
+
+def _show(position: LogPosition) -> str:
+    rows = "" if position.next_index is None else f" up to row {position.next_index}"
+    return f"snapshot {position.snapshot_id}{rows}"
+
+
+def _diverged(info: LogInfo, what: str) -> HistoryDiverged:
+    return HistoryDiverged(
+        f"The log of {info.name} is not published: {what} {_REMEDY.format(name=info.name)}",
+        reason=LOG_DIVERGED,
+        metadata={"table": str(info.name), "topic": info.topic},
+    )

@@ -1,0 +1,188 @@
+"""One table's publisher in a thread of its own: steps, and what becomes of errors.
+
+Nothing that happens to one table ends another's publishing. What may pass is tried again soon; what a person has to
+mend is told to the metastore, where `lakelog log status` and metrics show it, and tried again now and then: it may have
+been mended.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+from lakelog.client.metastore import Metastore
+from lakelog.clock import Clock
+from lakelog.errors import Fenced, HistoryDiverged, LakelogError, NotFound
+from lakelog.format.log_state import PublishReport
+from lakelog.serving.lease import LeaseKeeper
+from lakelog.serving.logs import Log
+
+from .metrics import PublisherMetrics
+from .publisher import Step, TablePublisher
+from .watchdog import Watchdog
+
+IDLE_S: Final = 1.0
+"""How long a step waits for a snapshot; a stop is heard of behind it."""
+
+_FIRST_PAUSE_S: Final = 0.05
+_LONGEST_PAUSE_S: Final = 5.0
+_TELL_AFTER_S: Final = 10.0
+"""What may pass is told once it has lasted so long."""
+
+_MEND_S: Final = 15.0
+"""Between two tries of what a person has to mend."""
+
+_LONGEST_PROBLEM: Final = 2000
+"""Characters."""
+
+_SURE_AFTER: Final = 2
+"""A divergence is believed when it was found so often in a row: one that starts at the same moment looks like one."""
+
+
+class TableRunner:
+    """Publishes one table until it is stopped, or may not any more.
+
+    Args:
+        name: The table's, for people.
+        table_uuid: The table.
+        publisher: Of the table.
+        lease: Held.
+        metastore: Told of problems.
+        clock: For the time.
+        watchdog: Ends the process when a step does not come back (R6).
+        metrics: Told of what is done.
+        log: For lines.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        table_uuid: str,
+        publisher: TablePublisher,
+        lease: LeaseKeeper,
+        metastore: Metastore,
+        clock: Clock,
+        watchdog: Watchdog,
+        metrics: PublisherMetrics,
+        log: Log,
+    ) -> None:
+        self._name: Final = name
+        self._table_uuid: Final = table_uuid
+        self._publisher = publisher
+        self._lease = lease
+        self._metastore = metastore
+        self._clock = clock
+        self._watchdog = watchdog
+        self._metrics = metrics
+        self._log = log.bind(table=name)
+        self._stop = threading.Event()
+        self._failures = 0
+        self._diverged = 0
+        self._failing_since_s: float | None = None
+        self._told = ""
+        self._thread = threading.Thread(target=self._run, name=f"publish {name}", daemon=True)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it publishes still."""
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        """Begins, in a thread of its own."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends it behind the step in hand; does not wait. From any thread, idempotent."""
+        self._stop.set()
+
+    def join(self, timeout_s: float) -> None:
+        """Waits for its end."""
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                pause_s = self.step(IDLE_S)
+                if pause_s is None:
+                    return
+                self._stop.wait(pause_s)
+        finally:
+            self._publisher.forget()
+            self._lease.release()
+            self._metrics.forget(self._name)
+            self._log.info("stopped publishing", published=vars(self._publisher.published))
+
+    def step(self, wait_s: float) -> float | None:
+        """Does one step; how many seconds to wait before the next; None: there is to be none."""
+        self._watchdog.begin(self._name)
+        try:
+            done = self._publisher.step(wait_s)
+        except LakelogError as error:
+            return self._fail(error)
+        finally:
+            self._watchdog.end(self._name)
+        self._succeed(done)
+        return 0.0
+
+    def _succeed(self, done: Step) -> None:
+        if self._failures:
+            self._log.info("publishing goes on", failures=self._failures)
+        self._failures, self._diverged, self._failing_since_s, self._told = 0, 0, None, ""
+        self._metrics.show(self._name, self._publisher)
+        if done is Step.STARTED:
+            self._log.info("fresh start", position=self._publisher.position.snapshot_id)
+
+    def _fail(self, error: LakelogError) -> float | None:
+        self._failures += 1
+        self._metrics.failed(self._name, error.reason)
+        now_s = self._clock.monotonic_s()
+        self._failing_since_s = now_s if self._failing_since_s is None else self._failing_since_s
+        lasts_s = now_s - self._failing_since_s
+        if isinstance(error, NotFound) and error.reason in ("TABLE_NOT_FOUND", "LOG_NOT_FOUND"):
+            self._log.info("nothing more to publish", reason=error.message)
+            return None
+        # Whoever is fenced, by brokers or by the metastore, may have lost the table: only its lease tells.
+        if isinstance(error, Fenced) and not self._is_ours():
+            return None
+        if isinstance(error, HistoryDiverged):
+            self._diverged += 1
+        else:
+            self._diverged = 0
+        passing = error.retryable or isinstance(error, Fenced) or 0 < self._diverged < _SURE_AFTER
+        if not passing or lasts_s >= _TELL_AFTER_S:
+            self._tell(error)
+        self._log.warning("not published, trying again", error=error.message, reason=error.reason, tries=self._failures)
+        return min(_FIRST_PAUSE_S * 2 ** min(self._failures - 1, 10), _LONGEST_PAUSE_S) if passing else _MEND_S
+
+    def _is_ours(self) -> bool:
+        try:
+            self._lease.check()
+        except Fenced as error:
+            self._log.info("another publishes the table now", reason=error.message)
+            return False
+        except LakelogError:
+            # The metastore does not answer: nothing is published either before it does.
+            return True
+        return True
+
+    def _tell(self, error: LakelogError) -> None:
+        if self._told == error.message:
+            return
+        try:
+            state = self._metastore.get_publish_state(self._table_uuid)
+            # What is published stays as it was told.
+            self._metastore.report_published(
+                PublishReport(
+                    self._table_uuid,
+                    state.generation,
+                    self._lease.epoch,
+                    next_index=state.next_index,
+                    next_uuid=state.next_uuid,
+                    problem=error.message[:_LONGEST_PROBLEM],
+                )
+            )
+        except LakelogError as failure:
+            self._log.warning("the problem could not be reported", error=failure.message)
+            return
+        self._told = error.message
+        self._log.error("publishing stands still until this is mended", error=error.message)

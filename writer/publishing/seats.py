@@ -1,0 +1,87 @@
+"""How many publishers share the work: each sits on the lowest free one of some numbered leases.
+
+Nothing depends on the count but who publishes how many tables, so that it may be wrong for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from lakelog.client.metastore import Metastore
+from lakelog.errors import Fenced, LakelogError
+from lakelog.format.work import LeaseGrant
+
+_FREE_IN_A_ROW: Final = 2
+"""Behind so many free seats nobody is looked for."""
+
+_MOST: Final = 1000
+
+
+class Seats:
+    """A publisher's seat, and a look at the others'. One thread.
+
+    Args:
+        metastore: Who grants leases.
+        holder: Who we are.
+        duration_ms: How long a seat is kept without a word.
+    """
+
+    def __init__(self, metastore: Metastore, holder: str, duration_ms: int) -> None:
+        self._metastore = metastore
+        self._holder: Final = holder
+        self._duration_ms: Final = duration_ms
+        self._own: tuple[str, int] | None = None
+
+    def count(self) -> int:
+        """Keeps our seat, or takes one, and counts those that are taken, ours included; at least 1.
+
+        Raises:
+            Unavailable: The metastore does not answer.
+        """
+        self._keep()
+        taken = free = 0
+        for number in range(_MOST):
+            name = f"publisher-seat/{number}"
+            if self._own is not None and name == self._own[0]:
+                taken, free = taken + 1, 0
+                continue
+            grant = self._metastore.acquire_lease(name, self._holder, self._duration_ms)
+            if not grant.acquired:
+                taken, free = taken + 1, 0
+            elif self._own is None:
+                self._own = (name, grant.epoch)
+                taken, free = taken + 1, 0
+            else:
+                self._metastore.release_lease(name, grant.epoch)
+                free += 1
+                if free == _FREE_IN_A_ROW:
+                    break
+        return max(taken, 1)
+
+    def leave(self) -> None:
+        """Gives our seat back; never raises lakelog errors."""
+        own, self._own = self._own, None
+        if own is not None:
+            _try(lambda: self._metastore.release_lease(*own))
+
+    def _keep(self) -> None:
+        if self._own is None:
+            return
+        try:
+            self._metastore.renew_lease(*self._own, self._duration_ms)
+        except Fenced:
+            self._own = None
+
+
+def _try(call: Callable[[], LeaseGrant | None]) -> None:
+    try:
+        call()
+    except LakelogError:
+        # The lease ends by itself.
+        return
+
+
+def fair_share(tables: int, publishers: int) -> int:
+    """How many of some tables one of some publishers publishes at most. Pure."""
+    return -(-tables // max(publishers, 1))

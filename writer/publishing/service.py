@@ -1,0 +1,176 @@
+"""The publisher service: which tables this process publishes.
+
+Each table with a log has a lease; whoever holds it publishes the table. Replicas share them evenly: one that holds
+more than its share gives some back, one that holds less takes those that are free.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from lakelog.client.metastore import Metastore
+from lakelog.clock import Clock
+from lakelog.errors import Fenced, LakelogError, NotFound, PermissionDenied
+from lakelog.format.log_state import LogInfo
+from lakelog.format.table import TableName
+from lakelog.serving.lease import LEASE_HELD, LeaseKeeper
+from lakelog.serving.logs import Log
+
+from .metrics import PublisherMetrics
+from .runner import TableRunner
+from .seats import Seats, fair_share
+
+LOOK_EVERY_S: Final = 1.0
+"""How late a table that was made, or that nobody publishes any more, is noticed."""
+
+_COUNT_EVERY: Final = 5
+"""Looks between two counts of the replicas."""
+
+_STOP_WITHIN_S: Final = 30.0
+
+
+class PublisherService:
+    """Publishes tables until it is stopped.
+
+    Args:
+        metastore: Who knows the tables.
+        make_lease: Makes the lease of a table's publisher, not yet taken; told what to do when it is lost.
+        make_runner: Makes what publishes a table, under a lease that is held.
+        seats: Of the replicas.
+        tables: Only these; empty: all.
+        patience_s: How long the metastore may be away.
+        clock: For the time.
+        metrics: Told what is published.
+        log: For lines.
+    """
+
+    def __init__(
+        self,
+        metastore: Metastore,
+        *,
+        make_lease: Callable[[LogInfo, Callable[[LakelogError], None]], LeaseKeeper],
+        make_runner: Callable[[LogInfo, LeaseKeeper], TableRunner],
+        seats: Seats,
+        tables: frozenset[TableName],
+        patience_s: float,
+        clock: Clock,
+        metrics: PublisherMetrics,
+        log: Log,
+    ) -> None:
+        self._metastore = metastore
+        self._make_lease = make_lease
+        self._make_runner = make_runner
+        self._seats = seats
+        self._tables = tables
+        self._patience_s = patience_s
+        self._clock = clock
+        self._metrics = metrics
+        self._log = log
+        self._runners: dict[str, TableRunner] = {}
+        self._stop = threading.Event()
+        self._replicas = 1
+        self._looks = 0
+        self._answered_s = clock.monotonic_s()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was told to stop."""
+        return self._stop.is_set()
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether the metastore has answered lately."""
+        return self._clock.monotonic_s() - self._answered_s < self._patience_s
+
+    def stop(self) -> None:
+        """Ends it behind the transactions in hand; from any thread."""
+        self._stop.set()
+
+    def run(self) -> None:
+        """Publishes until it is stopped.
+
+        Raises:
+            PermissionDenied: The metastore does not let us.
+            LakelogError: The metastore was away for too long.
+        """
+        try:
+            while not self._stop.is_set():
+                self._look()
+                self._stop.wait(LOOK_EVERY_S)
+        finally:
+            self._end()
+
+    def _look(self) -> None:
+        try:
+            self.step()
+            self._answered_s = self._clock.monotonic_s()
+        except PermissionDenied:
+            raise
+        except LakelogError as error:
+            silent_s = self._clock.monotonic_s() - self._answered_s
+            if not error.retryable or silent_s > self._patience_s:
+                raise
+            self._log.warning("metastore not reachable, trying again", silent_s=round(silent_s), error=error.message)
+
+    def step(self) -> None:
+        """Looks once which tables there are, and takes or gives back some.
+
+        Raises:
+            LakelogError: The metastore does not answer, or refuses us.
+        """
+        logs = {
+            info.table_uuid: info
+            for info in self._metastore.list_logs()
+            if not self._tables or info.name in self._tables
+        }
+        if self._looks % _COUNT_EVERY == 0:
+            self._replicas = self._seats.count()
+        self._looks += 1
+        for table_uuid, runner in list(self._runners.items()):
+            if not runner.is_running:
+                del self._runners[table_uuid]
+            elif table_uuid not in logs:
+                runner.stop()
+        share = fair_share(len(logs), self._replicas)
+        for table_uuid in sorted(self._runners)[share:]:
+            self._runners[table_uuid].stop()
+        for table_uuid, info in logs.items():
+            if len(self._runners) >= share or self._stop.is_set():
+                break
+            if table_uuid not in self._runners:
+                self._take(info)
+        self._metrics.tables.set(len(self._runners))
+        self._metrics.replicas.set(self._replicas)
+
+    def _take(self, info: LogInfo) -> None:
+        runner: TableRunner | None = None
+
+        def lose(error: LakelogError) -> None:
+            self._log.warning("the table is another's now", table=str(info.name), error=error.message)
+            if runner is not None:
+                runner.stop()
+
+        lease = self._make_lease(info, lose)
+        try:
+            lease.acquire(wait=False, stopping=self._stop)
+        except (NotFound, Fenced):
+            return
+        except LakelogError as error:
+            if error.reason == LEASE_HELD:
+                return
+            raise
+        if not lease.epoch:
+            return
+        runner = self._make_runner(info, lease)
+        self._runners[info.table_uuid] = runner
+        runner.start()
+
+    def _end(self) -> None:
+        for runner in self._runners.values():
+            runner.stop()
+        until_s = self._clock.monotonic_s() + _STOP_WITHIN_S
+        for runner in self._runners.values():
+            runner.join(max(0.0, until_s - self._clock.monotonic_s()))
+        self._seats.leave()

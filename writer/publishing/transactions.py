@@ -1,0 +1,59 @@
+"""Which snapshots share a transaction of the log, and where a large one is cut. Pure.
+
+Several small snapshots that wait share one, so that a backlog is caught up with; each is in one transaction as a whole,
+so that readers of committed records see all of it or nothing. One that is too large for that is published alone in
+chunks, because whatever is in a transaction is hidden from readers until its end, and all behind it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from .snapshot_log import SnapshotLog
+
+
+@dataclass(frozen=True)
+class TransactionLimits:
+    """How much one transaction takes.
+
+    Args:
+        rows: So many rows at most; a snapshot of more is published in chunks.
+        size_bytes: The same of the stored bytes of its files.
+        snapshots: So many snapshots at most.
+        chunk_records_bytes: A chunk ends behind the piece with which it has so many bytes of keys and values.
+        chunk_s: Or behind the one with which it has taken so long.
+    """
+
+    rows: int = 100_000
+    size_bytes: int = 32 << 20
+    snapshots: int = 1000
+    chunk_records_bytes: int = 64 << 20
+    chunk_s: float = 5.0
+
+    def is_large(self, log: SnapshotLog) -> bool:
+        """Whether a snapshot is published in chunks."""
+        return log.row_count > self.rows or log.size_bytes > self.size_bytes
+
+
+def pick_together(logs: Collection[SnapshotLog], limits: TransactionLimits) -> int:
+    """How many of the snapshots that wait the next transaction takes: the first ones, at least one.
+
+    Args:
+        logs: In their order, at least one.
+        limits: Of a transaction.
+
+    Returns:
+        Their number. Where it is 1 and that one is large, it is to be published in chunks; a large one is never taken
+        together with others.
+    """
+    rows = size_bytes = 0
+    for count, log in enumerate(itertools.islice(logs, limits.snapshots)):
+        rows += log.row_count
+        size_bytes += log.size_bytes
+        if count and (rows > limits.rows or size_bytes > limits.size_bytes):
+            return count
+        if limits.is_large(log):
+            return 1
+    return min(len(logs), limits.snapshots)

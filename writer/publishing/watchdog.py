@@ -1,0 +1,72 @@
+"""Ends the process when a step does not come back (RELIABILITY.md R6).
+
+The end of a transaction is waited for without a timeout, since nobody could say what became of it otherwise. Where the
+wait does not end, a new process finds out by a fresh start.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from lakelog.clock import Clock
+from lakelog.serving.logs import Log
+
+_LOOK_EVERY_S: Final = 5.0
+
+STUCK: Final = 9
+"""The exit code."""
+
+
+class Watchdog:
+    """Knows since when each table's step has been lasting.
+
+    Args:
+        patience_s: How long one may last.
+        clock: For the time.
+        log: For the last line.
+        leave: Ends the process with a code.
+    """
+
+    def __init__(self, patience_s: float, clock: Clock, log: Log, leave: Callable[[int], None] = os._exit) -> None:
+        self._patience_s: Final = patience_s
+        self._clock = clock
+        self._log = log
+        self._leave = leave
+        self._since_s: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Begins to watch, in a thread of its own."""
+        threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
+
+    def begin(self, table: str) -> None:
+        """A step of a table begins."""
+        with self._lock:
+            self._since_s[table] = self._clock.monotonic_s()
+
+    def end(self, table: str) -> None:
+        """It has come back."""
+        with self._lock:
+            self._since_s.pop(table, None)
+
+    def look(self) -> None:
+        """Looks once."""
+        now_s = self._clock.monotonic_s()
+        with self._lock:
+            stuck = {table: now_s - since_s for table, since_s in self._since_s.items()}
+        for table, lasts_s in stuck.items():
+            if lasts_s > self._patience_s:
+                self._log.error(
+                    "a step does not come back, so that this process ends; another goes on",
+                    table=table,
+                    seconds=round(lasts_s),
+                )
+                self._leave(STUCK)
+
+    def _watch(self) -> None:
+        while True:
+            self._clock.sleep(_LOOK_EVERY_S)
+            self.look()

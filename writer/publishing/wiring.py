@@ -1,0 +1,140 @@
+"""Which concrete classes the publisher runs on; here it can be read as a whole.
+
+```
+    PublisherService -- ListLogs, seats, leases ------------- metastore
+       |  one for each table that is ours
+    TableRunner ------- problems ---------------------------- metastore
+       |
+    TablePublisher ---- GetLog, GetPublishState, ReportPublished, Watch
+       |         |
+       |      FileLogs -- Plan (metastore), files (object store), codecs
+       |
+    KafkaLog ---------- producer, position, topic ----------- brokers
+```
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from functools import partial
+
+from lakelog.client.grpc_metastore import GrpcMetastore
+from lakelog.client.metastore import Metastore, WatchPosition
+from lakelog.client.target import TlsFiles
+from lakelog.clock import SystemClock
+from lakelog.errors import InvalidArgument, LakelogError
+from lakelog.format.log_state import LogInfo, to_publisher_lease
+from lakelog.log.kafka import open_kafka_log
+from lakelog.log.records import TopicState
+from lakelog.log.secrets import Secrets
+from lakelog.log.table_codec import load_log_settings
+from lakelog.log.topic_rules import check_topic
+from lakelog.options import LOG_CONTENT
+from lakelog.options.log_options import CHANGELOG_CONTENT
+from lakelog.serving.http_endpoint import serve_pages
+from lakelog.serving.lease import LeaseKeeper
+from lakelog.serving.logs import Log
+from lakelog.storage.stores import LocationStores
+
+from .config import PublishConfig
+from .feed import WatchFeed
+from .file_logs import FileLogs
+from .metrics import PublisherMetrics
+from .publisher import PublisherParts, TablePublisher
+from .runner import TableRunner
+from .seats import Seats
+from .service import PublisherService
+from .watchdog import Watchdog
+
+
+def make_service(config: PublishConfig, secrets: Secrets, log: Log) -> PublisherService:
+    """Puts the publisher together; connects when it first asks for something.
+
+    Args:
+        config: What it was told.
+        secrets: That options of logs refer to.
+        log: For lines.
+
+    Raises:
+        InvalidArgument: The port of the metrics is taken.
+    """
+    clock, metrics = SystemClock(), PublisherMetrics()
+    metastore = _connect(config)
+    holder = f"publisher {socket.gethostname()} {os.getpid()}"[:256]
+    watchdog = Watchdog(config.stuck_s, clock, log)
+
+    def make_lease(info: LogInfo, on_lost: Callable[[LakelogError], None]) -> LeaseKeeper:
+        return LeaseKeeper(
+            metastore,
+            to_publisher_lease(info.table_uuid),
+            holder,
+            duration_s=config.lease_s,
+            patience_s=config.patience_s,
+            clock=clock,
+            log=log,
+            on_lost=on_lost,
+            work=f"the publisher of {info.name}",
+        )
+
+    def open_feed(position: WatchPosition, info: LogInfo) -> WatchFeed:
+        return WatchFeed(metastore, position, complete=LOG_CONTENT.read(info.options) == CHANGELOG_CONTENT)
+
+    parts = PublisherParts(
+        metastore=metastore,
+        open_log=lambda info: open_kafka_log(info.options, secrets),
+        check_topic=partial(check_fits, metastore),
+        logs=FileLogs(metastore, LocationStores(config.connect.s3)),
+        open_feed=open_feed,
+        clock=clock,
+    )
+
+    def make_runner(info: LogInfo, lease: LeaseKeeper) -> TableRunner:
+        publisher = TablePublisher(info.table_uuid, lease.epoch, parts)
+        return TableRunner(str(info.name), info.table_uuid, publisher, lease, metastore, clock, watchdog, metrics, log)
+
+    service = PublisherService(
+        metastore,
+        make_lease=make_lease,
+        make_runner=make_runner,
+        seats=Seats(metastore, holder, int(config.lease_s * 3000)),
+        tables=config.tables,
+        patience_s=config.patience_s,
+        clock=clock,
+        metrics=metrics,
+        log=log,
+    )
+    log.info(
+        "starting",
+        target=config.connect.target,
+        tables=sorted(map(str, config.tables)) or "all",
+        process=os.getpid(),
+    )
+    watchdog.start()
+    if config.metrics_port is not None:
+        port = serve_pages(config.metrics_host, config.metrics_port, metrics.registry, lambda: service.is_healthy)
+        log.info("metrics", port=port)
+    return service
+
+
+def check_fits(metastore: Metastore, info: LogInfo, topic: TopicState) -> None:
+    """Checks that a topic can hold a table's log (R9).
+
+    Raises:
+        InvalidArgument: It cannot; says why, and what to do.
+    """
+    settings = load_log_settings(metastore.get_table_by_uuid(info.table_uuid))
+    problems = check_topic(settings.to_topic_spec(info.topic), topic)
+    if problems:
+        raise InvalidArgument(
+            f"The topic {info.topic} cannot hold the log of {info.name}. {' '.join(problems)}",
+            reason="TOPIC_MISFIT",
+            metadata={"table": str(info.name), "topic": info.topic},
+        )
+
+
+def _connect(config: PublishConfig) -> GrpcMetastore:
+    settings = config.connect
+    files = TlsFiles(settings.tls_ca, settings.tls_cert, settings.tls_key) if settings.tls else None
+    return GrpcMetastore(settings.target, tls=files, token=settings.token)
