@@ -36,8 +36,7 @@ from lakelog.format.schema import TableSchema
 
 def to_avro_schema(schema: TableSchema) -> str:
     """The schema of a table's values as JSON. Pure."""
-    fields = to_value_fields(schema)
-    return json.dumps(_to_record("row", fields))
+    return json.dumps(_to_record("record", to_value_fields(schema)))
 
 
 def to_avro_key_schema(schema: TableSchema) -> str:
