@@ -35,6 +35,7 @@ class Ending(enum.IntEnum):
 _BY_REASON: Final[Mapping[str, int]] = {
     "BAD_RECORD": Ending.BAD_RECORD,
     "FILE_CHANGED": Ending.BAD_RECORD,
+    "TOPIC_CHANGED": Ending.CHECKPOINT,
 }
 
 

@@ -1,0 +1,53 @@
+"""A topic of Kafka as the source of a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pyspark.sql import SparkSession
+
+from lakelog.serving.logs import Log
+
+from ..pipeline.kafka_spec import KafkaSource
+from ..progress import Progress
+from ..source import ReadTasks
+from .offset_log import BatchOffsets, OffsetLog
+from .stream import SOURCE_NAME, register_source, source_options
+from .tasks import KafkaReadTask, range_reader
+
+
+class TopicSource:
+    """See `writer.source.Source`.
+
+    Args:
+        source: The topic.
+        offset_log: Which offsets each batch takes.
+        task: How records are read; its `batch_id` is each batch's own.
+    """
+
+    def __init__(self, source: KafkaSource, offset_log: OffsetLog, task: Callable[[int], KafkaReadTask]) -> None:
+        self._source = source
+        self._log = offset_log
+        self._task = task
+
+    def read_batch(self, batch_id: int) -> BatchOffsets | None:
+        """See the protocol."""
+        return self._log.read(batch_id)
+
+    def refresh(self, batch_id: int, log: Log) -> None:
+        """Nothing: records never change. That the topic is still the same, tasks look at before and after they read."""
+
+    def reader(self, batch_id: int) -> ReadTasks:
+        """See the protocol."""
+        return range_reader(self._task(batch_id))
+
+    def register(self, spark: SparkSession) -> None:
+        """See the protocol."""
+        register_source(spark)
+
+    def spark_source(self, shares: int) -> tuple[str, Mapping[str, str]]:
+        """See the protocol."""
+        return SOURCE_NAME, source_options(self._source, self._log.folder, shares)
+
+    def tell_changes(self, progress: Progress) -> None:
+        """Nothing: what waits is told with each batch."""
