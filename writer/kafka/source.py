@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 
 from pyspark.sql import SparkSession
 
@@ -14,6 +15,7 @@ from ..source import ReadTasks
 from .offset_log import BatchOffsets, OffsetLog
 from .stream import SOURCE_NAME, register_source, source_options
 from .tasks import KafkaReadTask, range_reader
+from .topic import Topic, check_id
 
 
 class TopicSource:
@@ -35,7 +37,17 @@ class TopicSource:
         return self._log.read(batch_id)
 
     def refresh(self, batch_id: int, log: Log) -> None:
-        """Nothing: records never change. That the topic is still the same, tasks look at before and after they read."""
+        """Checks that the topic is still the one that the pipeline began with; records never change.
+
+        Raises:
+            HistoryDiverged: It was made anew.
+            NotFound: There is none any more.
+            Unavailable: No broker answers.
+        """
+        start = self._log.read_start()
+        if start is not None:
+            with closing(Topic(self._source)) as topic:
+                check_id(self._source.topic, start.topic_id, topic.find_id())
 
     def reader(self, batch_id: int) -> ReadTasks:
         """See the protocol."""

@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+import structlog
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from lakelog.errors import DataCorrupted, HistoryDiverged, LakelogError, NotFound, SnapshotExpired
 from lakelog.spark.task_errors import TaskFailed, find_lakelog_error
 from writer.ending import Ending, to_ending
 from writer.kafka.offset_log import OFFSETS_PROPERTY, OffsetLog
+from writer.kafka.source import TopicSource
 from writer.kafka.stream import KafkaStreamReader, source_options
 from writer.pipeline.kafka_spec import KafkaSource, Start
 
@@ -130,6 +132,10 @@ def test_a_topic_that_was_made_anew_stops_the_pipeline(topics: Topics, tmp_path:
     assert isinstance(error, HistoryDiverged)
     assert "was deleted and made anew" in error.message
     assert to_ending(error) is Ending.CHECKPOINT
+    # It is told before Spark is started, too.
+    source = TopicSource(make_source(), OffsetLog(tmp_path), task=None)  # type: ignore[arg-type]
+    with pytest.raises(HistoryDiverged):
+        source.refresh(1, structlog.get_logger())
 
 
 def test_records_that_were_deleted_unread_stop_the_pipeline(topics: Topics, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_bad_records_are_told_with_partition_and_offset(topics: Topics, tmp_path
     )  # fmt: skip
     rows, bad = Case(topics, tmp_path).read()
     assert [row["id"] for row in rows] == [0, 9]
-    assert [letter["offset"] for letter in bad] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert sorted(letter["offset"] for letter in bad) == [1, 2, 3, 4, 5, 6, 7, 8]
     assert {(letter["topic"], letter["partition"]) for letter in bad} == {("orders", 0)}
     assert "line" not in bad[0]
     reasons = {letter["offset"]: letter["reason"] for letter in bad}
