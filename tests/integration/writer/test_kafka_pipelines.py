@@ -39,7 +39,8 @@ def test_changes_of_debezium_become_a_table(
     options = {"bucket": "2", "changelog-producer": "input"}
     table = catalog.create_table(f"lab.{name}", schema, primary_key=["id"], options=options)
     topic = f"it-{name}"
-    AdminClient({"bootstrap.servers": kafka_broker}).create_topics([NewTopic(topic, 1)])[topic].result(30)
+    admin = AdminClient({"bootstrap.servers": kafka_broker})
+    admin.create_topics([NewTopic(topic, 1)])[topic].result(30)
     tea, cup, pot = {"id": 1, "name": "tea"}, {"id": 1, "name": "cup"}, {"id": 2, "name": "pot"}
     producer = Producer({"bootstrap.servers": kafka_broker})
     for op, before, after in [
