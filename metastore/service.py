@@ -381,5 +381,5 @@ class MetastoreService(RetentionCalls, UpkeepCalls, LogCalls, PublishCalls):
         """Ends watches, lets commits that run come to their end and refuses those that wait; idempotent."""
         self.jobs.close()
         self.watches.close()
-        self.log_topics.close()
+        await self.log_topics.close()
         await self._gate.close()

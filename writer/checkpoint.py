@@ -129,7 +129,7 @@ def open_checkpoint(pipeline: Pipeline, table_uuid: str) -> Checkpoint:
         InvalidArgument: It belongs to something else, or cannot be understood (reason `CHECKPOINT_MISFIT`).
     """
     path = pipeline.checkpoint / "pipeline.json"
-    facts = {"pipeline": pipeline.name, "table_uuid": table_uuid, "source": str(pipeline.source.path)}
+    facts = {"pipeline": pipeline.name, "table_uuid": table_uuid, "source": pipeline.source.identity}
     try:
         found = json.loads(path.read_bytes())
         identity = found["checkpoint"]
@@ -154,7 +154,7 @@ def open_checkpoint(pipeline: Pipeline, table_uuid: str) -> Checkpoint:
         return Checkpoint(pipeline.checkpoint, identity)
     except (ValueError, KeyError, TypeError, OSError) as error:
         raise _not_understood(path, error) from error
-    words = {"pipeline": "pipeline", "table_uuid": "table", "source": "source folder"}
+    words = {"pipeline": "pipeline", "table_uuid": "table", "source": "source"}
     for key, wanted in facts.items():
         if found.get(key) != wanted:
             also = (

@@ -21,17 +21,18 @@ from lakelog.spark.connection import make_connection, open_metastore
 
 from .batch import BatchWriter
 from .checking import make_fitting
-from .checkpoint import open_checkpoint
+from .checkpoint import Checkpoint, open_checkpoint
 from .config import Config
 from .files.batch_log import BatchLog
 from .files.listing import list_files
-from .files.stream import register_source
+from .files.source import FilesSource
 from .metrics import Metrics
 from .pipeline.spec import Pipeline
 from .progress import Progress
 from .records.fitting import Fitting
 from .records.tasks import ReadTask
 from .service import Service
+from .source import Source
 
 
 def open_catalog(config: Config, pipeline: Pipeline) -> tuple[Metastore, str]:
@@ -61,6 +62,16 @@ def check_pipeline(metastore: Metastore, pipeline: Pipeline) -> tuple[TableInfo,
     return found
 
 
+def make_source(pipeline: Pipeline, fitting: Fitting, checkpoint: Checkpoint) -> Source:
+    """The pipeline's source, with its part of the checkpoint."""
+    source = pipeline.source
+
+    def task(batch_id: int) -> ReadTask:
+        return ReadTask(pipeline.name, batch_id, source.path, source.format, fitting, pipeline.dead_letters)
+
+    return FilesSource(source, BatchLog(checkpoint.log_folder), task)
+
+
 def to_table_name(pipeline: Pipeline) -> TableName:
     """The pipeline's table. Pure."""
     database, _, name = pipeline.table.partition(".")
@@ -72,7 +83,7 @@ def make_service(
 ) -> Service:
     """Puts a pipeline together."""
     clock = SystemClock()
-    metrics = Metrics(pipeline.name)
+    metrics = Metrics(pipeline.name, pipeline.source.unit)
     if config.metrics_port is not None:
         log.info("metrics", port=serve_metrics(config.metrics_host, config.metrics_port, metrics.registry))
     lease = LeaseKeeper(
@@ -89,26 +100,15 @@ def make_service(
     def make_writer() -> BatchWriter:
         info, fitting = check_pipeline(metastore, pipeline)
         checkpoint = open_checkpoint(pipeline, info.table_uuid)
-        source = pipeline.source
+        source = make_source(pipeline, fitting, checkpoint)
+        return BatchWriter(pipeline, info, fitting, source, checkpoint, metastore, lease, clock)
 
-        def task(batch_id: int) -> ReadTask:
-            return ReadTask(
-                pipeline.name,
-                batch_id,
-                source.path,
-                source.format,
-                fitting,
-                pipeline.dead_letters,
-            )
-
-        return BatchWriter(pipeline, info, task, checkpoint, BatchLog(checkpoint.log_folder), metastore, lease, clock)
-
-    def start_spark() -> SparkSession:
+    def start_spark(source: Source) -> SparkSession:
         let_workers_import(__file__, __package__ or "")
         with keeping_interrupts():
             spark = lakelog.spark.build_session(f"lakelog-{pipeline.name}", config.spark_master, config.spark_conf)
         lakelog.spark.install(spark, target)
-        register_source(spark)
+        source.register(spark)
         return spark
 
     service = Service(

@@ -123,6 +123,21 @@ class FileSource:
     ignore_unknown: bool = False
     text: TextOptions = field(default_factory=TextOptions)
 
+    @property
+    def identity(self) -> str:
+        """By what a checkpoint knows its source."""
+        return str(self.path)
+
+    @property
+    def description(self) -> str:
+        """What is read, for people."""
+        return f"{self.format.value} files in {self.path}"
+
+    @property
+    def unit(self) -> str:
+        """What batches are counted in."""
+        return "files"
+
 
 @dataclass(frozen=True)
 class RowKindSource:

@@ -1,5 +1,15 @@
 """What rows become in the log, and back: whole columns of records at once (SEMANTICS.md 4.4)."""
 
+from lakelog.log.codecs.changes import Changes, read_debezium_changes, read_json_rows
 from lakelog.log.codecs.codec import EncodedPiece, LogCodec, LogForm
+from lakelog.log.codecs.decode import DecodedRecords
 
-__all__ = ["EncodedPiece", "LogCodec", "LogForm"]
+__all__ = [
+    "Changes",
+    "DecodedRecords",
+    "EncodedPiece",
+    "LogCodec",
+    "LogForm",
+    "read_debezium_changes",
+    "read_json_rows",
+]

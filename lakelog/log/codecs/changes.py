@@ -14,9 +14,11 @@ import pyarrow.compute as pc
 from lakelog.format.rowkind import RowKind
 from lakelog.log.codecs.byte_columns import Mask, take_spans
 from lakelog.log.codecs.connect_types import PLAIN, ConnectType, read_connect_column, read_connect_types
+from lakelog.log.codecs.json_blocks import read_objects
 from lakelog.log.codecs.json_scan import scan_json
 from lakelog.log.codecs.json_values import ARRAY, NOTHING, OBJECT, Values, read_column
 
+_NO_OBJECT: Final = b"{}"
 _OPS: Final = pa.array(["c", "r", "u", "d"])
 _OP_KINDS: Final = np.array(
     [RowKind.INSERT, RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE, RowKind.INSERT], dtype=np.int8
@@ -52,12 +54,14 @@ def read_json_rows(values: pa.Array, schema: pa.Schema) -> Changes:
         values: Binary; NULL is a tombstone.
         schema: The columns; others are passed over, missing ones are NULL.
     """
-    scan = scan_json(values)
-    roots = Values.of_roots(scan)
-    roots.refuse(((roots.kinds != OBJECT) & (roots.kinds != NOTHING)) | _is_bare_null(roots, values))
-    rows = _read_rows(roots, schema, None)
     none = np.zeros(len(values), dtype=np.bool_)
     kinds = np.zeros(len(values), dtype=np.int8)
+    quick = read_objects(values.fill_null(_NO_OBJECT), schema)
+    if quick is not None:
+        return Changes(quick, kinds, np.asarray(values.is_valid()), None, none, none)
+    roots = Values.of_roots(scan_json(values))
+    roots.refuse(((roots.kinds != OBJECT) & (roots.kinds != NOTHING)) | _is_bare_null(roots, values))
+    rows = _read_rows(roots, schema, None)
     return Changes(rows, kinds, (roots.kinds == OBJECT) & ~roots.wrong, None, none, roots.wrong)
 
 
@@ -97,11 +101,13 @@ def read_debezium_changes(values: pa.Array, schema: pa.Schema, *, time_unit: str
         time_unit: Of timestamps that are numbers in messages without a schema, `ms`, `us` or `ns`; None: such a number
             makes its message wrong.
     """
-    scan = scan_json(values)
-    roots = Values.of_roots(scan)
+    quick = _read_debezium_quickly(values, schema)
+    if quick is not None:
+        return quick
+    roots = Values.of_roots(scan_json(values))
     roots.refuse((roots.kinds != OBJECT) & (roots.kinds != NOTHING))
     before, after, op, payload, said = roots.find_members(["before", "after", "op", "payload", "schema"])
-    inside = payload.kinds == OBJECT
+    inside = (payload.kinds == OBJECT) & (op.kinds == NOTHING)
     if inside.any():
         inner = payload.find_members(["before", "after", "op"])
         before, after, op = (
@@ -122,6 +128,31 @@ def read_debezium_changes(values: pa.Array, schema: pa.Schema, *, time_unit: str
     has_before = (old.kinds == OBJECT) & ~roots.wrong
     olds = _read_in_groups(old, schema, groups) if has_before.any() else None
     return Changes(rows, kinds, (row.kinds == OBJECT) & ~roots.wrong, olds, has_before & ~roots.wrong, roots.wrong)
+
+
+def _read_debezium_quickly(values: pa.Array, schema: pa.Schema) -> Changes | None:
+    """Messages without a schema around them, in which nothing is unusual; None: there are others."""
+    row = pa.struct([field.with_nullable(True) for field in schema])
+    message = pa.schema([("before", row), ("after", row), ("op", pa.string())])
+    found = read_objects(values.fill_null(_NO_OBJECT), message)
+    if found is None:
+        return None
+    is_message = np.asarray(values.is_valid())
+    before, after, ops = (column.chunk(0) for column in found.columns)
+    places = np.asarray(pc.index_in(ops, value_set=_OPS).fill_null(len(_OPS)))
+    kinds = _OP_KINDS[places]
+    is_delete = kinds == RowKind.DELETE
+    if (is_message & ((places == len(_OPS)) | (~is_delete & np.asarray(after.is_null())))).any():
+        return None
+    is_old = (kinds == RowKind.UPDATE_AFTER) & np.asarray(before.is_valid())
+    rows = pc.if_else(pa.array(is_delete), before, after) if is_delete.any() else after
+    olds = _to_table(pc.if_else(pa.array(is_old), before, pa.scalar(None, row)), schema) if is_old.any() else None
+    none = np.zeros(len(values), dtype=np.bool_)
+    return Changes(_to_table(rows, schema), kinds, np.asarray(rows.is_valid()), olds, is_old, none)
+
+
+def _to_table(rows: pa.StructArray, schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_arrays(rows.flatten(), schema=pa.schema([field.with_nullable(True) for field in schema]))
 
 
 @dataclass(frozen=True)

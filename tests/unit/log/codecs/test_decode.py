@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from hypothesis import strategies as st
 from lakelog.errors import DataCorrupted
 from lakelog.format.equality import equal_rows
 from lakelog.format.schema import TableSchema
+from lakelog.log.codecs import changes
+from lakelog.log.codecs.json_blocks import read_objects
 from lakelog.log.codecs.json_scan import scan_json
 from lakelog.log.codecs.json_strings import unescape_texts
 from lakelog.log.codecs.json_values import Values
@@ -26,6 +29,16 @@ def same_rows(found: pa.Table, expected: pa.Table) -> bool:
     return bool(equal_rows(found.combine_chunks(), expected.combine_chunks(), expected.column_names).all())
 
 
+@pytest.fixture(params=["either way", "the slow way"], scope="module")
+def _way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What Arrow's reader takes must not depend on it."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "the slow way":
+            patch.setattr(changes, "read_objects", lambda texts, schema: None)
+        yield
+
+
+@pytest.mark.usefixtures("_way")
 @given(tables(), st.sampled_from(["debezium-json", "json"]))
 def test_rows_of_all_types_come_back_as_they_were(made: tuple[TableSchema, pa.Table], value_format: str) -> None:
     schema, rows = made
@@ -40,6 +53,7 @@ def test_rows_of_all_types_come_back_as_they_were(made: tuple[TableSchema, pa.Ta
     assert not (found.is_tombstone | found.has_before).any()
 
 
+@pytest.mark.usefixtures("_way")
 @given(tables(), st.data())
 @pytest.mark.parametrize("is_upsert", [False, True])
 def test_changes_come_back(is_upsert: bool, made: tuple[TableSchema, pa.Table], data: st.DataObject) -> None:
@@ -88,6 +102,8 @@ GOOD = b'{"dt":"2026-01-31","id":1,"v":"a"}'
 )  # fmt: skip
 def test_a_damaged_record_is_named_and_harms_no_other(damaged: bytes) -> None:
     codec = make_codec(ORDERS, "json")
+    assert read_objects(pa.array([GOOD, GOOD], pa.binary()), ORDERS.arrow) is not None
+    assert read_objects(pa.array([GOOD, damaged, GOOD], pa.binary()), ORDERS.arrow) is None
     with pytest.raises(DataCorrupted) as caught:
         codec.decode(make_fetched([GOOD, damaged, GOOD]), topic="shop_orders")
     assert caught.value.metadata == {"topic": "shop_orders", "partition": "3", "offset": "101"}
