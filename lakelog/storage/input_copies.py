@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ from lakelog.format.rowkind import RowKind
 from lakelog.format.snapshot import LogContent
 from lakelog.options.table_options import PRECOMMIT_COMPACT
 from lakelog.options.values import TableOptions
+from lakelog.storage.parquet_writer import FileEncoding
 from lakelog.storage.routing import RoutedRows
 from lakelog.storage.superseded import MergePolicy
 
@@ -41,6 +43,16 @@ def plan_input_copies(options: TableOptions, producer: str, log: LogContent) -> 
         return InputCopies.NONE
     # Runs that are merged before the commit are no place for records that came before.
     return InputCopies.ALL if options.get(PRECOMMIT_COMPACT) else InputCopies.MERGED
+
+
+def plan_copy_encoding(copies: InputCopies, encoding: FileEncoding) -> FileEncoding:
+    """How copies are encoded, given how the runs are. Pure.
+
+    Those for the log alone are read once, soon, and go then: lz4 takes a fifth less time for all of a copy than zstd.
+    """
+    if copies is InputCopies.MERGED and encoding.compression == "zstd":
+        return replace(encoding, compression="lz4")
+    return encoding
 
 
 def find_copied(

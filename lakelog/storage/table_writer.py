@@ -35,7 +35,7 @@ from lakelog.format.schema import TableSchema
 from lakelog.options.table_options import FILE_COMPRESSION, WRITE_BUFFER_SIZE
 from lakelog.options.values import TableOptions
 from lakelog.storage.file_builder import FileBuilder
-from lakelog.storage.input_copies import InputCopies, find_copied
+from lakelog.storage.input_copies import InputCopies, find_copied, plan_copy_encoding
 from lakelog.storage.parquet_writer import ROW_GROUP_BYTES, FileEncoding, plan_encoding, plan_file_schema
 from lakelog.storage.routing import RoutedRows, order_by_key, route_rows, to_routing
 from lakelog.storage.store import ObjectStore
@@ -238,7 +238,8 @@ class TableWriter:
             records = order_by_key(table, copied, self._policy.key)
             codes = np.zeros(len(records), np.int8) if kinds is None else kinds[records]
             ordered = table.take(pa.array(records))
-            self._write_sorted(f"changelog-{number:05d}", ordered, codes, routed, encoding, inputs, keeps=False)
+            name, copying = f"changelog-{number:05d}", plan_copy_encoding(self._copies, encoding)
+            self._write_sorted(name, ordered, codes, routed, copying, inputs, keeps=False)
         run_kinds = None
         if rows is not None:
             table = table.take(pa.array(rows))
