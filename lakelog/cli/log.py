@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from dataclasses import asdict
@@ -17,9 +18,12 @@ from lakelog.clock import SystemClock
 from lakelog.errors import DataCorrupted, InvalidArgument
 from lakelog.extras import explain_missing
 from lakelog.format.log_state import LogInfo
+from lakelog.log.codecs.avro_schema import to_avro_key_schema, to_avro_schema
+from lakelog.log.codecs.codec import AVRO
 from lakelog.log.protocol import Log
 from lakelog.log.secrets import read_secrets
 from lakelog.log.tally import LogFindings
+from lakelog.options import LOG_FORMAT, LOG_KEY_FORMAT
 from lakelog.upkeep.log_status import LogStatus, load_log_status
 from lakelog.upkeep.log_verification import verify_log
 
@@ -93,6 +97,26 @@ def verify(invocation: Invocation, name: str) -> None:
         invocation.printer.facts(_FINDINGS, record)
     if not found.is_fine:
         raise _damaged(info, found)
+
+
+@log.command(example=("lakelog log schema shop.orders", "lakelog log schema shop.orders --key"))
+@click.argument("name", metavar="DATABASE.TABLE")
+@click.option("--key", is_flag=True, help="That of the keys.")
+@pass_invocation
+def schema(invocation: Invocation, name: str, key: bool) -> None:
+    """Print the Avro schema of the records that commits bring to a table's log now.
+
+    Only where 'log.format', for the keys 'log.key.format', is avro: records then hold no schema.
+    """
+    table = invocation.catalog.table(name)
+    info = invocation.metastore.get_table_by_uuid(table.uuid)
+    option = LOG_KEY_FORMAT if key else LOG_FORMAT
+    given = option.read(info.options)
+    if given != AVRO or (key and not info.schema.primary_key):
+        why = "has no primary key" if given == AVRO else f"has '{option.key}' = '{given}'"
+        raise InvalidArgument(f"Table {table.name} {why}: no Avro is in its log. Leave the schema out.")
+    text = to_avro_key_schema(info.schema) if key else to_avro_schema(info.schema)
+    invocation.printer.document(json.loads(text))
 
 
 @log.command(example=("lakelog log restart shop.orders",))
