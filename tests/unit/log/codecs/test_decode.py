@@ -99,6 +99,7 @@ GOOD = b'{"dt":"2026-01-31","id":1,"v":"a"}'
         GOOD.replace(b'"a"', b"nul"), GOOD.replace(b",", b",,"), GOOD.replace(b'"a"', b'"a",'),
         b"[" * 3000 + b"]" * 3000,
         GOOD.replace(b'"a"', b'"a'), b'"a",' + GOOD, b'"a","b":"c"',
+        GOOD[:-1] + b',"x":{}]',
     ],
 )  # fmt: skip
 def test_a_damaged_record_is_named_and_harms_no_other(damaged: bytes) -> None:
