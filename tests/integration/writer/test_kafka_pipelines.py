@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 import lakelog.spark
 from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
-from writer.config import parse_config
+from writer.config import Config, parse_config
 from writer.ending import Ending
 from writer.pipeline.reading import read_pipeline
 from writer.wiring import make_events, make_service, open_catalog
@@ -56,6 +56,7 @@ def test_changes_of_debezium_become_a_table(
         "bad_records: dead-letter\ndead_letters: ./dead\n"
     )
     config = parse_config(["run", str(file)], {"LAKELOG_TARGET": stack.target})
+    assert isinstance(config, Config)
     pipeline = read_pipeline(file)
     metastore, target = open_catalog(config, pipeline)
     service = make_service(config, pipeline, metastore, target, make_events(), structlog.get_logger())
