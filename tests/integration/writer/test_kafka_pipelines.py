@@ -39,10 +39,10 @@ def test_changes_of_debezium_become_a_table(
     options = {"bucket": "2", "changelog-producer": "input"}
     table = catalog.create_table(f"lab.{name}", schema, primary_key=["id"], options=options)
     topic = f"it-{name}"
-    admin = AdminClient({"bootstrap.servers": kafka_broker})
+    admin = AdminClient({"bootstrap.servers": kafka_broker, "log_level": 0})
     admin.create_topics([NewTopic(topic, 1)])[topic].result(30)
     tea, cup, pot = {"id": 1, "name": "tea"}, {"id": 1, "name": "cup"}, {"id": 2, "name": "pot"}
-    producer = Producer({"bootstrap.servers": kafka_broker})
+    producer = Producer({"bootstrap.servers": kafka_broker, "log_level": 0})
     for op, before, after in [
         ("c", None, tea), ("r", None, pot), ("u", tea, cup), ("?", None, None), ("d", pot, None),
     ]:  # fmt: skip
@@ -61,9 +61,9 @@ def test_changes_of_debezium_become_a_table(
     service = make_service(config, pipeline, metastore, target, make_events(), structlog.get_logger())
     assert service.run() is Ending.FINE
     assert table.scan().to_arrow().to_pylist() == [cup]
-    changes = [(row["_row_kind"], row["id"], row["name"]) for row in table.changes(raw=True).to_arrow().to_pylist()]
+    changes = [(row["_row_kind"], row["id"], row["name"]) for row in table.changes().to_arrow().to_pylist()]
     assert sorted(changes) == [
         ("+I", 1, "tea"), ("+I", 2, "pot"), ("+U", 1, "cup"), ("-D", 2, "pot"), ("-U", 1, "tea"),
     ]  # fmt: skip
-    (letter,) = [json.loads(line) for found in (tmp_path / "dead").iterdir() for line in found.open()]
+    (letter,) = [json.loads(found.read_text()) for found in (tmp_path / "dead").iterdir()]
     assert (letter["topic"], letter["partition"], letter["offset"]) == (topic, 0, 3)
