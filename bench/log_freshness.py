@@ -1,7 +1,7 @@
 """From the beginning of a write to the arrival of its rows at a plain Kafka consumer, ten writes of 100 rows a second.
 
-The consumer reads what is committed and knows nothing of lakelog. The reference is Kafka itself: as many records, written
-by a plain producer to a plain topic, without transactions.
+The consumer reads what is committed and knows nothing of lakelog. The reference is Kafka itself: as many records,
+written by a plain producer to a plain topic, without transactions.
 """
 
 from __future__ import annotations

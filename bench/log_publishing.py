@@ -214,14 +214,7 @@ class _PlainProducer:
                 "queue.buffering.max.messages": 200_000,
             }
         )
-        self._batches = [
-            (
-                piece.partition,
-                list(zip(piece.keys.to_pylist(), piece.values.to_pylist(), _to_headers(piece), strict=True)),
-            )
-            for piece in records
-            if piece.keys is not None
-        ]
+        self._batches = [(piece.partition, list(_to_messages(piece))) for piece in records]
 
     def send(self) -> int:
         """Sends all; how many."""

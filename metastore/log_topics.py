@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from lakelog.client.retry import BROKERS_UNAVAILABLE
@@ -39,7 +40,7 @@ from .records import NewTable
 from .requests import check_uuid
 from .store import Store, Transaction, run_transaction
 from .topic_life import ABANDONED_MS, check_unused, forget_topic, leave_unfinished, of_log, tell_other, to_info
-from .topic_work import alter_topic, delete_topic, make_topic
+from .topic_work import alter_topic, delete_topic, look_up_topic, make_topic
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +61,8 @@ class LogTopics:
         self._store = store
         self._brokers = brokers
         self._due = asyncio.Event()
+        self._working: dict[str, asyncio.Task[int]] = {}
+        self._passed_over = False
 
     def settle(self, options: Mapping[str, str]) -> dict[str, str]:
         """A new table's options with its brokers in them; see `Brokers.settle`."""
@@ -78,6 +81,8 @@ class LogTopics:
         if settings is None:
             return None
         name = settings.topic or make_topic_name(new.name.database, new.name.name, new.table_uuid, 1)
+        # Brokers that are away or do not let us in are asked for nothing that would have to be taken back.
+        await self._brokers.ask(new.options, lambda admin: look_up_topic(admin, name))
         topic = LogTopic(new.table_uuid, 1, name, "", 0, bool(settings.topic), TopicLife.CREATING, of_log(new.options))
         await run_transaction(self._store, lambda tx: tx.put_log_topic(topic))
         try:
@@ -85,8 +90,12 @@ class LogTopics:
         except BrokersTooSlow:
             # They may still make it: it is looked after once that is certainly over.
             raise
-        except LakelogError:
+        except Unavailable:
             await self.give_up(topic)
+            raise
+        except LakelogError:
+            # They have refused it: there is nothing that could be left.
+            await self._forget(topic)
             raise
         return replace(topic, topic_id=state.topic_id, life=TopicLife.LIVE)
 
@@ -96,6 +105,10 @@ class LogTopics:
         with suppress(Unavailable, OutcomeUnknown):
             await run_transaction(self._store, lambda tx: leave_unfinished(tx, topic))
         self.wake()
+
+    async def _forget(self, topic: LogTopic) -> None:
+        with suppress(Unavailable, OutcomeUnknown):
+            await run_transaction(self._store, lambda tx: tx.delete_log_topic(topic.table_uuid, topic.generation))
 
     async def alter(self, table: TableInfo, options: Mapping[str, str]) -> LogTopic | None:
         """Lets a table's topic follow the options that the table is about to have.
@@ -182,43 +195,68 @@ class LogTopics:
         self._due.set()
 
     async def step(self) -> None:
-        """Waits until something may be due, and looks for it."""
+        """Waits until something may be due, and begins with it; brokers that are away keep no others waiting.
+
+        Raises:
+            Unavailable, OutcomeUnknown: The store is lost; a later step finds what is due.
+        """
         with suppress(TimeoutError):
             await asyncio.wait_for(self._due.wait(), _PAUSE_S)
         self._due.clear()
-        await self.work_off()
+        await self._begin_due()
 
     async def work_off(self) -> int:
-        """Does all that is due and possible; for how many topics nothing is left to be done.
+        """Does all that is due and possible; for how many topics nothing is left to be done."""
+        return sum(await asyncio.gather(*await self._begin_due()))
 
-        Those of brokers that were away just now wait for the next look.
-
-        Raises:
-            Unavailable, OutcomeUnknown: The store is lost; a later step does the rest.
-        """
-        due = await run_transaction(self._store, lambda tx: tx.list_unsettled_topics(ABANDONED_MS, _TOPICS_A_STEP))
-        away: dict[str, LakelogError] = {}
-        done = 0
-        for topic in due:
-            brokers = str(sorted(topic.options.items()))
-            if brokers in away and topic.life is not TopicLife.GONE:
-                await self._note(topic, away[brokers])
-                continue
-            try:
-                await self._work_off(topic)
-                done += 1
-            except LakelogError as error:
-                of_brokers = error.reason == BROKERS_UNAVAILABLE
-                if isinstance(error, Unavailable | OutcomeUnknown) and not of_brokers:
-                    raise
-                if of_brokers:
-                    away[brokers] = error
-                await self._note(topic, error)
-        return done
-
-    def close(self) -> None:
+    async def close(self) -> None:
         """Asks brokers nothing any more; idempotent."""
         self._brokers.close()
+        working = list(self._working.values())
+        for task in working:
+            task.cancel()
+        await asyncio.gather(*working, return_exceptions=True)
+
+    async def _begin_due(self) -> list[asyncio.Task[int]]:
+        due = await run_transaction(self._store, lambda tx: tx.list_unsettled_topics(ABANDONED_MS, _TOPICS_A_STEP))
+        by_brokers: dict[str, list[LogTopic]] = {}
+        for topic in due:
+            by_brokers.setdefault(str(sorted(topic.options.items())), []).append(topic)
+        begun = []
+        for brokers, topics in by_brokers.items():
+            if brokers in self._working:
+                self._passed_over = True
+                continue
+            task = asyncio.create_task(self._work_off_all(topics))
+            self._working[brokers] = task
+            task.add_done_callback(partial(self._ended, brokers))
+            begun.append(task)
+        return begun
+
+    def _ended(self, brokers: str, task: asyncio.Task[int]) -> None:
+        del self._working[brokers]
+        if not task.cancelled() and (defect := task.exception()) is not None:
+            log.error("work on topics failed", exc_info=defect)
+        if self._passed_over:
+            self._passed_over = False
+            self.wake()
+
+    async def _work_off_all(self, topics: Sequence[LogTopic]) -> int:
+        """Does what is due at the same brokers; what cannot be done for now waits for another look."""
+        done = 0
+        away: LakelogError | None = None
+        for topic in topics:
+            try:
+                if away is not None and topic.life is not TopicLife.GONE:
+                    await self._try_to_note(topic, away)
+                else:
+                    await self._work_off(topic)
+                    done += 1
+            except LakelogError as error:
+                if error.reason == BROKERS_UNAVAILABLE:
+                    away = error
+                await self._try_to_note(topic, error)
+        return done
 
     async def _work_off(self, topic: LogTopic) -> None:
         if topic.life is TopicLife.WANTED:
@@ -268,12 +306,21 @@ class LogTopics:
 
         return await self._brokers.ask(topic.options, work)
 
+    async def _try_to_note(self, topic: LogTopic, error: LakelogError) -> None:
+        try:
+            await self._note(topic, error)
+        except (Unavailable, OutcomeUnknown) as lost:
+            log.warning("topic %s waits for the database: %s", topic.topic, lost)
+
     async def _note(self, topic: LogTopic, error: LakelogError) -> None:
         if topic.problem != error.message:
             log.warning("topic %s is %s and cannot be for now: %s", topic.topic, topic.life.value, error.message)
 
         async def note(tx: Transaction) -> None:
             found = await tx.lock_log_topic(topic.table_uuid)
+            # Of an older generation nothing can change any more but that it goes.
+            if found is not None and found.generation > topic.generation:
+                found = topic
             # Written down each time: what was tried last waits longest for its next turn.
             if found is not None and (found.generation, found.life) == (topic.generation, topic.life):
                 await tx.put_log_topic(replace(found, problem=error.message))

@@ -18,6 +18,11 @@ from lakelog.log.topic_rules import (
 )
 
 
+def look_up_topic(admin: TopicAdmin, name: str) -> TopicState | None:
+    """A topic; None: there is none. Where it fails, no broker has done anything."""
+    return admin.find_topic(name)
+
+
 def make_topic(admin: TopicAdmin, spec: TopicSpec, *, may_exist: bool, wants_retention: bool) -> TopicState:
     """Makes a topic, or takes the one that is there; what was made and does not fit is deleted again.
 

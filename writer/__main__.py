@@ -74,7 +74,7 @@ def _run(config: Config, pipeline: Pipeline) -> int:
 
     on_signals(stop, events.stopping.is_set)
     metastore, target = open_catalog(config, pipeline)
-    log.info("starting", table=pipeline.table, source=str(pipeline.source.path), target=target, process=os.getpid())
+    log.info("starting", table=pipeline.table, source=pipeline.source.description, target=target, process=os.getpid())
     return make_service(config, pipeline, metastore, target, events, log).run()
 
 

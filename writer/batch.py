@@ -1,18 +1,18 @@
-"""One batch: its files become rows, the rows one commit. Repeated as often as need be, applied once.
+"""One batch: what it takes becomes rows, the rows one commit. Repeated as often as need be, applied once.
 
 The steps and what a crash after each leaves behind:
 
 1. The lease is checked, so that an instance that was replaced does nothing at all.
 2. A batch that the table knows already is only counted: nothing is read or written.
 3. Dead letters of an earlier try go. A crash here leaves a batch that was never done.
-4. Tasks read the files, write dead letters and data files of an open attempt, which nobody sees.
+4. Tasks read what the batch takes, write dead letters and data files of an open attempt, which nobody sees.
 5. The commit: from here on step 2 holds for ever. It carries the lease's epoch, and is refused where that is over.
 6. The totals are written down, then Spark writes that the batch is done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,11 +28,12 @@ from lakelog.serving.lease import LeaseKeeper
 from lakelog.spark.types import to_spark_schema
 
 from .checkpoint import CHECKPOINT_PROPERTY, Checkpoint, Totals
-from .files.batch_log import BatchLog
 from .pipeline.spec import Mode, Pipeline
 from .progress import DoneBatch
 from .records.dead_letters import count_letters, delete_letters
-from .records.tasks import ReadTask, file_reader
+from .records.fitting import Fitting
+from .source import Source
+from .standing import PlannedBatch
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,9 @@ class BatchWriter:
     Args:
         pipeline: The pipeline.
         info: Its table.
-        task: How files are read; its `batch_id` is each batch's own.
+        fitting: How rows become the table's.
+        source: What is read.
         checkpoint: Where totals are kept.
-        batch_log: Which files each batch takes.
         metastore: What the table knows.
         lease: Under which it works.
         clock: For the time.
@@ -52,30 +53,30 @@ class BatchWriter:
 
     pipeline: Pipeline
     info: TableInfo
-    task: Callable[[int], ReadTask]
+    fitting: Fitting
+    source: Source
     checkpoint: Checkpoint
-    batch_log: BatchLog
     metastore: Metastore
     lease: LeaseKeeper
     clock: Clock
 
-    def write(self, files: DataFrame, batch_id: int) -> DoneBatch:
+    def write(self, taken: DataFrame, batch_id: int) -> DoneBatch:
         """Does a batch, or finds it done.
 
         Args:
-            files: Which files each task reads.
+            taken: What each task reads.
             batch_id: The batch.
 
         Raises:
             Fenced: Another instance has taken over; nothing was committed.
             InvalidArgument: A bad record, where the pipeline stops at those; nothing was committed.
-            DataCorrupted: A file or the checkpoint changed; nothing was committed.
+            DataCorrupted: The source or the checkpoint changed; nothing was committed.
             Unavailable: Nothing was committed; the batch may be repeated.
             OutcomeUnknown: The batch may be committed; it may be repeated.
         """
         began_s = self.clock.monotonic_s()
         self.lease.check()
-        planned = self.batch_log.read(batch_id)
+        planned = self.source.read_batch(batch_id)
         if planned is None:
             raise DataCorrupted(
                 f"The checkpoint {self.checkpoint.folder} has no log of batch {batch_id}: it was changed. Restore it."
@@ -85,16 +86,16 @@ class BatchWriter:
         if already_applied:
             snapshot_id = progress.snapshot_id if progress.last_identifier == batch_id else None
         else:
-            result = self._write(files, batch_id)
+            result = self._write(taken, planned)
             snapshot_id, already_applied = result.snapshot_id, result.already_applied
         totals, rows, letters = self._count(batch_id, snapshot_id)
         return DoneBatch(planned, rows, letters, totals, self.clock.monotonic_s() - began_s, already_applied)
 
-    def _write(self, files: DataFrame, batch_id: int) -> WriteResult:
-        pipeline, task = self.pipeline, self.task(batch_id)
-        if task.dead_letters is not None:
-            delete_letters(task.dead_letters, pipeline.name, batch_id)
-        rows = files.mapInArrow(file_reader(task), to_spark_schema(task.fitting.output, nullable=True))
+    def _write(self, taken: DataFrame, planned: PlannedBatch) -> WriteResult:
+        pipeline, batch_id = self.pipeline, planned.batch_id
+        if pipeline.dead_letters is not None:
+            delete_letters(pipeline.dead_letters, pipeline.name, batch_id)
+        rows = taken.mapInArrow(self.source.reader(batch_id), to_spark_schema(self.fitting.output, nullable=True))
         return lakelog.spark.write(
             rows,
             pipeline.table,
@@ -102,7 +103,7 @@ class BatchWriter:
             writer=pipeline.writer,
             identifier=batch_id,
             previous_identifier=batch_id - 1,
-            properties=to_properties(pipeline, self.checkpoint, batch_id),
+            properties={**planned.properties, **to_properties(pipeline, self.checkpoint, batch_id)},
             fence=self.lease.fence,
         )
 

@@ -14,9 +14,10 @@ class Metrics:
 
     Args:
         pipeline: The pipeline's name.
+        unit: What its source is counted in: `files` or `records`.
     """
 
-    def __init__(self, pipeline: str) -> None:
+    def __init__(self, pipeline: str, unit: str) -> None:
         self.registry: Final = CollectorRegistry()
 
         def gauge(name: str, what: str) -> Gauge:
@@ -29,8 +30,8 @@ class Metrics:
 
         self.running: Final = gauge("running", "1 while the pipeline holds its lease and reads.")
         self.last_batch_id: Final = gauge("last_batch_id", "The last batch that was committed.")
-        self.lag_files: Final = gauge("lag_files", "Files that waited when the last batch was planned.")
-        self.taken_files: Final = gauge("taken_files", "Files read since the pipeline was made.")
+        self.lag: Final = gauge(f"lag_{unit}", f"{unit.capitalize()} that waited when the last batch was planned.")
+        self.taken: Final = gauge(f"taken_{unit}", f"{unit.capitalize()} read since the pipeline was made.")
         self.rows: Final = gauge("rows", "Rows committed since the pipeline was made.")
         self.dead_letters: Final = gauge("dead_letters", "Records set aside since the pipeline was made.")
         self.changed_files: Final = gauge("changed_files", "Files that changed after they were read.")

@@ -9,9 +9,9 @@ from lakelog.serving.logs import Log
 from lakelog.serving.pipeline_report import PipelineReport
 
 from .checkpoint import Totals
-from .files.batch_log import BatchFiles
 from .metrics import Metrics
 from .pipeline.spec import Pipeline
+from .standing import PlannedBatch, Standing
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class DoneBatch:
     """A batch that is committed.
 
     Args:
-        files: What it took.
+        planned: What it took.
         rows: Rows it brought.
         dead_letters: Records it set aside.
         totals: With it.
@@ -27,7 +27,7 @@ class DoneBatch:
         already_applied: Whether an earlier try had committed it.
     """
 
-    files: BatchFiles
+    planned: PlannedBatch
     rows: int
     dead_letters: int
     totals: Totals
@@ -47,13 +47,14 @@ class Progress:
 
     def __init__(self, pipeline: Pipeline, metastore: Metastore, metrics: Metrics, log: Log) -> None:
         self._metrics = metrics
+        self._unit = pipeline.source.unit
         self._log = log
         self._report = PipelineReport(
             metastore,
             log,
             name=pipeline.name,
             table=pipeline.table,
-            source=f"{pipeline.source.format.value} files in {pipeline.source.path}",
+            source=pipeline.source.description,
         )
 
     def lead(self, epoch: int) -> None:
@@ -61,7 +62,7 @@ class Progress:
         table = self._report.state.table
         self._report.lead(epoch, lambda before: before.table == table)
 
-    def begin(self, totals: Totals, last: BatchFiles | None) -> None:
+    def begin(self, totals: Totals, last: PlannedBatch | None) -> None:
         """Takes what earlier runs did from the checkpoint."""
         self._apply(totals, last)
 
@@ -72,13 +73,13 @@ class Progress:
 
     def batch_done(self, batch: DoneBatch) -> None:
         """Reports a batch."""
-        self._apply(batch.totals, batch.files)
+        self._apply(batch.totals, batch.planned)
         self._metrics.batches.inc()
         self._metrics.batch_seconds.observe(batch.seconds)
         self._log.info(
             "batch committed",
-            batch_id=batch.files.batch_id,
-            files=len(batch.files.files),
+            batch_id=batch.planned.batch_id,
+            **{self._unit: batch.planned.size},
             rows=batch.rows,
             dead_letters=batch.dead_letters,
             position=self._report.state.position,
@@ -88,10 +89,10 @@ class Progress:
         )
         self._report.tell(state="running", last_error="")
 
-    def batch_waits(self, batch: BatchFiles | None) -> None:
-        """Notes a batch that did not go well: its files, and those behind them, wait in the source."""
+    def batch_waits(self, batch: PlannedBatch | None) -> None:
+        """Notes a batch that did not go well: what it takes, and what is behind that, waits in the source."""
         if batch is not None:
-            self._place(batch.taken_before, batch.listed)
+            self._place(batch.before)
 
     def failed_for_now(self, error: BaseException) -> None:
         """Reports an error after which the batch is tried again."""
@@ -116,16 +117,16 @@ class Progress:
         self._metrics.running.set(0)
         self._report.tell_end(error)
 
-    def _apply(self, totals: Totals, last: BatchFiles | None) -> None:
+    def _apply(self, totals: Totals, last: PlannedBatch | None) -> None:
         self._report.state = replace(self._report.state, total_rows=totals.rows, dead_letter_rows=totals.dead_letters)
         self._metrics.rows.set(totals.rows)
         self._metrics.dead_letters.set(totals.dead_letters)
         if last is not None:
             self._report.state = replace(self._report.state, last_batch_id=last.batch_id)
             self._metrics.last_batch_id.set(last.batch_id)
-            self._place(last.taken, last.listed)
+            self._place(last.after)
 
-    def _place(self, taken: int, listed: int) -> None:
-        self._report.state = replace(self._report.state, position=f"{taken} of {listed} files", lag=listed - taken)
-        self._metrics.taken_files.set(taken)
-        self._metrics.lag_files.set(listed - taken)
+    def _place(self, standing: Standing) -> None:
+        self._report.state = replace(self._report.state, position=standing.position, lag=standing.lag)
+        self._metrics.taken.set(standing.taken)
+        self._metrics.lag.set(standing.lag)

@@ -19,11 +19,10 @@ from lakelog.serving.logs import Log
 from .batch import BatchWriter
 from .checkpoint import Checkpoint
 from .ending import Ending, to_ending
-from .files.batch_log import BatchFiles, BatchLog
-from .files.listing import FoundFile
-from .files.stream import SOURCE_NAME, source_options
 from .pipeline.spec import Pipeline
 from .progress import Progress
+from .source import Source
+from .standing import PlannedBatch
 
 
 class Service:
@@ -31,7 +30,8 @@ class Service:
 
     Args:
         pipeline: The pipeline.
-        start_spark: Makes the session; called after the lease is taken, so that an instance that waits costs little.
+        start_spark: Makes the session for a source; called after the lease is taken, so that an instance that waits
+            costs little.
         make_writer: Makes what does batches, once there is a lease.
         lease: Of the pipeline, not yet taken.
         progress: Where it is told how far the pipeline is.
@@ -46,7 +46,7 @@ class Service:
         self,
         pipeline: Pipeline,
         *,
-        start_spark: Callable[[], SparkSession],
+        start_spark: Callable[[Source], SparkSession],
         make_writer: Callable[[], BatchWriter],
         lease: LeaseKeeper,
         progress: Progress,
@@ -75,7 +75,6 @@ class Service:
             clock=clock,
             log=log,
         )
-        self._changed: tuple[str, ...] = ()
 
     def lose(self, error: LakelogError) -> None:
         """Tells that the lease is lost; from any thread."""
@@ -92,10 +91,10 @@ class Service:
         self._progress.lead(self._lease.epoch)
         writer = self._make_writer()
         checkpoint = writer.checkpoint
-        self._progress.begin(checkpoint.read_totals(), _last_batch(writer.batch_log, checkpoint))
+        self._progress.begin(checkpoint.read_totals(), _last_batch(writer.source, checkpoint))
         # Before Spark is started, which takes long: what does not fit is told at once.
         self._check(writer)
-        spark = self._start_spark()
+        spark = self._start_spark(writer.source)
 
         def step() -> None:
             self._check(writer)
@@ -105,46 +104,38 @@ class Service:
         self._leased.repeat(step)
 
     def _check(self, writer: BatchWriter) -> None:
-        """Before Spark begins, or begins anew: table and checkpoint agree, the next batch names files as they are."""
+        """Before Spark begins, or anew: table and checkpoint agree, the next batch can be read as it was planned."""
         self._lease.check()
         progress = writer.metastore.get_writer_progress(self._pipeline.writer, writer.info.table_uuid)
         writer.checkpoint.check_progress(self._pipeline, progress)
         last = -1 if progress.last_identifier is None else progress.last_identifier
-        refresh_batch(self._pipeline, writer.batch_log, last + 1, self._log)
+        writer.source.refresh(last + 1, self._log)
 
     def _stream(self, spark: SparkSession, writer: BatchWriter) -> None:
         """Lets batches run until the source is empty (`available_now`), a failure, or the end."""
 
-        def write(files: DataFrame, batch_id: int) -> None:
+        def write(taken: DataFrame, batch_id: int) -> None:
             try:
-                done = writer.write(files, batch_id)
+                done = writer.write(taken, batch_id)
             except BaseException:
-                self._progress.batch_waits(writer.batch_log.read(batch_id))
+                self._progress.batch_waits(writer.source.read_batch(batch_id))
                 raise
             self._progress.batch_done(done)
 
         self._leased.drive(
             lambda write_batch: self._start_query(spark, writer, write_batch),
             write,
-            look=lambda _: self._tell_changed(writer.batch_log),
+            look=lambda _: writer.source.tell_changes(self._progress),
             is_noted=lambda query: _is_noted(query, writer.checkpoint),
         )
 
     def _start_query(self, spark: SparkSession, writer: BatchWriter, write_batch: WriteBatch) -> StreamingQuery:
-        source = self._pipeline.source
-        shares = 2 * spark.sparkContext.defaultParallelism
-        options = source_options(source, writer.checkpoint.log_folder, shares)
-        files = spark.readStream.format(SOURCE_NAME).options(**options).load()
-        stream = files.writeStream.foreachBatch(write_batch).option(
+        name, options = writer.source.spark_source(shares=2 * spark.sparkContext.defaultParallelism)
+        taken = spark.readStream.format(name).options(**options).load()
+        stream = taken.writeStream.foreachBatch(write_batch).option(
             "checkpointLocation", writer.checkpoint.spark_folder.as_uri()
         )
         return start_query(stream, self._pipeline.interval_s)
-
-    def _tell_changed(self, batch_log: BatchLog) -> None:
-        changed = batch_log.read_changed()
-        if changed != self._changed:
-            self._changed = changed
-            self._progress.files_changed(changed)
 
 
 def _is_noted(query: StreamingQuery, checkpoint: Checkpoint) -> bool:
@@ -152,32 +143,6 @@ def _is_noted(query: StreamingQuery, checkpoint: Checkpoint) -> bool:
     return checkpoint.last_done() >= checkpoint.last_begun() and not query.status["isTriggerActive"]
 
 
-def refresh_batch(pipeline: Pipeline, batch_log: BatchLog, batch_id: int, log: Log) -> None:
-    """Brings the log of a batch that is planned but not committed up to date with files that changed since.
-
-    Nothing of it has been committed, so its files may be read as they are now: a file that was repaired, or that was
-    still being written when the batch was planned. A file that is gone stays in the batch, which says so.
-    """
-    batch = batch_log.read(batch_id)
-    if batch is None:
-        return
-    now = [_look(pipeline, file) for file in batch.files]
-    changed = [file.path for file, seen in zip(batch.files, now, strict=True) if file != seen]
-    if changed:
-        log.warning(
-            "files of the next batch changed; they are read as they are now", batch_id=batch_id, paths=changed[:20]
-        )
-        batch_log.plan_again(BatchFiles(batch_id, tuple(now), batch.taken_before, batch.listed))
-
-
-def _look(pipeline: Pipeline, file: FoundFile) -> FoundFile:
-    try:
-        status = (pipeline.source.path / file.path).stat()
-    except OSError:
-        return file
-    return FoundFile(file.path, status.st_size, status.st_mtime_ns // 1000)
-
-
-def _last_batch(batch_log: BatchLog, checkpoint: Checkpoint) -> BatchFiles | None:
+def _last_batch(source: Source, checkpoint: Checkpoint) -> PlannedBatch | None:
     last = checkpoint.last_done()
-    return batch_log.read(last) if last >= 0 else None
+    return source.read_batch(last) if last >= 0 else None

@@ -21,7 +21,8 @@ _MIGRATION_WITHIN_S = 120.0
 _BY_NAME = ("metastore", "compactor", "reader", "publisher")
 
 _BROKERS_VARIABLE = "LAKELOG_KAFKA_BROKERS"
-"""Brokers that tables and pipelines may name, with commas between; the services read it."""
+"""Clusters of brokers that tables may name, with semicolons between, of each its brokers with commas between; the
+metastore reads it."""
 
 
 class EmbeddedStack:
@@ -87,8 +88,8 @@ class EmbeddedStack:
         self._kafka = self._make_kafka(kafka_port) if kafka and not kafka_bootstrap_servers else None
         self._kafka_servers = kafka_bootstrap_servers or (self._kafka.bootstrap_servers if self._kafka else "")
         if self._kafka_servers:
-            allowed = [*self._environment.get(_BROKERS_VARIABLE, "").split(","), *self._kafka_servers.split(",")]
-            self._environment[_BROKERS_VARIABLE] = ",".join(filter(None, (broker.strip() for broker in allowed)))
+            allowed = [*self._environment.get(_BROKERS_VARIABLE, "").split(";"), self._kafka_servers]
+            self._environment[_BROKERS_VARIABLE] = ";".join(filter(None, (cluster.strip() for cluster in allowed)))
         self._with_metastore = "metastore" in services
         self._with_compactor = "compactor" in services
         self._with_reader = "reader" in services

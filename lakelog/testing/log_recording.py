@@ -32,7 +32,7 @@ from lakelog.testing.log_history import (
 
 LogFormat = Literal["debezium-json", "json"]
 
-_LINES_SCHEMA: Final = pa.schema(
+LINES_SCHEMA: Final = pa.schema(
     [
         *(field for field in RECORDS_SCHEMA if field.name != "row"),
         ("attempt", pa.string()),
@@ -40,6 +40,8 @@ _LINES_SCHEMA: Final = pa.schema(
         ("value", pa.string()),
     ]
 )
+"""What a plain consumer writes down of each record."""
+
 _STOP_S: Final = 30.0
 _BLOCK_BYTES: Final = 64 << 20
 """A record is never larger than this: topics take a megabyte."""
@@ -112,7 +114,30 @@ def read_recording(
         As `RECORDS_SCHEMA`.
     """
     written = Path(path).read_bytes()
-    lines = _read_json(written[: written.rfind(b"\n") + 1], _LINES_SCHEMA)
+    lines = _read_json(written[: written.rfind(b"\n") + 1], LINES_SCHEMA)
+    return to_records(lines, schema, primary_key, row=row, log_format=log_format)
+
+
+def to_records(
+    lines: pa.Table,
+    schema: pa.Schema,
+    primary_key: Sequence[str],
+    *,
+    row: Sequence[str],
+    log_format: LogFormat = "debezium-json",
+) -> pa.Table:
+    """Reads keys and values of what was seen; see `read_recording`. Pure.
+
+    Args:
+        lines: As `LINES_SCHEMA`.
+        schema: The table's.
+        primary_key: The table's; empty for an append table.
+        row: The columns that tell a row from all others.
+        log_format: Of the values.
+
+    Returns:
+        As `RECORDS_SCHEMA`.
+    """
     types = {field.name: _to_json_type(field.type) for field in schema}
     if log_format == "json":
         rows = _read_texts(lines["value"], types, row)

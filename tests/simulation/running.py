@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from functools import partial
 
 from lakelog.format.table import TableName
+from lakelog.log.memory import MemoryLog
+from metastore.brokers import Brokers
 from metastore.memory.store import MemoryStore as MemoryCatalogStore
 from metastore.service import MetastoreService
-from tests.simulation import actors, subscribers
+from tests.simulation import actors, publishers, subscribers
 from tests.simulation import tellers as telling
 from tests.simulation.actors import Habits, World
 from tests.simulation.compactors import compact
 from tests.simulation.expirers import expire, read_for_long
+from tests.simulation.publishers import LogWorld
 from tests.simulation.repairers import repair
 from tests.simulation.scheduler import Actor, Scheduler
 from tests.simulation.world import COMPACTING, CountedIds, Faults, SimulatedStores, VirtualClock
@@ -31,6 +34,7 @@ def simulate(
     expirers: int = 0,
     repairers: int = 0,
     tellers: int = 0,
+    log: LogWorld | None = None,
     **rates: float,
 ) -> World:
     """One history; raises what an actor or an auditor found.
@@ -47,6 +51,7 @@ def simulate(
         repairers: How many there are, as well.
         tellers: How many compactors tell what has changed, in a table whose changelog is made so; with somebody who
             rolls back, and one who checks what was told.
+        log: The brokers of the table's log; then it has publishers.
         rates: How often what goes wrong.
     """
     faults = Faults(
@@ -59,14 +64,19 @@ def simulate(
         seed,
         kill_rate=rates.get("kill_rate", 0.01),
         freeze_rate=rates.get("freeze_rate", 0.01),
-        on_death=lambda dead: _replace(world, dead, readers or {}),
+        on_death=lambda dead: _replace(world, dead, readers or {}, log),
     )
     clock = VirtualClock(scheduler)
-    service = MetastoreService(MemoryCatalogStore(clock), "memory://warehouse", clock=clock, ids=CountedIds())
+    brokers = None if log is None else Brokers([[publishers.SERVERS]], lambda _: MemoryLog(log.cluster))
+    store = MemoryCatalogStore(clock)
+    service = MetastoreService(store, "memory://warehouse", clock=clock, ids=CountedIds(), brokers=brokers)
     world = World(seed, scheduler, service, loop, faults, SimulatedStores(scheduler, faults), 6, habits or Habits())
     world.cache_folder, world.late_readers = cache_folder, late_readers
     world.finish(service.create_database("sim"))
     options = {"bucket": "2"} | (telling.OPTIONS if tellers else {})
+    if log is not None:
+        options |= publishers.OPTIONS
+        log.cluster.clock = clock
     if late_readers:
         options["consumer.expiration-time"] = f"{subscribers.CONSUMER_LIFETIME_S:g} s"
     world.finish(service.create_table(TableName("sim", "t"), actors.SCHEMA, primary_key=["k"], options=options))
@@ -86,6 +96,10 @@ def simulate(
     for number in range(expirers):
         scheduler.start(f"expirer{number}", partial(expire, world), mortal=False)
         scheduler.start(f"reader{number}", partial(read_for_long, world, f"reader{number}"), mortal=False)
+    if log is not None:
+        for name in publishers.PUBLISHING:
+            scheduler.start(name, partial(publishers.publish, world, log, name))
+        scheduler.start("disturber", partial(publishers.disturb, world, log), mortal=False)
     for number in range(repairers):
         scheduler.start(f"repairer {number}", partial(repair, world), mortal=False)
     scheduler.start("overwriter", lambda: actors.overwrite(world), mortal=False)
@@ -100,11 +114,14 @@ def simulate(
     return world
 
 
-def _replace(world: World, dead: Actor, readers: Mapping[str, str]) -> None:
+def _replace(world: World, dead: Actor, readers: Mapping[str, str], log: LogWorld | None) -> None:
     """Whoever is killed or frozen gets a successor under the same name."""
     name = dead.name.split("#")[0]
     world.successors += 1
-    body = (
-        partial(subscribers.read, world, name, readers[name]) if name in readers else partial(actors.write, world, name)
-    )
+    if name in readers:
+        body = partial(subscribers.read, world, name, readers[name])
+    elif log is not None and name in publishers.PUBLISHING:
+        body = partial(publishers.publish, world, log, name)
+    else:
+        body = partial(actors.write, world, name)
     world.scheduler.start(f"{name}#{world.successors}", body, mortal=world.successors < 12 + 6 * len(readers))

@@ -97,6 +97,10 @@ class Scheduler:
         """Whether the calling thread is the actor that holds the baton."""
         return self._current is not None and self._current.thread is threading.current_thread()
 
+    def is_killed(self) -> bool:
+        """Whether the calling thread is an actor that was killed: what it still does, it does no more."""
+        return self._current is not None and self.is_actor() and self._current.killed
+
     def pause(self, label: str) -> None:
         """Gives the baton back; returns when the actor is picked again. Does nothing outside actors (helper threads).
 

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,6 +24,8 @@ import pyarrow.parquet as pq
 from lakelog.errors import DataCorrupted
 from lakelog.storage.durable import synchronise
 
+from ..durable_json import replace, write_once
+from ..standing import Standing
 from .listing import FoundFile
 
 _VERSION: Final = 1
@@ -58,9 +59,27 @@ class BatchFiles:
     listed: int
 
     @property
-    def taken(self) -> int:
-        """How many files are taken when the batch is done."""
-        return self.taken_before + len(self.files)
+    def size(self) -> int:
+        """How many files it takes."""
+        return len(self.files)
+
+    @property
+    def before(self) -> Standing:
+        """Its files wait."""
+        return self._stand(self.taken_before)
+
+    @property
+    def after(self) -> Standing:
+        """Its files are read."""
+        return self._stand(self.taken_before + len(self.files))
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """None: names of files may be many and long, and the checkpoint has them."""
+        return {}
+
+    def _stand(self, taken: int) -> Standing:
+        return Standing(f"{taken} of {self.listed} files", taken, self.listed - taken)
 
 
 class BatchLog:
@@ -71,7 +90,7 @@ class BatchLog:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder: Final = folder
 
     def read(self, batch_id: int) -> BatchFiles | None:
         """What a batch takes; None: it is not planned, or packed.
@@ -102,30 +121,20 @@ class BatchLog:
             "taken_before": batch.taken_before,
             "listed": batch.listed,
         }
-        draft = self._write_draft(data)
-        try:
-            os.link(draft, self._path(batch.batch_id))
-        except FileExistsError:
-            pass
-        finally:
-            draft.unlink()
-        synchronise(self._folder)
+        write_once(self._path(batch.batch_id), data)
         planned = self.read(batch.batch_id)
         assert planned is not None
         return planned
 
     def plan_again(self, batch: BatchFiles) -> None:
         """Replaces what a batch takes. Only for a batch that is not committed, before anything reads it."""
-        draft = self._write_draft(
-            {
-                "version": _VERSION,
-                "files": [[file.path, file.size_bytes, file.modified_us] for file in batch.files],
-                "taken_before": batch.taken_before,
-                "listed": batch.listed,
-            }
-        )
-        draft.replace(self._path(batch.batch_id))
-        synchronise(self._folder)
+        data = {
+            "version": _VERSION,
+            "files": [[file.path, file.size_bytes, file.modified_us] for file in batch.files],
+            "taken_before": batch.taken_before,
+            "listed": batch.listed,
+        }
+        replace(self._path(batch.batch_id), data)
 
     def load_taken(self, last_batch_id: int) -> dict[str, tuple[int, int]]:
         """All files that batches up to this one took, each with its size and time then.
@@ -158,28 +167,27 @@ class BatchLog:
             taken.update((file.path, (file.size_bytes, file.modified_us)) for file in batch.files)
         columns = [list(taken), [state[0] for state in taken.values()], [state[1] for state in taken.values()]]
         schema = _PACKED_SCHEMA.with_metadata({"end": str(end)})
-        draft = self._folder / f".{uuid.uuid4().hex}"
+        draft = self.folder / f".{uuid.uuid4().hex}"
         pq.write_table(pa.table(columns, schema=schema), draft, compression="zstd")
         synchronise(draft)
-        draft.replace(self._folder / _PACKED)
-        synchronise(self._folder)
+        draft.replace(self.folder / _PACKED)
+        synchronise(self.folder)
         for batch_id in range(first, end):
             self._path(batch_id).unlink(missing_ok=True)
 
     def write_changed(self, paths: Sequence[str]) -> None:
         """Notes the files that changed after they were read."""
-        draft = self._write_draft({"paths": sorted(paths)})
-        draft.replace(self._folder / _CHANGED)
+        replace(self.folder / _CHANGED, {"paths": sorted(paths)})
 
     def read_changed(self) -> tuple[str, ...]:
         """The files that changed after they were read, sorted."""
         with contextlib.suppress(FileNotFoundError, ValueError, KeyError):
-            return tuple(json.loads((self._folder / _CHANGED).read_bytes())["paths"])
+            return tuple(json.loads((self.folder / _CHANGED).read_bytes())["paths"])
         return ()
 
     def _load_packed(self) -> tuple[int, dict[str, tuple[int, int]]]:
         """The first batch whose log is not packed, and the files of those that are."""
-        path = self._folder / _PACKED
+        path = self.folder / _PACKED
         if not path.exists():
             return 0, {}
         try:
@@ -193,12 +201,5 @@ class BatchLog:
         paths, sizes, times = (table.column(name).to_pylist() for name in _PACKED_SCHEMA.names)
         return end, dict(zip(paths, zip(sizes, times, strict=True), strict=True))
 
-    def _write_draft(self, data: dict[str, Any]) -> Path:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        draft = self._folder / f".{uuid.uuid4().hex}"
-        draft.write_text(json.dumps(data, ensure_ascii=True), encoding="ascii")
-        synchronise(draft)
-        return draft
-
     def _path(self, batch_id: int) -> Path:
-        return self._folder / f"{batch_id:010d}.json"
+        return self.folder / f"{batch_id:010d}.json"

@@ -122,3 +122,29 @@ FACTORIES: dict[str, Callable[[pytest.FixtureRequest], AbstractContextManager[Me
 def metastore(request: pytest.FixtureRequest) -> Iterator[Metastore]:
     with FACTORIES[request.param](request) as opened:
         yield opened
+
+
+@pytest.fixture
+def brokers() -> FakeBrokers:
+    return FakeBrokers()
+
+
+@pytest.fixture(params=["memory", "postgres"])
+def log_metastore(request: pytest.FixtureRequest, brokers: FakeBrokers) -> Iterator[InProcessMetastore]:
+    def make_service(store: Store) -> MetastoreService:
+        return MetastoreService(store, WAREHOUSE, brokers=brokers.make())
+
+    async def open_store() -> Store:
+        return MemoryStore(SystemClock())
+
+    if request.param == "memory":
+        opened = InProcessMetastore(open_store, make_service)
+    else:
+        opened = open_in_process(request.getfixturevalue("migrated_url"), make_service=make_service)
+    try:
+        # Tests alone say when its steps are done.
+        opened.stop_background()
+        opened.create_database("shop")
+        yield opened
+    finally:
+        opened.close()

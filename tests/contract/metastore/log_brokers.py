@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -23,15 +24,22 @@ class FakeBrokers:
         is_away: Nobody answers.
         defaults: Settings that the brokers give to new topics.
         asked: The options of each log that was opened.
+        second_answers: Unless it is set, those who name the second broker first have no answer.
     """
 
     cluster: MemoryCluster = field(default_factory=MemoryCluster)
     is_away: bool = False
     defaults: dict[str, str] = field(default_factory=dict)
     asked: list[dict[str, str]] = field(default_factory=list)
+    second_answers: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.second_answers.set()
 
     def open(self, options: Mapping[str, str]) -> MemoryLog:
         self.asked.append(dict(options))
+        if "kafka:9093" in options["kafka.bootstrap.servers"].split(",")[:1]:
+            self.second_answers.wait(20)
         if self.is_away:
             raise Unavailable("No broker answers at kafka:9092.", reason="NO_BROKERS")
         return _Log(self)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer
 
 from lakelog.log.kafka import KafkaLog, KafkaSettings
 from lakelog.log.records import TopicSpec
@@ -38,8 +39,9 @@ def scripted(kafka_servers: str, proxy: KafkaProxy, tmp_path: Path) -> Iterator[
     admin = direct.open_admin()
     admin.create_topic(TopicSpec(topic, 2))
     log = KafkaLog(KafkaSettings({"bootstrap.servers": proxy.target}))
+    seeing_all = {"bootstrap.servers": kafka_servers, "group.id": topic, "isolation.level": "read_uncommitted"}
     with Recorder(kafka_servers, topic, tmp_path / "seen.jsonl") as recorder:
-        scripted = Scripted(log, topic, recorder)
+        scripted = Scripted(log, topic, recorder, Consumer(seeing_all))
         yield scripted
         scripted.close()
     admin.delete_topic(topic)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from lakelog.format.rowkind import RowKind
 from lakelog.log.protocol import Log
@@ -16,6 +18,7 @@ from lakelog.testing.log_history import ROWS_SCHEMA, SNAPSHOTS_SCHEMA, LogViolat
 from lakelog.testing.log_recording import Recorder, read_recording
 
 ROWS = 3
+WAIT_S = 10.0
 PARTITIONS = (0, 1, 0)
 """Of the rows of a snapshot: behind the second one the first partition is in the transaction already."""
 
@@ -28,11 +31,15 @@ class Publisher:
 
     Args:
         producer: The real one.
+        topic: Its topic.
+        uncommitted: Sees what nobody should.
         goes_on_anyhow: Ask nobody whether the next transaction may begin: the control.
         position: What it knows to be published.
     """
 
     producer: Any
+    topic: str
+    uncommitted: Consumer
     goes_on_anyhow: bool = False
     position: int = 0
     fresh_starts: int = 0
@@ -58,10 +65,19 @@ class Publisher:
             kinds = np.array([RowKind.INSERT], np.int8)
             records = EncodedRecords(partition, None, value, kinds, np.array([idx], np.int64))
             self.producer.send(records, LogSnapshot(number, to_uuid(number)))
-            # The protocol has no way to wait for records of an open transaction.
-            self.producer._client.flush()
             if idx == 0:
+                self.wait_for(f"{number}.{idx}")
                 in_the_middle()
+
+    def wait_for(self, value: str) -> None:
+        """Until a row of the first partition stands in the topic, committed or not."""
+        give_up_s = time.monotonic() + WAIT_S
+        self.uncommitted.assign([TopicPartition(self.topic, 0, OFFSET_BEGINNING)])
+        while time.monotonic() < give_up_s:
+            found = [message.value() for message in self.uncommitted.consume(100, 0.1) if message.error() is None]
+            if f'{{"v": "{value}"}}'.encode() in found:
+                return
+        raise AssertionError(f"{value} did not arrive")
 
     def commit(self) -> None:
         self.producer.commit(LogPosition(self.position + 1, to_uuid(self.position + 1)))
@@ -75,13 +91,21 @@ class Scripted:
     log: Log
     topic: str
     recorder: Recorder
+    uncommitted: Consumer
     publishers: list[Publisher] = field(default_factory=list)
 
     def open_publisher(self, *, process: str = "", goes_on_anyhow: bool = False) -> Publisher:
         """One more; with a `process` under an id of its own."""
         producer = self.log.open_producer(self.topic, f"{self.topic}{process}", f"{self.topic}-position")
-        self.publishers.append(Publisher(producer, goes_on_anyhow))
+        self.publishers.append(Publisher(producer, self.topic, self.uncommitted, goes_on_anyhow))
         return self.publishers[-1]
+
+    def wait_until_seen(self, value: str) -> None:
+        """Until the plain consumer has a row."""
+        give_up_s = time.monotonic() + WAIT_S
+        while f'"{value}\\"' not in self.recorder.out.read_text():
+            assert time.monotonic() < give_up_s, f"nobody saw {value}"
+            time.sleep(0.01)
 
     def find_violations(self, published: int) -> set[LogViolation]:
         """What a plain consumer has to say, once so many snapshots should be there."""
@@ -100,6 +124,7 @@ class Scripted:
     def close(self) -> None:
         for publisher in self.publishers:
             publisher.producer.close()
+        self.uncommitted.close()
 
 
 def to_uuid(number: int) -> str:

@@ -38,10 +38,13 @@ def test_without_a_fresh_start_it_tears_the_next_snapshot(scripted: Scripted, pr
     publisher.start()
     proxy.hold_ends()
     publisher.publish_next()
-    codes: list[int] = []
+
+    def let_the_end_arrive() -> None:
+        assert proxy.release_ends() == [TOOK_EFFECT]
+        scripted.wait_until_seen("2.0")
+
     with pytest.raises(LakelogError):
-        publisher.publish_next(lambda: codes.extend(proxy.release_ends()))
-    assert codes == [TOOK_EFFECT], "the late end did nothing"
+        publisher.publish_next(let_the_end_arrive)
     # By the rules again, it does not know that a part of it is there.
     publisher.start()
     publisher.publish_next()
@@ -54,7 +57,7 @@ def test_an_end_without_an_answer_is_followed_by_a_fresh_start(scripted: Scripte
     publisher.start()
     proxy.lose_end_answers()
     publisher.publish_next()
-    assert proxy.ends == 2, "the client asked only once"
+    assert proxy.ends >= 2, "the client asked only once"
     publisher.publish_next()
     assert publisher.fresh_starts == 2
     assert scripted.find_violations(2) == set()

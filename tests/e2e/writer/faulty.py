@@ -34,10 +34,10 @@ def install_fault(step: str, at_batch: int) -> None:
     table_write: Any = import_module("lakelog.spark.table_write")
     write, commit, count = batch.BatchWriter._write, table_write.commit_attempt, batch.BatchWriter._count
 
-    def faulty_write(self: Any, files: Any, batch_id: int) -> Any:
-        if step == "planned" and batch_id == at_batch:
+    def faulty_write(self: Any, taken: Any, planned: Any) -> Any:
+        if step == "planned" and planned.batch_id == at_batch:
             die()
-        return write(self, files, batch_id)
+        return write(self, taken, planned)
 
     def faulty_commit(metastore: Any, attempt: Any, written: Any, terms: Any, *more: Any) -> Any:
         if step == "written" and terms.identifier == at_batch:

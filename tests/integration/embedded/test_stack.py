@@ -153,7 +153,7 @@ def test_services_are_told_which_brokers_tables_may_name(tmp_path: Path, fake_me
         tmp_path, kafka=True, kafka_bootstrap_servers="one:1,two:2", environment={**os.environ, **brokers}
     )
     assert stack.kafka == "one:1,two:2"
-    with pytest.raises(Unavailable, match="elsewhere:9092,one:1,two:2"):
+    with pytest.raises(Unavailable, match="elsewhere:9092;one:1,two:2"):
         stack.start()
     assert not (tmp_path / "kafka").exists()
 

@@ -220,7 +220,7 @@ def test_a_checkpoint_belongs_to_one_pipeline_table_and_source(tmp_path: Path) -
     for pipeline, uuid, part in (
         (make_pipeline(tmp_path, name="q"), "uuid", "belongs to the pipeline 'p'"),
         (make_pipeline(tmp_path), "other", "belongs to the table 'uuid'"),
-        (make_pipeline(tmp_path, source="in2"), "uuid", "belongs to the source folder"),
+        (make_pipeline(tmp_path, source="in2"), "uuid", "belongs to the source '"),
     ):
         with pytest.raises(InvalidArgument, match=part):
             open_checkpoint(pipeline, uuid)

@@ -47,7 +47,7 @@ def make_progress(metastore: InProcessMetastore) -> tuple[Progress, int]:
         Path("p.yaml"), "p", "d.t", None, source, Mode.APPEND, None, 1.0, Path("/c"), BadRecords.STOP, None
     )
     epoch = metastore.acquire_lease(pipeline.lease, "me", 60_000).epoch
-    return Progress(pipeline, metastore, Metrics("p"), structlog.get_logger()), epoch
+    return Progress(pipeline, metastore, Metrics("p", "files"), structlog.get_logger()), epoch
 
 
 @pytest.mark.parametrize("text", ["a\0b", "half a \ud800 character", "line\nbreak", "x" * 10_000])

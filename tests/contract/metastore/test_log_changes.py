@@ -1,0 +1,135 @@
+"""Logs of tables that are restored, altered, or begun anew."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakelog.errors import InvalidArgument, NotFound, Unavailable
+from metastore.inprocess import InProcessMetastore
+
+from .log_brokers import FakeBrokers
+from .log_tables import commit_segments
+from .topic_tables import NAME, NAMED, make, work_off
+
+
+def test_a_restored_table_begins_a_log_of_its_own(log_metastore: InProcessMetastore, brokers: FakeBrokers) -> None:
+    table = make(log_metastore, {"bucket": "4"})
+    first = log_metastore.get_log(table.table_uuid)
+    commit_segments(log_metastore, table, 1)
+    log_metastore.drop_table(NAME)
+    brokers.is_away = True
+    log_metastore.restore_table(NAME)
+    waiting = log_metastore.get_log(table.table_uuid)
+    assert (waiting.generation, waiting.starts_after, waiting.topic_id) == (2, 1, "")
+    assert "is not made yet" in waiting.problem
+    assert work_off(log_metastore) == 0
+    assert "No broker answers" in log_metastore.get_log(table.table_uuid).problem
+    brokers.is_away = False
+    assert work_off(log_metastore) == 2
+    log = log_metastore.get_log(table.table_uuid)
+    assert (log.topic, log.problem) == (f"{first.topic}_2", "")
+    made = brokers.find(log.topic)
+    assert made is not None
+    assert made.topic_id == log.topic_id
+    assert brokers.find(first.topic) is None
+    log_metastore.drop_table(NAME)
+    work_off(log_metastore)
+    log_metastore.restore_table(NAME)
+    assert log_metastore.get_log(table.table_uuid).generation == 3
+    assert len(log_metastore.list_logs()) == 1
+
+
+def test_a_restored_table_has_its_named_topic_again(log_metastore: InProcessMetastore, brokers: FakeBrokers) -> None:
+    table = make(log_metastore, NAMED)
+    before = log_metastore.get_log(table.table_uuid)
+    log_metastore.drop_table(NAME)
+    log_metastore.restore_table(NAME)
+    work_off(log_metastore)
+    log = log_metastore.get_log(table.table_uuid)
+    assert (log.generation, log.topic, log.topic_id) == (2, "changes", before.topic_id)
+
+
+def test_a_topic_follows_the_options(log_metastore: InProcessMetastore, brokers: FakeBrokers) -> None:
+    table = make(log_metastore, keyed=False)
+    log = log_metastore.get_log(table.table_uuid)
+    set_options = {"log.retention": "2 d", "log.system.partitions": "6", "log.max-record-size": "2 mb"}
+    log_metastore.alter_table(table.table_uuid, set_options=set_options, unset_options=[])
+    topic = brokers.find(log.topic)
+    assert topic is not None
+    assert (topic.partitions, topic.settings["retention.ms"]) == (6, "172800000")
+    assert topic.settings["max.message.bytes"] == str((2 << 20) + 512)
+    assert log_metastore.get_log(table.table_uuid).options["log.retention"] == "2 d"
+    # Records that are on their way may be as large as before.
+    log_metastore.alter_table(
+        table.table_uuid, set_options={"log.max-record-size": "1 mb"}, unset_options=["log.retention"]
+    )
+    assert brokers.settings(log.topic)["max.message.bytes"] == str((2 << 20) + 512)
+    assert brokers.settings(log.topic)["retention.ms"] == "604800000"
+
+
+def test_options_stay_where_the_topic_does_not_follow(log_metastore: InProcessMetastore, brokers: FakeBrokers) -> None:
+    table = make(log_metastore, keyed=False)
+    log = log_metastore.get_log(table.table_uuid)
+
+    def alter() -> None:
+        log_metastore.alter_table(table.table_uuid, set_options={"log.retention": "2 d"}, unset_options=[])
+
+    brokers.is_away = True
+    with pytest.raises(Unavailable):
+        alter()
+    brokers.is_away = False
+    brokers.settings(log.topic)["message.timestamp.type"] = "CreateTime"
+    with pytest.raises(InvalidArgument, match="must be LogAppendTime"):
+        alter()
+    assert brokers.settings(log.topic)["retention.ms"] == "604800000"
+    brokers.cluster.delete_topic(log.topic)
+    with pytest.raises(NotFound, match="There is no topic"):
+        alter()
+    assert log_metastore.get_table(NAME).options == table.options
+    assert log_metastore.get_log(table.table_uuid) == log
+
+
+def test_other_options_ask_no_broker(log_metastore: InProcessMetastore, brokers: FakeBrokers) -> None:
+    table = make(log_metastore)
+    brokers.is_away = True
+    log_metastore.alter_table(table.table_uuid, set_options={"write-only": "true"}, unset_options=[])
+    assert log_metastore.get_table(NAME).options["write-only"] == "true"
+
+
+def test_brokers_with_another_topic_are_told(log_metastore: InProcessMetastore, brokers: FakeBrokers) -> None:
+    table = make(log_metastore)
+    log = log_metastore.get_log(table.table_uuid)
+    brokers.cluster.delete_topic(log.topic)
+    brokers.make_topic(log.topic, cleanup_policy="compact")
+    log_metastore.alter_table(table.table_uuid, set_options={"kafka.bootstrap.servers": "kafka:9093"}, unset_options=[])
+    assert "lakelog log restart" in log_metastore.get_log(table.table_uuid).problem
+    assert log_metastore.restart_log(table.table_uuid).problem == ""
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_log_begins_anew(log_metastore: InProcessMetastore, brokers: FakeBrokers, is_gone: bool) -> None:
+    table = make(log_metastore, {"bucket": "4"})
+    before = log_metastore.get_log(table.table_uuid)
+    commit_segments(log_metastore, table, 1)
+    if is_gone:
+        brokers.cluster.delete_topic(before.topic)
+    log = log_metastore.restart_log(table.table_uuid)
+    assert log == log_metastore.get_log(table.table_uuid)
+    assert (log.topic, log.generation, log.starts_after) == (before.topic, 2, 1)
+    found = brokers.find(log.topic)
+    assert found is not None
+    assert found.topic_id == log.topic_id
+    assert (log.topic_id != before.topic_id) is is_gone
+    assert log_metastore.list_logs() == [log]
+
+
+def test_a_log_begins_anew_in_a_topic_that_fits(log_metastore: InProcessMetastore, brokers: FakeBrokers) -> None:
+    table = make(log_metastore)
+    log = log_metastore.get_log(table.table_uuid)
+    brokers.settings(log.topic)["max.message.bytes"] = "1"
+    with pytest.raises(InvalidArgument, match=r"max\.message\.bytes"):
+        log_metastore.restart_log(table.table_uuid)
+    brokers.is_away = True
+    with pytest.raises(Unavailable):
+        log_metastore.restart_log(table.table_uuid)
+    assert log_metastore.get_log(table.table_uuid) == log

@@ -1,0 +1,60 @@
+"""Publishers that die, freeze and are answered late: a plain consumer sees each row once, in order, snapshots whole."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakelog.testing.log_history import LogViolation
+from tests.simulation.publishers import LogWorld, PublisherHabits, find_wrong, judge
+from tests.simulation.running import simulate
+from writer.publishing import publisher
+from writer.publishing.recovery import find_resume
+
+
+def publish(seed: int, loop: asyncio.AbstractEventLoop, log: LogWorld) -> Counter[str]:
+    """A history with publishers; the faults that took effect. AssertionError: a consumer saw what it must not."""
+    world = simulate(seed, loop, log=log, request_lost=0.01, reply_lost=0.02)
+    found = judge(world, log)
+    assert not found, f"seed {seed}: {'; '.join(map(str, found))}"
+    assert not log.diverged, f"seed {seed}: {log.diverged}"
+    return Counter(world.faults.injected)
+
+
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_every_history_is_published_once(seed: int, loop: asyncio.AbstractEventLoop) -> None:
+    log = LogWorld()
+    faults = publish(seed, loop, log)
+    assert sum(count for name, count in faults.items() if name.startswith("commit:")) > 3
+    assert log.fresh_starts > 10
+    assert log.fenced > 0
+    assert log.forgotten > 0
+
+
+@pytest.mark.parametrize(
+    ("off", "seed", "expected"),
+    [
+        ("one_id", 1, LogViolation.DUPLICATE.name),
+        # What was torn off stands behind the position: the next fresh start notices, and stops.
+        ("go_on_by_evidence_only", 30, "holds a record of snapshot 8 behind the position snapshot 7"),
+        ("unknown_is_open", 1, LogViolation.LOST.name),
+        ("position_of_the_log", 1, LogViolation.DUPLICATE.name),
+        ("look_at_the_tail", 2, LogViolation.DUPLICATE.name),
+    ],
+)
+def test_each_habit_is_missed_when_it_is_off(
+    off: str, seed: int, expected: str, loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    habits = replace(PublisherHabits(), **{off: False})
+
+    def find_with_habits(info: Any, known: Any, history: Any) -> Any:
+        return find_resume(info, find_wrong(known, habits), history)
+
+    monkeypatch.setattr(publisher, "find_resume", find_with_habits)
+    with pytest.raises(AssertionError, match=expected):  # noqa: PT012 - the first that finds it
+        for each in range(seed, seed + 40):
+            publish(each, loop, LogWorld(habits=habits))
