@@ -43,10 +43,10 @@ def show(name: str, figures: list[float], unit: str) -> None:
     print(f"{name:<44} {statistics.median(figures):>10.1f} {unit}   ({min(figures):.1f}-{max(figures):.1f})")
 
 
-def publish(producer: KafkaProducer, number: int, count: int) -> None:
+def publish(producer: KafkaProducer, number: int, records: EncodedRecords) -> None:
     snapshot = LogSnapshot(number, uuid.uuid4().hex)
     producer.begin()
-    producer.send(make_records(number % 2, count), snapshot)
+    producer.send(records, snapshot)
     producer.commit(LogPosition(number, snapshot.snapshot_uuid))
 
 
@@ -76,20 +76,21 @@ def measure(servers: str, topic: str) -> None:
     log = KafkaLog(KafkaSettings({"bootstrap.servers": servers}))
     producer = log.open_producer(topic, f"{topic}-publisher", f"{topic}-position")
     show("fresh start", [take_ms(producer.start) for _ in range(ROUNDS)], "ms")
+    few, many = make_records(0, 100), make_records(1, ROWS)
     for number in (1, 2, 3):
-        publish(producer, number, 100)
+        publish(producer, number, few)
     took, waited, doubts = [], [], 0
     for number in range(4, 4 + TRANSACTIONS):
         waited.append(take_ms(producer.find_doubt))
         if producer.find_doubt():
             doubts += 1
             producer.start()
-        took.append(take_ms(lambda number=number: publish(producer, number, 100)))  # type: ignore[misc]
+        took.append(take_ms(lambda number=number: publish(producer, number, few)))  # type: ignore[misc]
     show("transaction of 100 records, going on", took, "ms")
     show("evidence behind it", waited, "ms")
     print(f"{'fresh starts among them':<44} {doubts:>10} of {TRANSACTIONS}")
     producer.start()
-    rates = [ROWS / take_ms(lambda n=n: publish(producer, 100 + n, ROWS)) for n in range(ROUNDS)]  # type: ignore[misc]
+    rates = [ROWS / take_ms(lambda n=n: publish(producer, 100 + n, many)) for n in range(ROUNDS)]  # type: ignore[misc]
     show("sent in transactions of 200,000", rates, "k records/s")
     plain = [ROWS / take_ms(lambda: send_plainly(servers, topic)) for _ in range(ROUNDS)]
     show("sent plainly, no headers", plain, "k records/s")
