@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ from lakelog.errors import DataCorrupted
 from lakelog.format.keys import decode_key, decode_partition
 from lakelog.format.plan import Plan
 from lakelog.format.schema import TableSchema
-from lakelog.format.snapshot import Snapshot
+from lakelog.format.snapshot import LogContent, Snapshot
 from lakelog.format.time_text import to_time_texts
 
 SNAPSHOT_COLUMNS: Final = pa.schema(
@@ -27,6 +27,7 @@ SNAPSHOT_COLUMNS: Final = pa.schema(
         pa.field("writer", pa.string(), nullable=False),
         pa.field("identifier", pa.int64(), nullable=False),
         pa.field("properties", pa.map_(pa.string(), pa.string()), nullable=False),
+        pa.field("log_offsets", pa.list_(pa.int64())),
     ]
 )
 
@@ -55,7 +56,24 @@ def _leave_out_expired(snapshots: Sequence[Snapshot], page: SnapshotPage) -> lis
     return [each for each in snapshots if each.snapshot_id >= page.earliest_snapshot_id]
 
 
-def to_snapshots_table(snapshots: Sequence[Snapshot]) -> pa.Table:
+def list_log_offsets(
+    metastore: Metastore, table_uuid: str, snapshots: Sequence[Snapshot]
+) -> dict[int, tuple[int, ...]]:
+    """Asks where some snapshots, rising, end in the external log: by snapshot, those of which that is known."""
+    if all(each.log is LogContent.NONE for each in snapshots):
+        # Also of a table with a log: then nothing is known yet.
+        return {}
+    found: dict[int, tuple[int, ...]] = {}
+    after, until = snapshots[0].snapshot_id - 1, snapshots[-1].snapshot_id
+    while True:
+        page = metastore.list_log_offsets(table_uuid, after=after, until=until, limit=_PAGE)
+        found.update((each.snapshot_id, each.offsets) for each in page)
+        if len(page) < _PAGE:
+            return found
+        after = page[-1].snapshot_id
+
+
+def to_snapshots_table(snapshots: Sequence[Snapshot], log_offsets: Mapping[int, Sequence[int]]) -> pa.Table:
     """One row a snapshot, with `SNAPSHOT_COLUMNS`. Pure."""
     rows = [
         {
@@ -69,6 +87,7 @@ def to_snapshots_table(snapshots: Sequence[Snapshot]) -> pa.Table:
             "writer": each.writer,
             "identifier": each.identifier,
             "properties": list(each.properties.items()),
+            "log_offsets": log_offsets.get(each.snapshot_id),
         }
         for each in snapshots
     ]

@@ -12,7 +12,7 @@ import pyarrow as pa
 from lakelog.arguments import check_flag, to_option_texts, to_texts
 from lakelog.errors import NotFound
 from lakelog.format.plan import PlanRequest
-from lakelog.listings import list_snapshots, to_files_table, to_snapshots_table
+from lakelog.listings import list_log_offsets, list_snapshots, to_files_table, to_snapshots_table
 from lakelog.options.table_options import STREAMING_READ_OVERWRITE
 from lakelog.options.values import TableOptions
 from lakelog.reads.change_plan import check_range, check_raw, name_change_columns
@@ -348,10 +348,17 @@ class Table(TableWrites, TableUpkeep):
 
         Returns:
             Columns id, kind, committed_at (UTC), watermark (milliseconds since the epoch), schema_id, rows (in live
-            files, those that merging hides included), added_rows, writer, identifier, properties.
+            files, those that merging hides included), added_rows, writer, identifier, properties, log_offsets (the next
+            offset to read behind it in the external log, by partition; NULL: not published yet, or there is no log).
         """
         check_limit(limit)
-        return to_snapshots_table(self._ask(lambda: list_snapshots(self._catalog.metastore, self.uuid, limit)))
+        metastore = self._catalog.metastore
+
+        def ask() -> pa.Table:
+            found = list_snapshots(metastore, self.uuid, limit)
+            return to_snapshots_table(found, list_log_offsets(metastore, self.uuid, found))
+
+        return self._ask(ask)
 
     def files(self, snapshot_id: int | None = None) -> pa.Table:
         """Lists the files that are live at a snapshot.

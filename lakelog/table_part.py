@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,11 +16,12 @@ from lakelog.format.table import TableInfo
 from lakelog.options.values import TableOptions
 from lakelog.storage.commit_merge import CommitMerger, merge_small_files
 from lakelog.storage.input_copies import plan_input_copies
-from lakelog.storage.intake import Intake
+from lakelog.storage.intake import Intake, Kinds, KindSource
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.table_writer import TableWriter
 from lakelog.writes.commit_changelog import find_producer, to_changelog_state, to_open_rules
 from lakelog.writes.commit_note import CommitNote
+from lakelog.writes.log_rows import LogRows, plan_log_rows
 from lakelog.writes.lookup_changelog import LookupChangelog
 
 if TYPE_CHECKING:
@@ -80,6 +82,22 @@ class TablePart:
         """All that was written so far."""
         made = list(dict.fromkeys(file.path for file in (*self.files, *self.inputs)))
         return made if self.lookup is None else made + self.lookup.paths
+
+    def take(self, batch: pa.RecordBatch | pa.Table, source: KindSource) -> tuple[pa.Table, Kinds | None]:
+        """Input as rows of the table, and their kinds; see `Intake.take`.
+
+        Raises:
+            InvalidArgument: It does not fit the table, or a row is too large for its external log.
+        """
+        table, kinds = self.intake.take(batch, source)
+        log_rows = self._log_rows
+        if log_rows is not None:
+            log_rows.check(table)
+        return table, kinds
+
+    @cached_property
+    def _log_rows(self) -> LogRows | None:
+        return plan_log_rows(self.info, self.log)
 
     def open_writer(self, attempt_id: str) -> TableWriter:
         """What writes its rows."""

@@ -356,5 +356,5 @@ class TransactionTable:
         for batch in to_batches(data):
             if static is not None:
                 batch = static.fill_in(batch)
-            table, kinds = part.intake.take(batch, source)
+            table, kinds = part.take(batch, source)
             part.open_writer(self._transaction._attempt_id).write(table, kinds)

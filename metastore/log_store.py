@@ -52,6 +52,23 @@ class LogTopic:
     problem: str = ""
 
 
+@dataclass(frozen=True)
+class LogLag:
+    """How far a log is behind its table.
+
+    Args:
+        table: The table's full name.
+        snapshots_behind: How many are not published as a whole.
+        behind_ms: For how long the first of them has been there; 0: there is none.
+        has_problem: It cannot be published now.
+    """
+
+    table: str
+    snapshots_behind: int
+    behind_ms: int
+    has_problem: bool
+
+
 class LogTransaction(Protocol):
     """Topics of logs. A lock on one comes behind that on its table's head."""
 
@@ -80,6 +97,10 @@ class LogTransaction(Protocol):
 
     async def list_log_topics(self) -> list[tuple[LogTopic, TableName]]:
         """The newest generations of all tables that are there, by table uuid."""
+        ...
+
+    async def list_log_lags(self) -> list[LogLag]:
+        """How far the logs of all tables that are there are behind."""
         ...
 
     async def list_unsettled_topics(self, abandoned_ms: int, limit: int) -> list[LogTopic]:

@@ -10,7 +10,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 Seconds = Literal["commit_latency_seconds", "plan_latency_seconds"]
 Counts = Literal["commits_total", "conflicts_total", "dropped_groups_total", "group_failures_total"]
 Sizes = Literal["group_size_commits"]
-Levels = Literal["live_files", "watchers", "waiting_commits"]
+Levels = Literal[
+    "live_files", "watchers", "waiting_commits", "log_snapshots_behind", "log_behind_seconds", "log_problems"
+]
 
 HELP: dict[str, str] = {
     "commit_latency_seconds": "From the arrival of a commit at the gate to its verdict.",
@@ -23,6 +25,9 @@ HELP: dict[str, str] = {
     "live_files": "Files that are live in the table that committed last, by table.",
     "watchers": "Open watches.",
     "waiting_commits": "Commits that wait at the gate.",
+    "log_snapshots_behind": "Snapshots that are not published yet, by table.",
+    "log_behind_seconds": "For how long the first of them has been there, by table.",
+    "log_problems": "1 while a log cannot be published, by table.",
 }
 
 _BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)

@@ -38,6 +38,7 @@ from .jobs import Jobs
 from .leases import Leases
 from .limits import Limits
 from .log_calls import LogCalls
+from .log_lag import LogLags
 from .log_topics import LogTopics
 from .metrics import Metrics, NoMetrics
 from .open_changelogs import OpenChangelogs
@@ -124,6 +125,7 @@ class MetastoreService(RetentionCalls, UpkeepCalls, LogCalls, PublishCalls):
         )
         self._open_changelogs = OpenChangelogs(store, limits, self.watches, partitions)
         self._metrics = metrics
+        self.log_lags = LogLags(store, metrics)
         self.log_topics = LogTopics(store, brokers or Brokers())
         self._publishing = Publishing(store)
         self._catalog = Catalog(store, ids, warehouse, self.log_topics, self._table_dropped, dropped_kept_ms)

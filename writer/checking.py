@@ -7,23 +7,33 @@ from lakelog.options.table_options import ROWKIND_FIELD
 from lakelog.options.values import TableOptions
 from lakelog.serving.misfits import Misfits
 
-from .pipeline.spec import EPOCH_FORMATS, Format, Mode, Pipeline
+from .kafka.values import KIND_COLUMN
+from .pipeline.kafka_spec import KafkaSource, RecordFormat
+from .pipeline.spec import EPOCH_FORMATS, FileSource, Format, Mode, Pipeline, RowKindSource
 from .records.fitting import Fitting, check_format
 
 
 def make_fitting(pipeline: Pipeline, info: TableInfo, misfits: Misfits) -> Fitting:
     """How the pipeline's rows become the table's; what does not fit is noted."""
-    schema = info.schema
+    schema, source = info.schema, pipeline.source
+    says_kinds = isinstance(source, KafkaSource) and source.format is RecordFormat.DEBEZIUM_JSON
     fitting = Fitting(
         schema=schema,
         mode=pipeline.mode,
-        columns=pipeline.source.columns,
-        row_kind=pipeline.row_kind,
+        columns=source.columns,
+        row_kind=RowKindSource(KIND_COLUMN) if says_kinds else pipeline.row_kind,
         rowkind_field=TableOptions(info.options).get(ROWKIND_FIELD),
-        ignore_unknown=pipeline.source.ignore_unknown,
-        text=pipeline.source.text,
+        ignore_unknown=source.ignore_unknown,
+        text=source.text,
     )
-    problems = [f"table: {problem}" for problem in check_format(fitting, pipeline.source.format)]
+    problems = []
+    if isinstance(source, FileSource):
+        problems += [f"table: {problem}" for problem in check_format(fitting, source.format)]
+    elif not says_kinds:
+        remedy = f"use format: {RecordFormat.DEBEZIUM_JSON.value}"
+        problems += [f"table: {problem}" for problem in check_format(fitting, Format.JSON, remedy)]
+    if says_kinds:
+        problems += _debezium_problems(pipeline, info)
     if pipeline.mode is not Mode.APPEND and not schema.primary_key:
         problems.append(
             f"mode: '{pipeline.mode.value}' needs a primary key, and table {info.name} has none; use mode: append."
@@ -33,10 +43,11 @@ def make_fitting(pipeline: Pipeline, info: TableInfo, misfits: Misfits) -> Fitti
             f"mode: table {info.name} has a primary key ({', '.join(schema.primary_key)}), so rows cannot simply be "
             "added; use mode: upsert."
         )
-    if pipeline.row_kind is not None and fitting.rowkind_field is not None:
+    if fitting.row_kind is not None and fitting.rowkind_field is not None:
+        key = "source.format" if says_kinds else "row_kind"
         problems.append(
-            f"row_kind: table {info.name} takes the kinds of its rows from its column '{fitting.rowkind_field}' "
-            "(rowkind.field), which contradicts it; leave row_kind out."
+            f"{key}: table {info.name} takes the kinds of its rows from its column '{fitting.rowkind_field}' "
+            f"(rowkind.field), which contradicts it; {'unset that option' if says_kinds else 'leave row_kind out'}."
         )
     problems += _column_problems(pipeline, info)
     problems += _header_problems(fitting, pipeline)
@@ -44,6 +55,16 @@ def make_fitting(pipeline: Pipeline, info: TableInfo, misfits: Misfits) -> Fitti
         key, _, what = problem.partition(": ")
         misfits.add(key, what)
     return fitting
+
+
+def _debezium_problems(pipeline: Pipeline, info: TableInfo) -> list[str]:
+    problems = []
+    what = "messages of Debezium say by themselves what each row does"
+    if pipeline.mode is not Mode.UPSERT:
+        problems.append(f"mode: {what}, which mode '{pipeline.mode.value}' contradicts; use mode: upsert.")
+    if pipeline.row_kind is not None:
+        problems.append(f"row_kind: {what}; leave it out.")
+    return problems
 
 
 def _column_problems(pipeline: Pipeline, info: TableInfo) -> list[str]:

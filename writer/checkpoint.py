@@ -2,6 +2,7 @@
 
     pipeline.json   whose it is
     files/          which files each batch takes (`files/batch_log.py`)
+    offsets/        or which offsets of a topic (`kafka/offset_log.py`)
     spark/          Spark's own: offsets of batches begun, commits of batches done
     totals.json     rows and dead letters up to a batch
 
@@ -61,6 +62,11 @@ class Checkpoint:
         return self.folder / "files"
 
     @property
+    def offsets_folder(self) -> Path:
+        """Where they are of a topic."""
+        return self.folder / "offsets"
+
+    @property
     def spark_folder(self) -> Path:
         """Spark's own."""
         return self.folder / "spark"
@@ -106,19 +112,19 @@ class Checkpoint:
             what = (
                 f"the checkpoint {self.folder} says that batch {done} of pipeline '{pipeline.name}' was committed, but "
                 f"table {pipeline.table} knows {'none' if last < 0 else f'batches up to {last} only'}. The table or "
-                "its metastore was restored or made anew; going on would leave out the files of the batches between."
+                "its metastore was restored or made anew; going on would leave out what the batches between took."
             )
         else:
             what = (
                 f"table {pipeline.table} has batches of pipeline '{pipeline.name}' up to {last}, but the checkpoint "
                 f"{self.folder} {'is new' if begun < 0 else f'knows batches up to {max(begun, done)} only'}"
                 f"{'' if other == self.identity else ', and is not the one they were made with'}. The checkpoint was "
-                "lost, restored or exchanged; going on would pass over files, or read them again."
+                "lost, restored or exchanged; going on would pass over some of the source, or read it again."
             )
         raise _misfit(
             f"Checkpoint and table do not fit: {what} Put the right checkpoint back. If there is none, give the "
-            "pipeline a new name and an empty checkpoint, and a source folder with only the files that are not in the "
-            "table yet; in a table with a primary key the same files may be read again."
+            f"pipeline a new name and an empty checkpoint, and {pipeline.source.beginning_anew}; in a table with a "
+            "primary key the same records may be read again."
         )
 
 
@@ -136,7 +142,7 @@ def open_checkpoint(pipeline: Pipeline, table_uuid: str) -> Checkpoint:
         if not isinstance(identity, str):
             raise TypeError("its identity is no text")
     except FileNotFoundError:
-        if (pipeline.checkpoint / "spark").exists() or (pipeline.checkpoint / "files").exists():
+        if any((pipeline.checkpoint / part).exists() for part in ("spark", "files", "offsets")):
             raise _misfit(
                 f"The checkpoint {pipeline.checkpoint} has lost its file pipeline.json. Put the whole folder back, or "
                 "give the pipeline an empty one."

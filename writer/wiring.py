@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import closing
 
 from pyspark.sql import SparkSession
 
@@ -11,6 +12,8 @@ import lakelog.spark
 from lakelog.client.metastore import Metastore
 from lakelog.clock import SystemClock
 from lakelog.format.table import TableInfo, TableName
+from lakelog.options.table_options import CHANGELOG_PRODUCER
+from lakelog.options.values import TableOptions
 from lakelog.serving.http_endpoint import serve_metrics
 from lakelog.serving.lease import LeaseKeeper
 from lakelog.serving.leased_stream import Events
@@ -26,8 +29,12 @@ from .config import Config
 from .files.batch_log import BatchLog
 from .files.listing import list_files
 from .files.source import FilesSource
+from .kafka.offset_log import OffsetLog
+from .kafka.source import TopicSource
+from .kafka.tasks import KafkaReadTask
+from .kafka.topic import Topic
 from .metrics import Metrics
-from .pipeline.spec import Pipeline
+from .pipeline.spec import FileSource, Pipeline
 from .progress import Progress
 from .records.fitting import Fitting
 from .records.tasks import ReadTask
@@ -51,8 +58,7 @@ def check_pipeline(metastore: Metastore, pipeline: Pipeline) -> tuple[TableInfo,
         Unavailable: The metastore does not answer.
     """
     misfits = Misfits(pipeline.places)
-    with misfits.of("source.path"):
-        list_files(pipeline.source)
+    _check_source(pipeline, misfits)
     found: tuple[TableInfo, Fitting] | None = None
     with misfits.of("table"):
         info = metastore.get_table(to_table_name(pipeline))
@@ -62,14 +68,34 @@ def check_pipeline(metastore: Metastore, pipeline: Pipeline) -> tuple[TableInfo,
     return found
 
 
-def make_source(pipeline: Pipeline, fitting: Fitting, checkpoint: Checkpoint) -> Source:
+def _check_source(pipeline: Pipeline, misfits: Misfits) -> None:
+    source = pipeline.source
+    if isinstance(source, FileSource):
+        with misfits.of("source.path"):
+            list_files(source)
+        return
+    with misfits.of("source.topic"), closing(Topic(source)) as topic:
+        topic.look()
+
+
+def make_source(pipeline: Pipeline, info: TableInfo, fitting: Fitting, checkpoint: Checkpoint) -> Source:
     """The pipeline's source, with its part of the checkpoint."""
     source = pipeline.source
-
-    def task(batch_id: int) -> ReadTask:
-        return ReadTask(pipeline.name, batch_id, source.path, source.format, fitting, pipeline.dead_letters)
-
-    return FilesSource(source, BatchLog(checkpoint.log_folder), task)
+    if isinstance(source, FileSource):
+        return FilesSource(
+            source,
+            BatchLog(checkpoint.log_folder),
+            lambda batch_id: ReadTask(
+                pipeline.name, batch_id, source.path, source.format, fitting, pipeline.dead_letters
+            ),
+        )
+    # Other tables look the old rows up, or show none.
+    with_old_rows = TableOptions(info.options).get(CHANGELOG_PRODUCER) == "input"
+    return TopicSource(
+        source,
+        OffsetLog(checkpoint.offsets_folder),
+        lambda batch_id: KafkaReadTask(pipeline.name, batch_id, source, fitting, with_old_rows, pipeline.dead_letters),
+    )
 
 
 def to_table_name(pipeline: Pipeline) -> TableName:
@@ -100,7 +126,7 @@ def make_service(
     def make_writer() -> BatchWriter:
         info, fitting = check_pipeline(metastore, pipeline)
         checkpoint = open_checkpoint(pipeline, info.table_uuid)
-        source = make_source(pipeline, fitting, checkpoint)
+        source = make_source(pipeline, info, fitting, checkpoint)
         return BatchWriter(pipeline, info, fitting, source, checkpoint, metastore, lease, clock)
 
     def start_spark(source: Source) -> SparkSession:

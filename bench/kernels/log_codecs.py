@@ -75,7 +75,7 @@ def main() -> None:
     inserts = np.zeros(ROWS, dtype=np.int8)
     pairs, kinds = q1(np.arange(ROWS) // 2, 1), np.tile(np.array([1, 2], dtype=np.int8), ROWS // 2)
     measure("debezium-json, row by row", lambda: encode_one_by_one(rows), ROWS)
-    for value_format in ("debezium-json", "json"):
+    for value_format in ("debezium-json", "json", "avro"):
         codec = make_codec(value_format)
         measure(f"{value_format}, +I", partial(encode, codec, rows, inserts), ROWS)
         measure(f"{value_format}, -U +U", partial(encode, codec, pairs, kinds), ROWS)

@@ -22,6 +22,7 @@ from lakelog.cli.files import files
 from lakelog.cli.insert import insert
 from lakelog.cli.invocation import Invocation, LakelogGroup, shared_options
 from lakelog.cli.jobs import jobs
+from lakelog.cli.log import log
 from lakelog.cli.pipelines import pipelines
 from lakelog.cli.printer import OutputFormat
 from lakelog.cli.scan import scan
@@ -76,6 +77,7 @@ for _command in (
     compact,
     pipelines,
     jobs,
+    log,
     sql,
 ):
     app.add_command(_command)

@@ -12,6 +12,7 @@ from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.printer import Column
 from lakelog.cli.text import format_bytes, format_count, format_time, plural
 from lakelog.format.snapshot import Snapshot
+from lakelog.listings import list_log_offsets
 
 _COLUMNS = (
     Column("snapshot_id", "SNAPSHOT", right=True),
@@ -44,7 +45,8 @@ def snapshots(invocation: Invocation, name: str, limit: int, after: int, until: 
     info = invocation.metastore.get_table(parse_table_name(name))
     page = invocation.metastore.list_snapshots(info.table_uuid, after=after, until=until or 0, limit=limit, newest=True)
     found = sorted(page.snapshots, key=lambda snapshot: snapshot.snapshot_id)
-    records = [_record(snapshot) for snapshot in found]
+    offsets = list_log_offsets(invocation.metastore, info.table_uuid, found)
+    records = [_record(snapshot, offsets.get(snapshot.snapshot_id)) for snapshot in found]
     if page.latest_snapshot_id == 0:
         empty = f"{info.name} has no snapshots yet; the first write makes one."
     else:
@@ -62,7 +64,7 @@ def snapshots(invocation: Invocation, name: str, limit: int, after: int, until: 
         )
 
 
-def _record(snapshot: Snapshot) -> dict[str, Any]:
+def _record(snapshot: Snapshot, log_offsets: tuple[int, ...] | None) -> dict[str, Any]:
     return {
         "snapshot_id": snapshot.snapshot_id,
         "uuid": snapshot.snapshot_uuid,
@@ -80,4 +82,5 @@ def _record(snapshot: Snapshot) -> dict[str, Any]:
         "writer": snapshot.writer,
         "identifier": snapshot.identifier,
         "properties": dict(snapshot.properties),
+        "log_offsets": None if log_offsets is None else list(log_offsets),
     }

@@ -35,7 +35,7 @@ _PIPELINE_ENDINGS: Final = (".yaml", ".yml")
 _FINAL_CODES: Final = {
     0: "it has read all that was there.",
     2: "its file, table or source do not fit. Correct that, then start `lakelog up` again.",
-    6: "its checkpoint and its table do not belong together. Put the right one back, then start `lakelog up` again.",
+    6: "its checkpoint does not belong to its table or topic. Put the right one back, then start `lakelog up` again.",
 }
 """Exit codes of the writer (docs/pipelines.md) after which starting it again would only bring the same end."""
 _WAITING_CODES: Final = {

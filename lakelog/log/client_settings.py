@@ -54,6 +54,11 @@ class ClientSettings(dict[str, str]):
     __str__ = __repr__
 
 
+def to_option_names() -> frozenset[str]:
+    """The options by which any client reaches brokers."""
+    return frozenset(option.key for option in _CLIENT.values())
+
+
 def to_client_settings(options: Mapping[str, str], secrets: Secrets) -> ClientSettings:
     """What all clients of a table's brokers are told.
 

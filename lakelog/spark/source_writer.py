@@ -20,6 +20,7 @@ from lakelog.arguments import parse_table_name
 from lakelog.client.metastore import Metastore
 from lakelog.errors import InvalidArgument
 from lakelog.format.cast import check_schema
+from lakelog.format.log_content import plan_log_content
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.table import TableInfo
 from lakelog.options.call_options import COMMIT_USER, DYNAMIC_PARTITION_OVERWRITE
@@ -41,6 +42,7 @@ from lakelog.spark.tasks import WriteTask, WrittenFiles, write_rows
 from lakelog.spark.write_terms import QUERY_ID_PROPERTY, check_progress, find_applied, kind_source, settle_overwrite
 from lakelog.storage.intake import KindSource
 from lakelog.storage.parquet_writer import plan_file_schema
+from lakelog.writes.log_rows import plan_log_rows
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,9 @@ class WriteTarget:
             False,
             None if self.overwrite is None else self.overwrite.static,
             copies=plan_copies(self.info, options, self.overwrite),
+            log_rows=plan_log_rows(
+                self.info, plan_log_content(self.info, options, replaces=self.overwrite is not None)
+            ),
         )
 
 

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakelog.arguments import parse_table_name, to_option_texts
 from lakelog.errors import InvalidArgument
 from lakelog.format.commit import Fence
+from lakelog.format.log_content import plan_log_content
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.table import TableInfo
 from lakelog.options.call_options import COMMIT_USER
@@ -40,6 +41,7 @@ from lakelog.storage.parquet_writer import plan_file_schema
 from lakelog.storage.routing import to_routing
 from lakelog.writes.commit_changelog import find_producer
 from lakelog.writes.commit_note import make_note
+from lakelog.writes.log_rows import plan_log_rows
 
 _BATCH_CONF: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _BATCH_ROWS: Final = 65_536
@@ -165,6 +167,7 @@ def _run(
         static,
         names,
         copies=plan_copies(info, options, overwrite),
+        log_rows=plan_log_rows(info, plan_log_content(info, options, replaces=overwrite is not None)),
         lookup=None if base is None else to_lookup_task(attempt),
         base=base,
     )

@@ -33,6 +33,7 @@ from lakelog.storage.intake import Intake, KindSource
 from lakelog.storage.live_file import LiveFile, to_live_files
 from lakelog.storage.superseded import MergePolicy, find_superseded_positions
 from lakelog.storage.table_writer import TableWriter
+from lakelog.writes.log_rows import LogRows
 from lakelog.writes.overwrite import StaticPartition
 
 Words = npt.NDArray[np.int64]
@@ -177,6 +178,7 @@ class WriteTask:
         static: A partition that all rows must lie in; None: any.
         names: The rows' columns, where they come under other names; None: under their own.
         copies: Which records are also written as they came: for the producer `input`, or for the external log.
+        log_rows: What the rows must fit into; None: anything.
         lookup: Makes a changelog of old rows, with `base`; None: the task makes none.
         base: The state in which old rows are looked up; only where all rows of a bucket come to one task.
     """
@@ -191,6 +193,7 @@ class WriteTask:
     static: StaticPartition | None = None
     names: tuple[str, ...] | None = None
     copies: InputCopies = InputCopies.NONE
+    log_rows: LogRows | None = None
     lookup: LookupTask | None = None
     base: LookupBase | None = None
 
@@ -244,6 +247,8 @@ def write_rows(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> WrittenFil
             rows = batch if task.names is None else batch.rename_columns(list(task.names))
             rows = rows if task.static is None else task.static.fill_in(rows)
             table, kinds = intake.take(rows, task.source)
+            if task.log_rows is not None:
+                task.log_rows.check(table)
             if table.num_rows:
                 writer.write(table, kinds)
         files, inputs = writer.finish(), writer.copies

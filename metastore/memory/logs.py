@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakelog.format.table import TableName
 
-from ..log_store import LogTopic, TopicLife
+from ..log_store import LogLag, LogTopic, TopicLife
 from .catalog import MemoryCatalog
 from .state import StoredTopic
 
@@ -50,6 +50,21 @@ class MemoryLogs(MemoryCatalog):
             if key[0] in names:
                 newest[key[0]] = self._state.log_topics[key].topic
         return [(topic, names[table_uuid]) for table_uuid, topic in newest.items()]
+
+    async def list_log_lags(self) -> list[LogLag]:
+        """How far the logs of all tables that are there are behind."""
+        return [self._find_lag(topic) for topic, _ in await self.list_log_topics()]
+
+    def _find_lag(self, topic: LogTopic) -> LogLag:
+        (table,) = (table for table in self._live() if table.new.table_uuid == topic.table_uuid)
+        told = table.published
+        if told is not None and told.generation != topic.generation:
+            told = None
+        done = topic.starts_after if told is None else told.snapshot_id
+        behind = table.head.latest_snapshot_id - done
+        since_ms = table.snapshots[done].committed_at_ms if behind else self._clock.now_ms()
+        has_problem = bool(topic.problem or topic.life is not TopicLife.LIVE or (told is not None and told.problem))
+        return LogLag(str(table.new.name), behind, self._clock.now_ms() - since_ms, has_problem)
 
     async def list_unsettled_topics(self, abandoned_ms: int, limit: int) -> list[LogTopic]:
         """Generations of which something is to be done."""

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,6 +24,7 @@ import pyarrow.parquet as pq
 from lakelog.errors import DataCorrupted
 from lakelog.storage.durable import synchronise
 
+from ..durable_json import replace, write_once
 from ..standing import Standing
 from .listing import FoundFile
 
@@ -121,30 +121,20 @@ class BatchLog:
             "taken_before": batch.taken_before,
             "listed": batch.listed,
         }
-        draft = self._write_draft(data)
-        try:
-            os.link(draft, self._path(batch.batch_id))
-        except FileExistsError:
-            pass
-        finally:
-            draft.unlink()
-        synchronise(self.folder)
+        write_once(self._path(batch.batch_id), data)
         planned = self.read(batch.batch_id)
         assert planned is not None
         return planned
 
     def plan_again(self, batch: BatchFiles) -> None:
         """Replaces what a batch takes. Only for a batch that is not committed, before anything reads it."""
-        draft = self._write_draft(
-            {
-                "version": _VERSION,
-                "files": [[file.path, file.size_bytes, file.modified_us] for file in batch.files],
-                "taken_before": batch.taken_before,
-                "listed": batch.listed,
-            }
-        )
-        draft.replace(self._path(batch.batch_id))
-        synchronise(self.folder)
+        data = {
+            "version": _VERSION,
+            "files": [[file.path, file.size_bytes, file.modified_us] for file in batch.files],
+            "taken_before": batch.taken_before,
+            "listed": batch.listed,
+        }
+        replace(self._path(batch.batch_id), data)
 
     def load_taken(self, last_batch_id: int) -> dict[str, tuple[int, int]]:
         """All files that batches up to this one took, each with its size and time then.
@@ -187,8 +177,7 @@ class BatchLog:
 
     def write_changed(self, paths: Sequence[str]) -> None:
         """Notes the files that changed after they were read."""
-        draft = self._write_draft({"paths": sorted(paths)})
-        draft.replace(self.folder / _CHANGED)
+        replace(self.folder / _CHANGED, {"paths": sorted(paths)})
 
     def read_changed(self) -> tuple[str, ...]:
         """The files that changed after they were read, sorted."""
@@ -211,13 +200,6 @@ class BatchLog:
             ) from error
         paths, sizes, times = (table.column(name).to_pylist() for name in _PACKED_SCHEMA.names)
         return end, dict(zip(paths, zip(sizes, times, strict=True), strict=True))
-
-    def _write_draft(self, data: dict[str, Any]) -> Path:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        draft = self.folder / f".{uuid.uuid4().hex}"
-        draft.write_text(json.dumps(data, ensure_ascii=True), encoding="ascii")
-        synchronise(draft)
-        return draft
 
     def _path(self, batch_id: int) -> Path:
         return self.folder / f"{batch_id:010d}.json"

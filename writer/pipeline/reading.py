@@ -12,6 +12,8 @@ from lakelog.format.rowkind import RowKind
 from lakelog.serving.work_file import read_name, read_table, read_trigger, to_path
 from lakelog.serving.yaml_section import Section, load_section
 
+from .kafka_reading import read_kafka_source
+from .kafka_spec import KafkaSource
 from .spec import (
     DEFAULT_FILES_PER_BATCH,
     DEFAULT_INTERVAL_S,
@@ -29,7 +31,8 @@ from .spec import (
 )
 
 _KINDS: Final = tuple(kind.text for kind in RowKind)
-_SOURCES: Final = ("files",)
+_FILES: Final = "files"
+_KAFKA: Final = "kafka"
 _CSV_ONLY: Final = ("header", "names", "delimiter", "quote", "multiline", "null_values")
 
 
@@ -61,7 +64,7 @@ def read_pipeline(file: Path) -> Pipeline:
     properties = top.text_map("properties")
     top.finish()
     letters = None if dead_letters is None else to_path(file, dead_letters)
-    if source_section.is_readable and source_section.node("path") is not None:
+    if isinstance(source, FileSource) and source_section.is_readable and source_section.node("path") is not None:
         # What is missing has been told, and is no folder.
         given = {"checkpoint": to_path(file, checkpoint) if checkpoint else None, "dead_letters": letters}
         _check_folders(top, source.path, given)
@@ -89,11 +92,15 @@ def _check_folders(top: Section, source: Path, others: Mapping[str, Path | None]
             top.problem(key, f"'{path}' lies inside the source's folder {source}; put it elsewhere.")
 
 
-def _read_source(section: Section, file: Path) -> FileSource:
+def _read_source(section: Section, file: Path) -> FileSource | KafkaSource:
     if not section.exists:
         section.problems.add(section.place, "source", "it is missing; it says what is read (type, path, format).")
-    if section.is_readable:
-        section.choice("type", _SOURCES, None)
+    if section.is_readable and section.choice("type", (_FILES, _KAFKA), None) == _KAFKA:
+        return read_kafka_source(section, _read_columns, lambda inner: _read_text_options(inner, Format.JSON))
+    return _read_files(section, file)
+
+
+def _read_files(section: Section, file: Path) -> FileSource:
     path = section.required_text("path", "./incoming") if section.is_readable else ""
     if "://" in path and not path.startswith("file://"):
         section.problem("path", f"'{path[:80]}' is not a folder that can be read here; give a path of a file system.")

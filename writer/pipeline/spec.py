@@ -6,9 +6,12 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lakelog.serving.misfits import Places
+
+if TYPE_CHECKING:
+    from .kafka_spec import KafkaSource
 
 DEFAULT_FILES_PER_BATCH: Final = 100
 DEFAULT_INTERVAL_S: Final = 5.0
@@ -138,6 +141,11 @@ class FileSource:
         """What batches are counted in."""
         return "files"
 
+    @property
+    def beginning_anew(self) -> str:
+        """What to do so that a pipeline with an empty checkpoint reads what is not in the table yet."""
+        return "a source folder with only the files that are not in the table yet"
+
 
 @dataclass(frozen=True)
 class RowKindSource:
@@ -176,7 +184,7 @@ class Pipeline:
     name: str
     table: str
     target: str | None
-    source: FileSource
+    source: FileSource | KafkaSource
     mode: Mode
     row_kind: RowKindSource | None
     interval_s: float | None

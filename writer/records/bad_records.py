@@ -19,6 +19,7 @@ class BadRecord:
 
     Args:
         line: The line it begins in, or its row in a Parquet file, from 1; None: the whole file, or what is left of it.
+            Of a record of a topic its offset.
         column: The table's column that it does not fit; None: the record as a whole.
         reason: Why, for people.
         raw: The record as it stands in the file; for Parquet its values as JSON; empty for a whole file.
@@ -29,9 +30,9 @@ class BadRecord:
     reason: str
     raw: bytes
 
-    def to_json(self, facts: dict[str, Any]) -> bytes:
-        """The dead letter: one line of JSON, with `facts` of the batch at its front. Pure."""
-        letter = {**facts, "line": self.line, "column": self.column, "reason": self.reason}
+    def to_json(self, facts: dict[str, Any], place: str = "line") -> bytes:
+        """The dead letter: one line of JSON, with `facts` of the batch at its front; `place` names the line. Pure."""
+        letter = {**facts, place: self.line, "column": self.column, "reason": self.reason}
         try:
             letter["raw"] = self.raw.decode("utf-8")
         except UnicodeDecodeError:

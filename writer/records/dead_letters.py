@@ -22,18 +22,20 @@ _COUNT_BYTES: Final = 4 << 20
 
 
 class LetterFile:
-    """The letters of one source file. Runs on executors.
+    """The letters of one part of a batch, as a source file. Runs on executors.
 
     Args:
         folder: The dead-letter folder; made with the first letter.
         name: As of `letter_name`.
         facts: What every letter says first.
+        place: What the place of a record in its source is called.
     """
 
-    def __init__(self, folder: Path, name: str, facts: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, name: str, facts: dict[str, Any], place: str = "line") -> None:
         self._final = folder / name
         self._draft = folder / f".{name}.{uuid.uuid4().hex}"
         self._facts = facts
+        self._place = place
         self._stream: BinaryIO | None = None
 
     def write(self, letters: list[BadRecord]) -> None:
@@ -44,7 +46,7 @@ class LetterFile:
             self._final.parent.mkdir(parents=True, exist_ok=True)
             self._stream = self._draft.open("wb")
         for letter in letters:
-            self._stream.write(letter.to_json(self._facts))
+            self._stream.write(letter.to_json(self._facts, self._place))
 
     def finish(self) -> None:
         """Makes the letters appear, durably; those of an earlier try of the same file go."""

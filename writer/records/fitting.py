@@ -198,8 +198,8 @@ class Fitting:
         return kinds
 
 
-def check_format(fitting: Fitting, format_: Format) -> list[str]:
-    """Says which of the table's columns cannot be read from files of a format, a sentence each. Pure."""
+def check_format(fitting: Fitting, format_: Format, remedy: str = "use Parquet files") -> list[str]:
+    """Says which of the table's columns cannot be read from a format, a sentence each with the remedy. Pure."""
     problems = []
     for field in fitting.schema.arrow:
         if format_ is Format.PARQUET or is_parsable(field.type):
@@ -208,7 +208,7 @@ def check_format(fitting: Fitting, format_: Format) -> list[str]:
             continue
         what = "CSV text" if format_ is Format.CSV else "JSON"
         problems.append(
-            f"column '{field.name}' is {to_sql_type(field.type)}, which cannot be read from {what}; use Parquet files"
+            f"column '{field.name}' is {to_sql_type(field.type)}, which cannot be read from {what}; {remedy}"
             + ("." if format_ is Format.JSON or not _is_json_type(field.type) else " or JSON.")
         )
     return problems

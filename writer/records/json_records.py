@@ -44,19 +44,26 @@ def read_json(
     Raises:
         FileRefused: A record is longer than allowed.
     """
-    schema = pa.schema(list(types.items()))
     for block in read_blocks(stream, quote=None, max_record_bytes=options.max_record_bytes):
-        records = _objects(block, report)
-        parse = functools.partial(_parse, block, schema, ignore_unknown)
-        for part in parse_records(block, records, parse):
-            if part.bad:
-                record = part.bad[0][0]
-                rows = _read_single(block, record, types, ignore_unknown, report)
-                if rows is not None:
-                    yield rows
-            elif part.table.num_rows:
-                columns = {name: _single(part.table.column(name)) for name in types}
-                yield _rows(block, part.records, columns)
+        yield from read_json_block(block, types, ignore_unknown, report)
+
+
+def read_json_block(
+    block: Block, types: Mapping[str, pa.DataType], ignore_unknown: bool, report: Report
+) -> Iterator[SourceRows]:
+    """Reads the records of a block, as `read_json`."""
+    schema = pa.schema(list(types.items()))
+    records = _objects(block, report)
+    parse = functools.partial(_parse, block, schema, ignore_unknown)
+    for part in parse_records(block, records, parse):
+        if part.bad:
+            record = part.bad[0][0]
+            rows = _read_single(block, record, types, ignore_unknown, report)
+            if rows is not None:
+                yield rows
+        elif part.table.num_rows:
+            columns = {name: _single(part.table.column(name)) for name in types}
+            yield _rows(block, part.records, columns)
 
 
 def _objects(block: Block, report: Report) -> Places:

@@ -22,6 +22,7 @@ from .dead_letters import LetterFile, letter_name
 from .fitting import Fitting
 from .json_records import read_json
 from .parquet_records import read_parquet
+from .sink import BadRecordSink
 from .source_rows import SourceRows
 
 BAD_RECORD: Final = "BAD_RECORD"
@@ -81,7 +82,7 @@ def read_file(task: ReadTask, file: TakenFile) -> Iterator[pa.RecordBatch]:
             f"Batch {task.batch_id} was given a file of batch {file.batch_id}: the checkpoint of pipeline "
             f"'{task.pipeline}' has been changed. Restore it."
         )
-    sink = _Sink(task, file)
+    sink = BadRecordSink(_open_letters(task, file), lambda record: _stop(task, file, record))
     try:
         path = str(task.folder / file.path)
         _check_unchanged(path, file)
@@ -101,39 +102,11 @@ def read_file(task: ReadTask, file: TakenFile) -> Iterator[pa.RecordBatch]:
         sink.abort()
 
 
-class _Sink:
-    """Where the bad records of a file go."""
-
-    def __init__(self, task: ReadTask, file: TakenFile) -> None:
-        self._task = task
-        self._file = file
-        self._waiting: list[BadRecord] = []
-        self._letters: LetterFile | None = None
-        if task.dead_letters is not None:
-            facts: dict[str, Any] = {"pipeline": task.pipeline, "batch_id": task.batch_id, "file": file.path}
-            name = letter_name(task.pipeline, task.batch_id, file.number)
-            self._letters = LetterFile(task.dead_letters, name, facts)
-
-    def report(self, record: BadRecord) -> None:
-        self._waiting.append(record)
-
-    def flush(self) -> None:
-        """Settles what was reported, in the order of the file."""
-        waiting = sorted(self._waiting, key=lambda record: record.line or 1 << 62)
-        self._waiting.clear()
-        if not waiting:
-            return
-        if self._letters is None:
-            raise _stop(self._task, self._file, waiting[0])
-        self._letters.write(waiting)
-
-    def finish(self) -> None:
-        if self._letters is not None:
-            self._letters.finish()
-
-    def abort(self) -> None:
-        if self._letters is not None:
-            self._letters.abort()
+def _open_letters(task: ReadTask, file: TakenFile) -> LetterFile | None:
+    if task.dead_letters is None:
+        return None
+    facts: dict[str, Any] = {"pipeline": task.pipeline, "batch_id": task.batch_id, "file": file.path}
+    return LetterFile(task.dead_letters, letter_name(task.pipeline, task.batch_id, file.number), facts)
 
 
 def _read_rows(task: ReadTask, path: str, report: Report) -> Iterator[SourceRows]:

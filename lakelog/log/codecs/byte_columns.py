@@ -69,3 +69,10 @@ def take_spans(data: Bytes, starts: npt.NDArray[Any], lengths: npt.NDArray[Any],
 def as_text(column: pa.Array) -> pa.Array:
     """A binary column as strings without a look at them: for bytes that are known to be UTF-8."""
     return column.view(pa.string())
+
+
+def to_any_value(data_type: pa.DataType) -> pa.Scalar:
+    """Some value of a single-valued type, for where there must be one that nobody looks at."""
+    zeros = pa.py_buffer(bytes(16))
+    is_bytes = pa.types.is_string(data_type) or pa.types.is_binary(data_type)
+    return pa.Array.from_buffers(data_type, 1, [None, zeros, zeros] if is_bytes else [None, zeros])[0]

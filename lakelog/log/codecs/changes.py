@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.format.rowkind import RowKind
+from lakelog.log.codecs.avro_read import read_avro
 from lakelog.log.codecs.byte_columns import Mask, take_spans
 from lakelog.log.codecs.connect_types import PLAIN, ConnectType, read_connect_column, read_connect_types
 from lakelog.log.codecs.json_blocks import read_objects
@@ -63,6 +64,26 @@ def read_json_rows(values: pa.Array, schema: pa.Schema) -> Changes:
     roots.refuse(((roots.kinds != OBJECT) & (roots.kinds != NOTHING)) | _is_bare_null(roots, values))
     rows = _read_rows(roots, schema, None)
     return Changes(rows, kinds, (roots.kinds == OBJECT) & ~roots.wrong, None, none, roots.wrong)
+
+
+def read_avro_rows(values: pa.Array, fields: Sequence[pa.Field], schema: pa.Schema) -> Changes:
+    """Rows that are Avro records. Pure.
+
+    Args:
+        values: Binary; NULL is a tombstone.
+        fields: All columns that were written, in their order.
+        schema: The columns that are wanted.
+    """
+    there = np.asarray(values.is_valid())
+    columns, wrong_there = read_avro(values.filter(pa.array(there)), fields)
+    wrong = np.zeros(len(values), dtype=np.bool_)
+    wrong[there] = wrong_there
+    by_name = {field.name: column for field, column in zip(fields, columns, strict=True)}
+    places = None if there.all() else pa.array(np.cumsum(there) - 1, mask=~there)
+    wanted = [by_name[name] if places is None else by_name[name].take(places) for name in schema.names]
+    nullable = pa.schema([field.with_nullable(True) for field in schema])
+    kinds, none = np.zeros(len(values), dtype=np.int8), np.zeros(len(values), dtype=np.bool_)
+    return Changes(pa.Table.from_arrays(wanted, schema=nullable), kinds, there & ~wrong, None, none, wrong)
 
 
 def read_json_arrays(values: pa.Array, types: Sequence[pa.DataType | None]) -> tuple[list[pa.Array | None], Mask]:

@@ -16,7 +16,10 @@ from lakelog.format.ordering import comparable_keys, single_array
 from lakelog.format.rowkind import RowKind
 from lakelog.format.schema import TableSchema
 from lakelog.format.table import TableName
-from lakelog.log.codecs.changes import read_debezium_changes, read_json_rows
+from lakelog.log.codecs.avro_schema import to_key_fields, to_value_fields
+from lakelog.log.codecs.avro_write import to_avro
+from lakelog.log.codecs.byte_columns import as_text
+from lakelog.log.codecs.changes import Changes, read_avro_rows, read_debezium_changes, read_json_rows
 from lakelog.log.codecs.debezium_text import MessageSource, find_envelope_bytes, to_debezium_texts
 from lakelog.log.codecs.decode import DecodedRecords, join_records
 from lakelog.log.codecs.json_text import to_array_texts, to_json_texts, to_object_texts
@@ -26,6 +29,7 @@ from lakelog.log.records import EncodedRecords, FetchedRecords, Kinds
 
 DEBEZIUM_JSON: Final = "debezium-json"
 JSON: Final = "json"
+AVRO: Final = "avro"
 
 _MAX_PIECE_BYTES: Final = 1 << 30
 """Of what is encoded in one go, by its upper bound: columns of bytes count them in 31 bits."""
@@ -39,8 +43,8 @@ class LogForm:
     """How a table's rows are written in its log.
 
     Args:
-        value_format: `debezium-json` or `json`.
-        key_format: `json`.
+        value_format: `debezium-json`, `json` or `avro`.
+        key_format: `json` or `avro`.
         is_upsert: The changelog mode is `upsert`, else `all`.
         sequence_fields: The table's `sequence.field`.
     """
@@ -148,7 +152,7 @@ class LogCodec:
         records = EncodedRecords(
             partition=partition,
             keys=self._encode_keys(sent),
-            values=self._encode_values(rows, kinds, plan, source).cast(pa.binary()),
+            values=self._encode_values(rows, kinds, plan, source),
             kinds=kinds[plan.rows],
             indexes=first_index + plan.rows,
             sequences=self._encode_sequences(sent),
@@ -198,15 +202,26 @@ class LogCodec:
         """
         arrow = self.schema.arrow
         wanted = arrow if columns is None else pa.schema([arrow.field(name) for name in columns])
-        read = read_debezium_changes if self.has_before else read_json_rows
         return join_records(
             records,
-            read(records.values, wanted),
+            self._read_values(records.values, wanted),
             wanted,
+            self._read_keys,
             topic=topic,
-            key=self.schema.primary_key,
             sequence_fields=self.form.sequence_fields,
         )
+
+    def _read_values(self, values: pa.Array, wanted: pa.Schema) -> Changes:
+        if self.form.value_format == AVRO:
+            return read_avro_rows(values, to_value_fields(self.schema), wanted)
+        return read_debezium_changes(values, wanted) if self.has_before else read_json_rows(values, wanted)
+
+    def _read_keys(self, keys: pa.Array, wanted: pa.Schema) -> Changes:
+        """The columns of `wanted` that are in the key."""
+        wanted = pa.schema([field for field in wanted if field.name in self.schema.primary_key])
+        if self.form.key_format == AVRO:
+            return read_avro_rows(keys, to_key_fields(self.schema), wanted)
+        return read_json_rows(keys, wanted)
 
     @property
     def _may_hold_two(self) -> bool:
@@ -224,8 +239,7 @@ class LogCodec:
         return np.flatnonzero(sizes * copies + self._frame_bytes > limit)
 
     def _find_exact_sizes(self, rows: pa.Table) -> Sizes:
-        columns = self._columns(rows, rows.column_names)
-        sizes = _find_lengths(to_object_texts(rows.column_names, columns)) * (1 + self._may_hold_two)
+        sizes = _find_lengths(self._encode_rows(rows)) * (1 + self._may_hold_two)
         for extra in (self._encode_keys(rows), self._encode_sequences(rows)):
             if extra is not None:
                 sizes += _find_lengths(extra)
@@ -247,17 +261,25 @@ class LogCodec:
         return same
 
     def _encode_values(self, rows: pa.Table, kinds: Kinds, plan: MessagePlan, source: MessageSource) -> pa.Array:
-        names = self.schema.arrow.names
-        texts = to_object_texts(names, self._columns(rows, names))
+        values = self._encode_rows(rows)
         if self.has_before:
-            return to_debezium_texts(texts, kinds, plan, source)
-        if plan.is_plain:
-            return texts
-        return texts.take(pa.array(plan.rows, mask=plan.tombstones))
+            return to_debezium_texts(as_text(values), kinds, plan, source).cast(pa.binary())
+        return values if plan.is_plain else values.take(pa.array(plan.rows, mask=plan.tombstones))
+
+    def _encode_rows(self, rows: pa.Table) -> pa.Array:
+        """Each row by itself."""
+        names = self.schema.arrow.names
+        if self.form.value_format == AVRO:
+            return to_avro(self._columns(rows, names), to_value_fields(self.schema))
+        return to_object_texts(names, self._columns(rows, names)).cast(pa.binary())
 
     def _encode_keys(self, rows: pa.Table) -> pa.Array | None:
         key = self.schema.primary_key
-        return to_object_texts(key, self._columns(rows, key)).cast(pa.binary()) if key else None
+        if not key:
+            return None
+        if self.form.key_format == AVRO:
+            return to_avro(self._columns(rows, key), to_key_fields(self.schema))
+        return to_object_texts(key, self._columns(rows, key)).cast(pa.binary())
 
     def _encode_sequences(self, rows: pa.Table) -> pa.Array | None:
         fields = self.form.sequence_fields

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,8 +14,11 @@ import pyarrow.compute as pc
 from lakelog.errors import DataCorrupted
 from lakelog.format.rowkind import RowKind
 from lakelog.log.codecs.byte_columns import Mask
-from lakelog.log.codecs.changes import Changes, read_json_arrays, read_json_rows
+from lakelog.log.codecs.changes import Changes, read_json_arrays
 from lakelog.log.records import FetchedRecords
+
+KeyReader = Callable[[pa.Array, pa.Schema], Changes]
+"""Reads the columns of a schema that are in the key out of records' keys; NULL is NULL."""
 
 _KINDS: Final = pa.array([kind.text.encode() for kind in RowKind], pa.binary())
 
@@ -47,9 +50,9 @@ def join_records(
     records: FetchedRecords,
     changes: Changes,
     schema: pa.Schema,
+    read_keys: KeyReader,
     *,
     topic: str,
-    key: Sequence[str],
     sequence_fields: Sequence[str],
 ) -> DecodedRecords:
     """Brings together what values, keys and headers say. Pure.
@@ -58,8 +61,8 @@ def join_records(
         records: As they were read.
         changes: What their values say, in the columns of `schema`.
         schema: The columns asked for.
+        read_keys: Reads keys.
         topic: For messages.
-        key: The table's primary key; keys are JSON objects.
         sequence_fields: The table's `sequence.field`.
 
     Raises:
@@ -69,7 +72,7 @@ def join_records(
     is_tombstone = ~changes.has_row
     rows = changes.rows
     if is_tombstone.any():
-        rows = _fill_tombstones(records, rows, schema, is_tombstone, topic, key, sequence_fields)
+        rows = _fill_tombstones(records, rows, is_tombstone, read_keys, topic, sequence_fields)
     kinds = np.asarray(pc.index_in(records.kinds, value_set=_KINDS).fill_null(-1)).astype(np.int8)
     unsaid = kinds < 0
     _check_readable(records, unsaid & np.asarray(records.kinds.is_valid()), topic, "header 'kind'")
@@ -80,23 +83,22 @@ def join_records(
 def _fill_tombstones(
     records: FetchedRecords,
     rows: pa.Table,
-    schema: pa.Schema,
     is_tombstone: Mask,
+    read_keys: KeyReader,
     topic: str,
-    key: Sequence[str],
     sequence_fields: Sequence[str],
 ) -> pa.Table:
     mask = pa.array(is_tombstone)
     keys = pc.if_else(mask, records.keys, pa.scalar(None, records.keys.type))
     _check_readable(records, is_tombstone & np.asarray(keys.is_null()), topic, "key")
-    wanted = pa.schema([field for field in schema if field.name in key])
-    found = read_json_rows(keys, wanted)
+    schema = rows.schema
+    found = read_keys(keys, schema)
     lost = np.zeros(len(records), dtype=np.bool_)
     for column in found.rows.columns:
         lost |= is_tombstone & np.asarray(column.is_null())
     _check_readable(records, found.wrong | lost, topic, "key")
-    filled = dict(zip(wanted.names, found.rows.columns, strict=True))
-    if any(name in schema.names for name in sequence_fields):
+    filled = dict(zip(found.rows.column_names, found.rows.columns, strict=True))
+    if any(name in rows.column_names for name in sequence_fields):
         filled = _read_sequences(records, schema, mask, topic, sequence_fields) | filled
     columns = [
         pc.if_else(mask, filled[name], column) if name in filled else column

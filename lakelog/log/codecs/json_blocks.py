@@ -80,10 +80,9 @@ def _from_plain(column: pa.Array, data_type: pa.DataType) -> pa.Array:
         if pc.all(pc.is_finite(column)).as_py() is False:
             raise _UnusualError
         return column
-    if pt.is_string(data_type):
-        # Arrow's reader takes any bytes.
+    if pt.is_string(column.type):
+        # Arrow's reader takes any bytes for a string.
         column.validate(full=True)
-        return column
     if pt.is_decimal(data_type):
         return column.cast(data_type)
     if pt.is_temporal(data_type) or pt.is_binary(data_type):

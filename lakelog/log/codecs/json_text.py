@@ -125,7 +125,7 @@ def _write_bare(column: pa.Array) -> pa.Array:
         texts = to_base64(column)
         return pc.if_else(column.is_valid(), texts, pa.scalar(None, pa.string())) if column.null_count else texts
     if pt.is_decimal(data_type):
-        return _write_decimals(column)
+        return to_decimal_texts(column)
     if pt.is_date(data_type) or pt.is_timestamp(data_type):
         return to_iso_texts(column)
     return column.cast(pa.string())
@@ -151,7 +151,8 @@ def _write_bare_floats(column: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(texts, "^(-?)inf$", "\\1Infinity")
 
 
-def _write_decimals(column: pa.Array) -> pa.Array:
+def to_decimal_texts(column: pa.Array) -> pa.Array:
+    """Decimals with all digits of their scale and without an exponent. Pure; NULL stays NULL."""
     texts = column.cast(pa.string())
     short = pc.match_substring(texts, "E")
     if not pc.any(short).as_py():

@@ -18,7 +18,7 @@ from pyarrow import types as pt
 
 from lakelog.log.codecs import json_scan
 from lakelog.log.codecs.base64_text import from_base64
-from lakelog.log.codecs.byte_columns import Mask, take_spans, to_bounds
+from lakelog.log.codecs.byte_columns import Mask, take_spans, to_any_value, to_bounds
 from lakelog.log.codecs.json_scan import JsonScan, Tokens
 from lakelog.log.codecs.json_strings import cast_where_possible, to_strings, unescape_texts
 from lakelog.log.codecs.time_texts import from_iso_texts
@@ -261,7 +261,7 @@ def _read_maps(values: Values, data_type: pa.DataType) -> pa.Array:
         is_null = values.kinds != OBJECT
     if keys.null_count:
         # They are of wrong texts, whose rows nobody sees.
-        keys = keys.fill_null(_any_value(keys.type))
+        keys = keys.fill_null(to_any_value(keys.type))
     return pa.MapArray.from_arrays(offsets, keys, items, type=data_type, mask=pa.array(is_null))
 
 
@@ -279,9 +279,3 @@ def _read_names(names: pa.Array, data_type: pa.DataType) -> tuple[pa.Array, Mask
     found, wrong = read_numbers(pc.if_else(is_named, "0", names), data_type)
     named = pc.if_else(is_named, names, pa.scalar(None, pa.string())).cast(data_type)
     return pc.coalesce(named, found), wrong
-
-
-def _any_value(data_type: pa.DataType) -> pa.Scalar:
-    if pt.is_string(data_type) or pt.is_binary(data_type):
-        return pa.scalar("" if pt.is_string(data_type) else b"", data_type)
-    return pa.scalar(0, pa.int64()).cast(data_type)

@@ -8,14 +8,14 @@ from lakelog.errors import InvalidArgument, NotFound, Unavailable
 from metastore.inprocess import InProcessMetastore
 
 from .log_brokers import FakeBrokers
-from .making import append
+from .log_tables import commit_segments
 from .topic_tables import NAME, NAMED, make, work_off
 
 
 def test_a_restored_table_begins_a_log_of_its_own(log_metastore: InProcessMetastore, brokers: FakeBrokers) -> None:
     table = make(log_metastore, {"bucket": "4"})
     first = log_metastore.get_log(table.table_uuid)
-    append(log_metastore, table, identifier=1)
+    commit_segments(log_metastore, table, 1)
     log_metastore.drop_table(NAME)
     brokers.is_away = True
     log_metastore.restore_table(NAME)
@@ -108,9 +108,9 @@ def test_brokers_with_another_topic_are_told(log_metastore: InProcessMetastore, 
 
 @pytest.mark.parametrize("is_gone", [False, True])
 def test_a_log_begins_anew(log_metastore: InProcessMetastore, brokers: FakeBrokers, is_gone: bool) -> None:
-    table = make(log_metastore, {"bucket": "2"})
+    table = make(log_metastore, {"bucket": "4"})
     before = log_metastore.get_log(table.table_uuid)
-    append(log_metastore, table, identifier=1)
+    commit_segments(log_metastore, table, 1)
     if is_gone:
         brokers.cluster.delete_topic(before.topic)
     log = log_metastore.restart_log(table.table_uuid)

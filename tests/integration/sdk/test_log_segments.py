@@ -15,6 +15,8 @@ import pytest
 from lakelog import table_part
 from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
+from lakelog.errors import InvalidArgument
+from lakelog.format.log_state import PublishReport, SnapshotOffsets, to_publisher_lease
 from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind
 from lakelog.format.snapshot import LogContent
 from lakelog.options.values import TableOptions
@@ -220,3 +222,38 @@ def test_control_runs_that_are_merged_hold_no_record_for_the_log(
     table.upsert([unique, merged])
     with pytest.raises(FileNotFoundError):
         read_log(catalog, table, warehouse, 2)
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_a_row_that_the_log_cannot_take_is_refused_when_it_is_written(
+    catalog: Catalog, warehouse: Path, keyed: bool
+) -> None:
+    columns = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
+    options = {"log.system": "kafka", "log.max-record-size": "2 kb"}
+    table = catalog.create_table("shop.notes", columns, primary_key=["k"] if keyed else [], options=options)
+    rows = pa.table({"k": [1, 2, 3], "v": ["a", "b" * 3000, "c"]})
+    with pytest.raises(InvalidArgument, match=r"Row 1 for table shop\.notes would make a record of .* bytes"):
+        table.append(rows)
+    assert data_files(warehouse) == []
+    # What goes to no log may be of any size.
+    table.overwrite(rows)
+    table.append(rows.slice(2))
+    assert table.scan().count() == (3 if keyed else 4)
+
+
+def test_snapshots_tell_where_they_end_in_the_log(catalog: Catalog) -> None:
+    table = make(catalog, LOGGED)
+    for _ in range(3):
+        table.upsert(pa.table({"day": [1], "k": [1], "v": [4]}))
+    assert table.snapshots().column("log_offsets").to_pylist() == [None, None, None]
+    metastore = catalog.metastore
+    epoch = metastore.acquire_lease(to_publisher_lease(table.uuid), "p", 60_000).epoch
+    ends = [
+        SnapshotOffsets(each.snapshot_id, each.snapshot_uuid, (each.snapshot_id, 7))
+        for each in metastore.list_snapshots(table.uuid).snapshots
+    ]
+    metastore.report_published(PublishReport(table.uuid, 1, epoch, tuple(ends[:2])))
+    assert table.snapshots().column("log_offsets").to_pylist() == [[1, 7], [2, 7], None]
+    unpublished = catalog.sql("SELECT id FROM shop.orders$snapshots WHERE log_offsets IS NULL").rows
+    assert unpublished is not None
+    assert unpublished.column("id").to_pylist() == [3]

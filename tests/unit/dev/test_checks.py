@@ -142,10 +142,24 @@ def test_an_exception_that_nothing_needs_any_more_is_told(tree: Path) -> None:
 def write_rooms(tree: Path) -> None:
     """Rooms that keep the rules, with every import that the rules except."""
     shutil.copy(dev.check.ROOT / "pyproject.toml", tree)
-    for package in ("format", "client", "storage", "spark", "sql", "embedded", "log"):
+    rooms = (
+        "format",
+        "client",
+        "storage",
+        "spark",
+        "sql",
+        "embedded",
+        "log",
+        "testing",
+        "demo",
+        "demo/kafka_consumers",
+    )
+    for package in rooms:
         write(tree, f"lakelog/{package}/__init__.py", "")
     write(tree, "lakelog/log/kafka/__init__.py", "")
     write(tree, "lakelog/log/kafka/log.py", "import confluent_kafka\n")
+    write(tree, "lakelog/demo/kafka_consumers/delays.py", "import confluent_kafka\n")
+    write(tree, "lakelog/testing/plain_consumer.py", "import confluent_kafka\n")
     write(tree, "lakelog/__init__.py", "")
     write(tree, "metastore/__init__.py", "import lakelog.format.commit\nimport sqlalchemy\n")
     write(tree, "writer/__init__.py", "import lakelog.client.channel\nimport pyspark\n")

@@ -17,7 +17,7 @@ from metastore.store import Store
 from writer.__main__ import main
 from writer.ending import Ending, to_ending
 from writer.pipeline.reading import read_pipeline
-from writer.pipeline.spec import BadRecords, ColumnSource, Format, Mode, Order
+from writer.pipeline.spec import BadRecords, ColumnSource, FileSource, Format, Mode, Order
 from writer.wiring import check_pipeline
 
 GOOD = """\
@@ -45,6 +45,7 @@ def read(folder: Path, text: str) -> str:
 def test_smallest(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(GOOD)
     pipeline = read_pipeline(tmp_path / "p.yaml")
+    assert isinstance(pipeline.source, FileSource)
     assert (pipeline.name, pipeline.table, pipeline.mode) == ("flights", "nyc.flights", Mode.UPSERT)
     assert pipeline.source.path == tmp_path / "incoming"
     assert pipeline.checkpoint == tmp_path / "state"
@@ -83,6 +84,7 @@ properties: {team: air, run: 7}
     )
     pipeline = read_pipeline(tmp_path / "p.yaml")
     source = pipeline.source
+    assert isinstance(source, FileSource)
     assert source.columns == {"id": ColumnSource("key"), "day": ColumnSource("d", ("%d/%m/%Y", "%Y"))}
     assert source.text.names == ("key", "d", "1")
     assert (source.text.quote, source.text.null_values) == (None, ("NA", "null", ""))
@@ -114,7 +116,7 @@ def test_available_now(tmp_path: Path) -> None:
         ("mode: upsert", "mode: upsrt", "3:7", ["'upsrt'", "did you mean upsert", "append, upsert, delete"]),
         ("mode: upsert", "mod: upsert", "3:1", ["mod", "no such key", "did you mean mode"]),
         ("mode: upsert", "mode: upsert\nmode: append", "4:1", ["mode", "twice", "line 3"]),
-        ("  type: files", "  type: kafka", "5:9", ["source.type", "'kafka'", "use files"]),
+        ("  type: files", "  type: s3", "5:9", ["source.type", "'s3'", "use files, kafka"]),
         ("  path: ./incoming", "  path: s3://b/x", "6:9", ["source.path", "s3://b/x", "file system"]),
         ("  path: ./incoming", "  pth: ./incoming", "6:3", ["source.pth", "did you mean path"]),
         ("  format: csv", "  format: avro", "7:11", ["source.format", "'avro'", "csv, json, parquet"]),

@@ -16,6 +16,7 @@ from lakelog.errors import DataCorrupted
 from lakelog.format.equality import equal_rows
 from lakelog.format.schema import TableSchema
 from lakelog.log.codecs import changes
+from lakelog.log.codecs.changes import read_json_rows
 from lakelog.log.codecs.json_blocks import read_objects
 from lakelog.log.codecs.json_scan import scan_json
 from lakelog.log.codecs.json_strings import unescape_texts
@@ -39,7 +40,7 @@ def _way(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_way")
-@given(tables(), st.sampled_from(["debezium-json", "json"]))
+@given(tables(), st.sampled_from(["debezium-json", "json", "avro"]))
 def test_rows_of_all_types_come_back_as_they_were(made: tuple[TableSchema, pa.Table], value_format: str) -> None:
     schema, rows = made
     codec = make_codec(schema, value_format)
@@ -117,6 +118,20 @@ def test_a_tombstone_without_a_readable_key_is_damaged() -> None:
             codec.decode(make_fetched([None], [key]), topic="t")
     with pytest.raises(DataCorrupted, match="kind"):
         codec.decode(make_fetched([None], [b'{"id":1,"dt":"2026-01-31"}'], [b"+X"]), topic="t")
+
+
+@given(tables(), st.data())
+def test_damage_is_never_more_than_an_error(made: tuple[TableSchema, pa.Table], data: st.DataObject) -> None:
+    schema, rows = made
+    codec = make_codec(schema, "json")
+    text = codec.encode(rows, np.zeros(len(rows), np.int8), 0, partition=0, **TIMES).records.values[0].as_py()
+    place = data.draw(st.integers(0, len(text) - 1))
+    damage = data.draw(st.binary(max_size=3) | st.text('{}[]:,"\\x1', max_size=3).map(str.encode))
+    damaged = text[:place] + damage + text[place + data.draw(st.integers(0, 3)) :]
+    found = read_json_rows(pa.array([damaged, text], pa.binary()), schema.arrow)
+    assert not found.wrong[1]
+    for column in found.rows.columns:
+        column.validate(full=True)
 
 
 JSON_VALUES = st.recursive(

@@ -1,0 +1,233 @@
+"""Counts a log's records against the rows that the table's snapshots bring to it. Pure, in columns.
+
+Only what stands in headers is looked at: which snapshot a record is of, by id and uuid, and which of its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.compute as pc
+
+from lakelog.log.records import FetchedRecords
+
+Mask = npt.NDArray[np.bool_]
+
+_EXAMPLES: Final = 5
+_MOST: Final = 255
+
+
+@dataclass(frozen=True)
+class SnapshotRows:
+    """The rows that one snapshot brings to the log, by index.
+
+    Args:
+        snapshot_uuid: The snapshot's.
+        has_record: Whether a row is a record of its own; an old row may be one, or part of the record of its new row.
+        partitions: Which each stands in; None: that is not known.
+    """
+
+    snapshot_uuid: str
+    has_record: Mask
+    partitions: npt.NDArray[np.int32] | None
+
+
+@dataclass(frozen=True)
+class LogFindings:
+    """What a log has, and lacks.
+
+    Args:
+        records: How many records were read.
+        rows: How many rows are to be there, as records of their own.
+        snapshots: Of how many snapshots.
+        lost: Rows that are not there.
+        duplicates: Records of rows that are there already.
+        disordered: Records that come behind one of their partition that is to come later.
+        foreign: Records that are not of the table: without our headers, or of a snapshot or row that it does not have.
+        torn: Snapshots of which a part is there only.
+        compacted: Rows that are not there any more since the topic keeps the last record of each key; not wrong.
+        expired: Rows that are not there any more since the topic keeps records for some time; not wrong.
+        earlier: Records of what was there before the log began, or of snapshots that are not kept any more; not looked
+            at.
+        examples: The first of what is wrong.
+    """
+
+    records: int
+    rows: int
+    snapshots: int
+    lost: int
+    duplicates: int
+    disordered: int
+    foreign: int
+    torn: tuple[int, ...]
+    compacted: int
+    expired: int
+    earlier: int
+    examples: tuple[str, ...]
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether nothing is wrong."""
+        return not (self.lost or self.duplicates or self.disordered or self.foreign or self.torn)
+
+
+@dataclass
+class LogTally:
+    """Takes records as they come, those of each partition in their order.
+
+    Args:
+        snapshots: What the table's snapshots bring, by id: all behind `after` up to and with `until`, those that bring
+            nothing left out.
+        after: What the log holds of this snapshot and those before it is not looked at.
+        published_until: Rows up to and with this snapshot must be there; later ones may.
+        starts: The first offset of each partition that is kept.
+        is_compacted: The topic keeps the last record of each key only.
+    """
+
+    snapshots: Mapping[int, SnapshotRows]
+    after: int
+    published_until: int
+    starts: tuple[int, ...]
+    is_compacted: bool
+    _records: int = 0
+    _duplicates: int = 0
+    _disordered: int = 0
+    _foreign: int = 0
+    _earlier: int = 0
+    _counts: dict[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
+    _firsts: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _whole: set[int] = field(default_factory=set)
+    _lasts: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _examples: list[str] = field(default_factory=list)
+
+    def add(self, records: FetchedRecords) -> None:
+        """Takes some records."""
+        self._records += len(records)
+        has_headers = np.asarray(
+            pc.and_(
+                pc.and_(pc.is_valid(records.snapshot_ids), pc.is_valid(records.uuids)), pc.is_valid(records.indexes)
+            )
+        )
+        self._note_foreign(records, ~has_headers, "has no headers of ours")
+        numbers = np.asarray(pc.fill_null(records.snapshot_ids, -1))
+        indexes = np.asarray(pc.fill_null(records.indexes, -1))
+        is_earlier = has_headers & (numbers <= self.after)
+        self._earlier += int(is_earlier.sum())
+        # Where these are kept, all that came behind them is.
+        self._whole.update(np.unique(records.partitions[is_earlier]).tolist())
+        ours = has_headers & ~is_earlier
+        for snapshot_id in np.unique(numbers[ours]).tolist():
+            ours &= self._count(snapshot_id, records, ours & (numbers == snapshot_id), indexes)
+        for partition in np.unique(records.partitions[ours]).tolist():
+            of_partition = ours & (records.partitions == partition)
+            self._follow(partition, records, np.flatnonzero(of_partition), numbers, indexes)
+
+    def finish(self) -> LogFindings:
+        """What was found, once all records were taken."""
+        lost = compacted = expired = rows = snapshots = 0
+        torn: list[int] = []
+        for snapshot_id, expected in sorted(self.snapshots.items()):
+            if snapshot_id > self.published_until:
+                continue
+            counts = self._counts.get(snapshot_id)
+            missing = expected.has_record if counts is None else expected.has_record & (counts == 0)
+            too_old = missing & self._find_expired(snapshot_id, expected)
+            missing &= ~too_old
+            rows += int(expected.has_record.sum())
+            snapshots += 1
+            expired += int(too_old.sum())
+            count = int(missing.sum())
+            if self.is_compacted:
+                compacted += count
+            elif count:
+                lost += count
+                if counts is not None and counts.any():
+                    torn.append(snapshot_id)
+                self._note(f"snapshot {snapshot_id} lacks {count} rows, the first with idx {int(missing.argmax())}")
+        return LogFindings(
+            records=self._records,
+            rows=rows,
+            snapshots=snapshots,
+            lost=lost,
+            duplicates=self._duplicates,
+            disordered=self._disordered,
+            foreign=self._foreign,
+            torn=tuple(torn),
+            compacted=compacted,
+            expired=expired,
+            earlier=self._earlier,
+            examples=tuple(self._examples),
+        )
+
+    def _count(self, snapshot_id: int, records: FetchedRecords, chosen: Mask, indexes: npt.NDArray[np.int64]) -> Mask:
+        """Counts records that say that they are of one snapshot; all rows but those that are none of it."""
+        expected = self.snapshots.get(snapshot_id)
+        if expected is None:
+            self._note_foreign(records, chosen, f"is of snapshot {snapshot_id}, which brings nothing to the log")
+            return ~chosen
+        is_same = np.asarray(pc.fill_null(pc.equal(records.uuids, expected.snapshot_uuid.encode()), False))
+        other = chosen & ~is_same
+        self._note_foreign(records, other, f"is of a snapshot {snapshot_id} of another history")
+        beyond = chosen & is_same & ((indexes < 0) | (indexes >= len(expected.has_record)))
+        self._note_foreign(records, beyond, f"is of a row that snapshot {snapshot_id} does not have")
+        mine = chosen & is_same & ~beyond
+        counts = self._counts.setdefault(snapshot_id, np.zeros(len(expected.has_record), np.uint8))
+        places, times = np.unique(indexes[mine], return_counts=True)
+        again = np.where(counts[places] > 0, times, times - 1)
+        counts[places] = np.minimum(counts[places] + times, _MOST)
+        if again.any():
+            self._duplicates += int(again.sum())
+            first = int(places[again > 0][0])
+            self._note(f"row {first} of snapshot {snapshot_id} is there more than once")
+        return ~(other | beyond)
+
+    def _follow(
+        self,
+        partition: int,
+        records: FetchedRecords,
+        rows: npt.NDArray[np.intp],
+        numbers: npt.NDArray[np.int64],
+        indexes: npt.NDArray[np.int64],
+    ) -> None:
+        """Looks at the order of records of one partition."""
+        snapshots, places = numbers[rows], indexes[rows]
+        last = self._lasts.get(partition)
+        if last is not None:
+            snapshots, places = np.insert(snapshots, 0, last[0]), np.insert(places, 0, last[1])
+        # Equal ones are duplicates, and counted as these.
+        falls = (snapshots[1:] < snapshots[:-1]) | ((snapshots[1:] == snapshots[:-1]) & (places[1:] < places[:-1]))
+        if falls.any():
+            self._disordered += int(falls.sum())
+            at = rows[int(falls.argmax()) + (1 if last is None else 0)]
+            self._note(f"partition {partition} offset {records.offsets[at]} comes behind a later row")
+        newest = int(np.lexsort((places, snapshots))[-1])
+        self._lasts[partition] = int(snapshots[newest]), int(places[newest])
+        if last is None:
+            self._firsts[partition] = int(snapshots[0]), int(places[0])
+
+    def _find_expired(self, snapshot_id: int, expected: SnapshotRows) -> Mask:
+        """Which rows may have stood before the first record of their partition that is kept."""
+        cut = [place for place, start in enumerate(self.starts) if start > 0 and place not in self._whole]
+        is_old = np.zeros(len(expected.has_record), np.bool_)
+        for partition in cut:
+            first = self._firsts.get(partition)
+            place = (
+                len(is_old) if first is None or first[0] > snapshot_id else first[1] if first[0] == snapshot_id else 0
+            )
+            old = np.arange(len(is_old)) < place
+            is_old |= old if expected.partitions is None else old & (expected.partitions == partition)
+        return is_old
+
+    def _note_foreign(self, records: FetchedRecords, chosen: Mask, what: str) -> None:
+        if chosen.any():
+            self._foreign += int(chosen.sum())
+            at = int(chosen.argmax())
+            self._note(f"partition {records.partitions[at]} offset {records.offsets[at]} {what}")
+
+    def _note(self, example: str) -> None:
+        if len(self._examples) < _EXAMPLES:
+            self._examples.append(example)

@@ -1,0 +1,191 @@
+"""Holds a table's log, as any consumer reads it, against the table's own history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from lakelog.client.metastore import Metastore
+from lakelog.client.retry import BROKERS_UNAVAILABLE
+from lakelog.clock import Clock
+from lakelog.errors import HistoryDiverged, InvalidArgument, NotFound, Unavailable
+from lakelog.format.log_state import LogInfo
+from lakelog.format.rowkind import RowKind
+from lakelog.format.snapshot import LogContent
+from lakelog.log.columns import take_fetched
+from lakelog.log.protocol import Log, LogReader
+from lakelog.log.records import FetchedRecords
+from lakelog.log.settings import LogSettings, read_log_settings
+from lakelog.log.tally import LogFindings, LogTally, SnapshotRows
+from lakelog.log.topic_rules import CLEANUP_POLICY
+from lakelog.options import TableOptions
+from lakelog.reads.log_plan import LogPiece, plan_log
+from lakelog.storage.data_files import DataFiles
+from lakelog.storage.live_file import LiveFile
+from lakelog.storage.own_columns import KIND_FIELD
+from lakelog.storage.store import ObjectStore
+
+_SNAPSHOTS_A_PLAN: Final = 1000
+_RECORDS_A_FETCH: Final = 10_000
+_FETCH_S: Final = 0.5
+_PATIENCE_S: Final = 30.0
+"""Brokers that hand nothing out for so long, though there is more, are away."""
+
+
+def verify_log(
+    metastore: Metastore,
+    info: LogInfo,
+    log: Log,
+    store: ObjectStore,
+    clock: Clock,
+    *,
+    progress: Callable[[int, int], None] = lambda read, of: None,
+) -> LogFindings:
+    """Reads all of a log that is kept, and compares it with what the table's snapshots bring to it.
+
+    Blocks for as long as that takes: some 100,000 records a second. Publishing and writing may go on meanwhile. What is
+    kept in memory is a few bytes for each row.
+
+    Args:
+        metastore: Knows the table.
+        info: The log.
+        log: Its brokers.
+        store: Where the table's files are: kinds of rows are read where not all are inserts.
+        clock: For measuring.
+        progress: Told how many offsets were passed, of how many.
+
+    Raises:
+        InvalidArgument: The log has records that were sent before their commits.
+        NotFound: The table or the topic is no more.
+        HistoryDiverged: The topic is another one than the log began in.
+        Unavailable: The brokers cannot be reached.
+    """
+    table = metastore.get_table_by_uuid(info.table_uuid)
+    settings = read_log_settings(table.options, has_primary_key=bool(table.schema.primary_key))
+    if settings is None or settings.is_eventual:
+        raise InvalidArgument(
+            f"The log of {info.name} has records that were sent before their commits ('log.consistency' = 'eventual'): "
+            "they may be there more than once, and none of them tells its snapshot. There is nothing to verify.",
+            reason="LOG_EVENTUAL",
+            metadata={"table": str(info.name)},
+        )
+    # In this order: all that is published up to here is there, and all that is there has a snapshot.
+    state = metastore.get_publish_state(info.table_uuid)
+    is_compacted = _check_topic(log, info)
+    reader = log.open_reader(info.topic)
+    try:
+        starts, ends = reader.list_offsets(earliest=True), reader.list_offsets()
+        page = metastore.list_snapshots(info.table_uuid, limit=1, newest=True)
+        after = max(info.starts_after, page.earliest_change_id - 1)
+        snapshots = _load_rows(metastore, info, settings, store, after, page.latest_snapshot_id)
+        tally = LogTally(snapshots, after, state.snapshot_id, starts, is_compacted)
+        _read(reader, starts, ends, tally.add, clock, progress)
+    finally:
+        reader.close()
+    return tally.finish()
+
+
+def _check_topic(log: Log, info: LogInfo) -> bool:
+    """Whether the topic is compacted."""
+    admin = log.open_admin()
+    try:
+        topic = admin.find_topic(info.topic)
+    finally:
+        admin.close()
+    if topic is None:
+        raise NotFound(
+            f"The topic {info.topic} of {info.name} is gone. Begin the log anew: lakelog log restart {info.name}.",
+            reason="TOPIC_NOT_FOUND",
+            metadata={"topic": info.topic, "table": str(info.name)},
+        )
+    if info.topic_id and topic.topic_id != info.topic_id:
+        raise HistoryDiverged(
+            f"The topic {info.topic} was deleted and made anew since the log of {info.name} began in it. Begin the log "
+            f"anew: lakelog log restart {info.name}.",
+            reason="TOPIC_MADE_ANEW",
+            metadata={"topic": info.topic, "table": str(info.name)},
+        )
+    return "compact" in topic.settings.get(CLEANUP_POLICY, "")
+
+
+def _load_rows(
+    metastore: Metastore, info: LogInfo, settings: LogSettings, store: ObjectStore, after: int, until: int
+) -> dict[int, SnapshotRows]:
+    files = DataFiles(store)
+    found: dict[int, SnapshotRows] = {}
+    while after < until:
+        plan = plan_log(metastore, info.table_uuid, after, min(until, after + _SNAPSHOTS_A_PLAN))
+        has_key = bool(plan.schema.primary_key)
+        has_buckets = has_key or TableOptions(plan.table.options).bucket_count(has_key) > 0
+        pieces: dict[int, list[LogPiece]] = {}
+        for piece in plan.pieces:
+            pieces.setdefault(piece.snapshot.snapshot_id, []).append(piece)
+        for snapshot in plan.snapshots:
+            if snapshot.log is not LogContent.NONE:
+                mine = pieces.get(snapshot.snapshot_id, [])
+                partitions = _find_partitions(mine) if has_buckets else None
+                found[snapshot.snapshot_id] = SnapshotRows(
+                    snapshot.snapshot_uuid, _find_records(files, mine), partitions
+                )
+        if not plan.snapshots:
+            # The next one waits for its changelog: it is not published either.
+            break
+        after = plan.snapshots[-1].snapshot_id
+    return found
+
+
+def _find_partitions(pieces: list[LogPiece]) -> npt.NDArray[np.int32]:
+    if not pieces:
+        return np.zeros(0, np.int32)
+    return np.concatenate([np.full(piece.row_count, piece.bucket, np.int32) for piece in pieces])
+
+
+def _find_records(files: DataFiles, pieces: list[LogPiece]) -> npt.NDArray[np.bool_]:
+    """Whether each row of a snapshot is a record of its own."""
+    parts = [_is_record(files, file) for piece in pieces for file in piece.files]
+    return np.concatenate(parts) if parts else np.zeros(0, np.bool_)
+
+
+def _is_record(files: DataFiles, file: LiveFile) -> npt.NDArray[np.bool_]:
+    if not file.delete_count:
+        return np.ones(file.row_count, np.bool_)
+    with files.open(file) as reader:
+        mapping = reader.map_columns([KIND_FIELD])
+        groups = range(len(reader.row_group_starts) - 1)
+        kinds = [np.asarray(batch.column(0).fill_null(0)) for batch in reader.read_batches(groups, mapping)]
+    return np.concatenate(kinds) != RowKind.UPDATE_BEFORE.value
+
+
+def _read(
+    reader: LogReader,
+    starts: tuple[int, ...],
+    ends: tuple[int, ...],
+    take: Callable[[FetchedRecords], None],
+    clock: Clock,
+    progress: Callable[[int, int], None],
+) -> None:
+    reader.assign(dict(enumerate(starts)))
+    bounds = np.array(ends, np.int64)
+    of = sum(ends) - sum(starts)
+    read, since = -1, clock.monotonic_s()
+    while True:
+        positions = reader.positions()
+        before, read = read, sum(min(positions[place], end) - starts[place] for place, end in enumerate(ends))
+        progress(read, of)
+        if read >= of:
+            return
+        if read > before:
+            since = clock.monotonic_s()
+        elif clock.monotonic_s() - since > _PATIENCE_S:
+            raise Unavailable(
+                f"The brokers have handed nothing out for {_PATIENCE_S:g} s, though {of - read} offsets are left. Look "
+                "after them, then try again.",
+                reason=BROKERS_UNAVAILABLE,
+            )
+        records = reader.fetch(_RECORDS_A_FETCH, _FETCH_S)
+        if len(records):
+            # What has come since is of snapshots that came since.
+            take(take_fetched(records, records.offsets < bounds[records.partitions]))

@@ -1,0 +1,40 @@
+"""Rows whose records would not fit into the external log are refused when they are written (RELIABILITY.md R7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakelog.format.snapshot import LogContent
+from lakelog.format.table import TableInfo
+from lakelog.log.codecs import LogCodec
+from lakelog.log.table_codec import load_log_settings, make_codec
+
+
+@dataclass(frozen=True)
+class LogRows:
+    """What a table's log takes. Picklable; pure.
+
+    Args:
+        codec: Makes its records.
+        max_record_bytes: Of the largest one.
+    """
+
+    codec: LogCodec
+    max_record_bytes: int
+
+    def check(self, rows: pa.Table) -> None:
+        """Check that each row fits.
+
+        Raises:
+            InvalidArgument: Names the first that does not.
+        """
+        self.codec.check_row_sizes(rows, self.max_record_bytes)
+
+
+def plan_log_rows(info: TableInfo, log: LogContent) -> LogRows | None:
+    """What the rows of a commit are checked against; None: it brings nothing to a log. Pure."""
+    if log is LogContent.NONE:
+        return None
+    return LogRows(make_codec(info, info.schema), load_log_settings(info).max_record_bytes)

@@ -1,0 +1,179 @@
+"""A log as its consumers see it, against the table: what a publisher has done, and what it is blamed for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from prometheus_client import CollectorRegistry
+
+from lakelog.clock import SystemClock
+from lakelog.errors import HistoryDiverged, InvalidArgument, NotFound
+from lakelog.format.log_state import LogInfo, PublishReport, SnapshotOffsets, to_publisher_lease
+from lakelog.format.table import TableInfo
+from lakelog.log.memory import MemoryLog
+from lakelog.log.records import EncodedRecords, LogPosition, LogSnapshot
+from lakelog.log.tally import LogFindings
+from lakelog.reads.log_plan import plan_log
+from lakelog.storage.local import LocalStore
+from lakelog.upkeep.log_status import load_log_status
+from lakelog.upkeep.log_verification import verify_log
+from metastore.inprocess import InProcessMetastore
+from metastore.log_lag import LogLags
+from metastore.metrics import PrometheusMetrics
+
+from .log_brokers import FakeBrokers
+from .log_tables import commit_segments
+from .topic_tables import make
+
+ALL = {"bucket": "4", "log.changelog-mode": "all"}
+
+
+def publish(
+    metastore: InProcessMetastore,
+    brokers: FakeBrokers,
+    info: LogInfo,
+    after: int,
+    until: int,
+    change: Callable[[LogSnapshot, EncodedRecords], list[EncodedRecords]] = lambda _, records: [records],
+) -> None:
+    """Publishes snapshots one by one, and tells so."""
+    producer = MemoryLog(brokers.cluster).open_producer(info.topic, "publisher", "position")
+    producer.start()
+    lease = metastore.acquire_lease(to_publisher_lease(info.table_uuid), "test", 60_000)
+    for snapshot_id in range(after + 1, until + 1):
+        plan = plan_log(metastore, info.table_uuid, snapshot_id - 1, snapshot_id)
+        snapshot = LogSnapshot(snapshot_id, plan.snapshots[0].snapshot_uuid)
+        producer.begin()
+        for piece in plan.pieces:
+            for records in change(snapshot, make_records(piece.bucket, piece.first_index, piece.row_count)):
+                producer.send(records, snapshot)
+        producer.commit(LogPosition(snapshot_id, snapshot.snapshot_uuid))
+        offsets = MemoryLog(brokers.cluster).open_reader(info.topic).list_offsets()
+        told = SnapshotOffsets(snapshot_id, snapshot.snapshot_uuid, offsets)
+        metastore.report_published(PublishReport(info.table_uuid, info.generation, lease.epoch, (told,)))
+    producer.close()
+    metastore.release_lease(to_publisher_lease(info.table_uuid), lease.epoch)
+
+
+def make_records(partition: int, first: int, rows: int) -> EncodedRecords:
+    indexes = np.arange(first, first + rows, dtype=np.int64)
+    values = pa.array([str(index).encode() for index in indexes.tolist()], pa.binary())
+    return EncodedRecords(partition, values, values, np.zeros(rows, np.int8), indexes)
+
+
+def verify(metastore: InProcessMetastore, brokers: FakeBrokers, table: TableInfo, folder: Path) -> LogFindings:
+    info = metastore.get_log(table.table_uuid)
+    return verify_log(metastore, info, MemoryLog(brokers.cluster), LocalStore(str(folder)), SystemClock())
+
+
+@pytest.fixture
+def table(log_metastore: InProcessMetastore) -> TableInfo:
+    made = make(log_metastore, ALL)
+    commit_segments(log_metastore, made, 1, "ab", buckets=(0, 3))
+    commit_segments(log_metastore, made, 2, "a", buckets=(1,))
+    commit_segments(log_metastore, made, 3, "a", buckets=(3,))
+    return made
+
+
+def test_a_log_that_is_what_the_table_is(
+    log_metastore: InProcessMetastore, brokers: FakeBrokers, table: TableInfo, tmp_path: Path
+) -> None:
+    info = log_metastore.get_log(table.table_uuid)
+    publish(log_metastore, brokers, info, 0, 2)
+    (status,) = load_log_status(log_metastore, [], 10**15)
+    assert (status.snapshots_behind, status.partitions, status.is_further) == (1, 4, False)
+    assert status.rows_behind > 0
+    assert status.behind_ms > 0
+    assert "Nobody publishes it" in status.problem
+    found = verify(log_metastore, brokers, table, tmp_path)
+    assert found.is_fine
+    assert found.snapshots == 2
+    publish(log_metastore, brokers, info, 2, 3)
+    found = verify(log_metastore, brokers, table, tmp_path)
+    assert (found.is_fine, found.snapshots, found.rows) == (True, 3, found.records)
+    (status,) = load_log_status(log_metastore, [table.table_uuid], 10**15)
+    assert (status.snapshots_behind, status.behind_ms, status.problem) == (0, 0, "")
+
+
+def test_what_a_publisher_has_done_wrong_is_found(
+    log_metastore: InProcessMetastore, brokers: FakeBrokers, table: TableInfo, tmp_path: Path
+) -> None:
+    def change(snapshot: LogSnapshot, records: EncodedRecords) -> list[EncodedRecords]:
+        if snapshot.snapshot_id == 1 and records.partition == 3:
+            return []
+        return [records, records] if snapshot.snapshot_id == 2 else [records]
+
+    publish(log_metastore, brokers, log_metastore.get_log(table.table_uuid), 0, 3, change)
+    found = verify(log_metastore, brokers, table, tmp_path)
+    assert not found.is_fine
+    assert found.torn == (1,)
+    assert found.lost > 0
+    assert found.duplicates > 0
+
+
+def test_a_log_that_was_begun_anew_is_looked_at_from_there_on(
+    log_metastore: InProcessMetastore, brokers: FakeBrokers, table: TableInfo, tmp_path: Path
+) -> None:
+    publish(log_metastore, brokers, log_metastore.get_log(table.table_uuid), 0, 1)
+    info = log_metastore.restart_log(table.table_uuid)
+    commit_segments(log_metastore, table, 4, "a", buckets=(0,))
+    publish(log_metastore, brokers, info, 3, 4)
+    found = verify(log_metastore, brokers, table, tmp_path)
+    assert (found.is_fine, found.snapshots) == (True, 1)
+    assert found.earlier > 0
+
+
+def test_a_topic_that_is_another_one_is_told(
+    log_metastore: InProcessMetastore, brokers: FakeBrokers, table: TableInfo, tmp_path: Path
+) -> None:
+    topic = log_metastore.get_log(table.table_uuid).topic
+    brokers.cluster.delete_topic(topic)
+    with pytest.raises(NotFound, match=r"is gone.*lakelog log restart shop\.orders"):
+        verify(log_metastore, brokers, table, tmp_path)
+    brokers.make_topic(topic, 4)
+    with pytest.raises(HistoryDiverged, match=r"made anew.*lakelog log restart shop\.orders"):
+        verify(log_metastore, brokers, table, tmp_path)
+
+
+def test_records_that_came_before_their_commits_cannot_be_verified(
+    log_metastore: InProcessMetastore, brokers: FakeBrokers, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {**ALL, "log.consistency": "eventual"}
+    table = make(log_metastore, options)
+    with pytest.raises(InvalidArgument, match="nothing to verify"):
+        verify(log_metastore, brokers, table, tmp_path)
+
+
+def test_how_far_logs_are_behind_is_measured(
+    log_metastore: InProcessMetastore, brokers: FakeBrokers, table: TableInfo
+) -> None:
+    registry = CollectorRegistry()
+    lags = LogLags(log_metastore.store, PrometheusMetrics(registry))
+
+    def measure() -> dict[str, float | None]:
+        log_metastore.run(lags.step())
+        names = ("log_snapshots_behind", "log_behind_seconds", "log_problems")
+        return {name: registry.get_sample_value(f"lakelog_metastore_{name}", {"of": "shop.orders"}) for name in names}
+
+    info = log_metastore.get_log(table.table_uuid)
+    publish(log_metastore, brokers, info, 0, 1)
+    time.sleep(0.01)
+    behind = measure()
+    assert (behind["log_snapshots_behind"], behind["log_problems"]) == (2, 0)
+    assert behind["log_behind_seconds"]
+    publish(log_metastore, brokers, info, 1, 3)
+    assert measure() == {"log_snapshots_behind": 0, "log_behind_seconds": 0, "log_problems": 0}
+    lease = log_metastore.acquire_lease(to_publisher_lease(info.table_uuid), "test", 60_000)
+    log_metastore.report_published(PublishReport(info.table_uuid, info.generation, lease.epoch, (), problem="cut"))
+    assert measure()["log_problems"] == 1
+    # Of another generation nothing counts.
+    log_metastore.restart_log(table.table_uuid)
+    assert measure() == {"log_snapshots_behind": 0, "log_behind_seconds": 0, "log_problems": 0}
+    log_metastore.drop_table(table.name)
+    assert set(measure().values()) == {None}

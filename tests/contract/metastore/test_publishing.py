@@ -1,0 +1,235 @@
+"""How far logs are published: what publishers tell, who may, and what expiry keeps for them (RELIABILITY.md R3, R8)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lakelog.client.metastore import Metastore
+from lakelog.errors import Fenced, HistoryDiverged, InvalidArgument, NotFound, SnapshotExpired
+from lakelog.format.expiry import Pin, PinKind
+from lakelog.format.log_state import PublishReport, SnapshotOffsets, to_publisher_lease
+from lakelog.format.table import TableInfo
+from metastore import pins
+from tests.contract.metastore.log_tables import commit_segments, make_log_table, plan_names
+from tests.contract.metastore.making import append, make_table, rewrite, snapshot_ids
+
+UNKNOWN = "f" * 32
+
+
+class Reporter:
+    """The publisher of a table, as far as the metastore knows of it."""
+
+    def __init__(self, metastore: Metastore, table: TableInfo, holder: str = "p1") -> None:
+        self.metastore, self.table = metastore, table
+        grant = metastore.acquire_lease(to_publisher_lease(table.table_uuid), holder, 60_000)
+        assert grant.acquired
+        self.epoch = grant.epoch
+
+    def ends(self, snapshot_id: int, *ends: int) -> SnapshotOffsets:
+        page = self.metastore.list_snapshots(self.table.table_uuid, after=snapshot_id - 1, limit=1)
+        return SnapshotOffsets(snapshot_id, page.snapshots[0].snapshot_uuid, ends or (snapshot_id,) * 4)
+
+    def report(self, *snapshots: SnapshotOffsets, generation: int = 1, next_index: int = 0, problem: str = "") -> None:
+        last = (
+            snapshots[-1].snapshot_id
+            if snapshots
+            else self.metastore.get_publish_state(self.table.table_uuid).snapshot_id
+        )
+        next_uuid = self.ends(last + 1).snapshot_uuid if next_index else ""
+        self.metastore.report_published(
+            PublishReport(self.table.table_uuid, generation, self.epoch, snapshots, next_index, next_uuid, problem)
+        )
+
+    def publish(self, *snapshot_ids: int) -> None:
+        self.report(*[self.ends(each) for each in snapshot_ids])
+
+
+@pytest.fixture
+def table(metastore: Metastore) -> TableInfo:
+    made = make_log_table(metastore)
+    for identifier in range(1, 6):
+        append(metastore, made, identifier)
+    return made
+
+
+def test_what_is_told_is_known(metastore: Metastore, table: TableInfo) -> None:
+    uuid = table.table_uuid
+    state = metastore.get_publish_state(uuid)
+    assert (state.table_uuid, state.generation, state.snapshot_id, state.snapshot_uuid) == (uuid, 1, 0, "")
+    assert (state.offsets, state.latest_snapshot_id, state.reported_at_ms, state.holder) == ((), 5, 0, "")
+    assert metastore.find_log_offsets(uuid) is None
+    assert metastore.list_log_offsets(uuid) == []
+    publisher = Reporter(metastore, table)
+    first, second = publisher.ends(1, 3, 0, 0, 9), publisher.ends(2, 4, 2, 0, 9)
+    publisher.report(first, second, next_index=7, problem="slow")
+    state = metastore.get_publish_state(uuid)
+    assert (state.snapshot_id, state.snapshot_uuid, state.offsets) == (2, second.snapshot_uuid, second.offsets)
+    assert (state.next_index, state.next_uuid) == (7, publisher.ends(3).snapshot_uuid)
+    assert (state.holder, state.problem) == ("p1", "slow")
+    assert state.reported_at_ms > 0
+    assert metastore.find_log_offsets(uuid) == second
+    assert metastore.find_log_offsets(uuid, until=1) == first
+    assert metastore.list_log_offsets(uuid) == [first, second]
+    assert metastore.list_log_offsets(uuid, after=1, until=4) == [second]
+    assert metastore.list_log_offsets(uuid, limit=1) == [first]
+    # All is done with the third, and one that touches nothing goes where the one before it ends.
+    publisher.report(publisher.ends(3, 2**40, 2, 0, 9), publisher.ends(4, 0, 0, 0, 0))
+    state = metastore.get_publish_state(uuid)
+    assert (state.snapshot_id, state.next_index, state.next_uuid, state.problem) == (4, 0, "", "")
+    assert state.offsets == (2**40, 2, 0, 9)
+
+
+def test_a_repeated_report_changes_nothing(metastore: Metastore, table: TableInfo) -> None:
+    publisher = Reporter(metastore, table)
+    publisher.publish(1, 2)
+    publisher.report(next_index=5)
+    before = metastore.get_publish_state(table.table_uuid)
+    publisher.report(publisher.ends(1, 9, 9, 9, 9), publisher.ends(2, 9, 9, 9, 9))
+    after = metastore.get_publish_state(table.table_uuid)
+    assert replace(after, reported_at_ms=0) == replace(before, reported_at_ms=0)
+
+
+def test_only_the_holder_of_the_lease_reports(metastore: Metastore, table: TableInfo) -> None:
+    zombie = Reporter(metastore, table)
+    metastore.release_lease(to_publisher_lease(table.table_uuid), zombie.epoch)
+    publisher = Reporter(metastore, table, "p2")
+    publisher.publish(1)
+    with pytest.raises(Fenced, match="'p2' holds it"):
+        zombie.publish(1, 2)
+    assert metastore.get_publish_state(table.table_uuid).snapshot_id == 1
+    nobody = PublishReport(make_log_table(metastore).table_uuid, 1, 1)
+    with pytest.raises(Fenced, match="no one holds it"):
+        metastore.report_published(nobody)
+
+
+def test_another_history_is_refused(metastore: Metastore, table: TableInfo) -> None:
+    publisher = Reporter(metastore, table)
+    for told in (replace(publisher.ends(1), snapshot_uuid=UNKNOWN), SnapshotOffsets(6, UNKNOWN, (1,))):
+        with pytest.raises(HistoryDiverged, match="restored to an earlier state") as refused:
+            publisher.report(told)
+        assert refused.value.reason == "SNAPSHOT_UNKNOWN"
+    with pytest.raises(HistoryDiverged, match="has generation 1, the report is of 2"):
+        publisher.report(publisher.ends(1), generation=2)
+    assert metastore.get_publish_state(table.table_uuid).snapshot_id == 0
+
+
+def test_a_log_that_begins_anew_is_published_from_there(metastore: Metastore, table: TableInfo) -> None:
+    publisher = Reporter(metastore, table)
+    publisher.publish(1, 2)
+    begun = metastore.restart_log(table.table_uuid)
+    assert (begun.generation, begun.starts_after) == (2, 5)
+    state = metastore.get_publish_state(table.table_uuid)
+    assert (state.generation, state.snapshot_id, state.snapshot_uuid) == (2, 5, publisher.ends(5).snapshot_uuid)
+    assert (state.offsets, state.reported_at_ms) == ((), 0)
+    assert metastore.find_log_offsets(table.table_uuid) is None
+    with pytest.raises(HistoryDiverged, match="begun anew"):
+        publisher.publish(3)
+    append(metastore, table, 6)
+    publisher.report(publisher.ends(6, 1, 1, 1, 1), generation=2)
+    assert metastore.list_log_offsets(table.table_uuid) == [publisher.ends(6, 1, 1, 1, 1)]
+
+
+def test_a_table_without_a_log_has_no_publisher(metastore: Metastore) -> None:
+    plain = make_table(metastore)
+    report = PublishReport(plain.table_uuid, 1, Reporter(metastore, plain).epoch)
+    with pytest.raises(NotFound, match="has no log"):
+        metastore.report_published(report)
+    for ask in (metastore.get_publish_state, metastore.find_log_offsets, metastore.list_log_offsets):
+        with pytest.raises(NotFound, match="has no log"):
+            ask(plain.table_uuid)
+        with pytest.raises(NotFound, match="does not exist"):
+            ask("0" * 32)
+
+
+def test_bad_reports_are_refused(metastore: Metastore, table: TableInfo) -> None:
+    publisher = Reporter(metastore, table)
+    good = PublishReport(table.table_uuid, 1, publisher.epoch, (publisher.ends(1),))
+    for bad, message in (
+        (replace(good, generation=0), "generation is 0"),
+        (replace(good, epoch=0), "epoch is 0"),
+        (replace(good, next_index=-1), "next_index is -1"),
+        (replace(good, next_index=1), "if and only if next_index is above 0"),
+        (replace(good, next_uuid=UNKNOWN), "if and only if next_index is above 0"),
+        (replace(good, problem="x" * 4097), "Give 0 to 4096 characters"),
+        (replace(good, snapshots=(publisher.ends(2), publisher.ends(1))), "in rising order"),
+        (replace(good, snapshots=(replace(publisher.ends(1), offsets=()),)), "Give those of 1 to 65536"),
+        (replace(good, snapshots=(replace(publisher.ends(1), offsets=(-1,)),)), "Offsets begin with 0"),
+        (replace(good, snapshots=(replace(publisher.ends(1), snapshot_uuid="x"),)), "hexadecimal"),
+    ):
+        with pytest.raises(InvalidArgument, match=message):
+            metastore.report_published(bad)
+
+
+# What expiry keeps
+
+
+def expire(metastore: Metastore, table: TableInfo) -> list[int]:
+    """Expires what may be, and returns which snapshots are left."""
+    while not metastore.expire_snapshots(table.table_uuid, older_than_ms=2**50, retain_last=1).is_done:
+        pass
+    return snapshot_ids(metastore, table)
+
+
+def test_nothing_expires_before_it_is_published(metastore: Metastore, table: TableInfo) -> None:
+    uuid = table.table_uuid
+    step = metastore.expire_snapshots(uuid, older_than_ms=2**50, retain_last=1, dry_run=True)
+    assert [(pin.kind, pin.snapshot_id) for pin in step.held_by] == [(PinKind.PUBLISHER, 0)]
+    assert expire(metastore, table) == [1, 2, 3, 4, 5]
+    publisher = Reporter(metastore, table)
+    publisher.publish(1, 2)
+    publisher.report(next_index=5)
+    # The last one that is published stays: whoever publishes on looks it up.
+    assert expire(metastore, table) == [2, 3, 4, 5]
+    assert [pin.snapshot_id for pin in metastore.list_pins(uuid)] == [2]
+    assert plan_names(metastore, table, 2, 5) == ["a", "a", "a"]
+    publisher.publish(3, 4, 5)
+    assert expire(metastore, table) == [5]
+    assert metastore.list_log_offsets(uuid) == [publisher.ends(5)]
+
+
+def test_rows_of_the_log_outlive_compactions_until_they_are_published(metastore: Metastore, table: TableInfo) -> None:
+    rewrite(metastore, table, 6, 1, 2, 3, 4, 5)
+    commit_segments(metastore, table, 7, "bc")
+    publisher = Reporter(metastore, table)
+    publisher.publish(1, 2)
+    expire(metastore, table)
+    kept = metastore.list_doomed_files(table.table_uuid, 100)
+    assert plan_names(metastore, table, 2, 7) == ["a", "a", "a", "log-b7", "log-c7"]
+    publisher.publish(3, 4, 5, 6, 7)
+    expire(metastore, table)
+    doomed = metastore.list_doomed_files(table.table_uuid, 100)
+    # Of a file that was data and log at once there is one entry in the queue, once both are over.
+    assert len(doomed) == len(set(doomed)) == 5
+    assert len(kept) < 5
+
+
+def test_segments_go_with_their_states(metastore: Metastore) -> None:
+    table = make_log_table(metastore, options={"changelog-producer": "lookup", "changelog.time-retained": "10 d"})
+    for identifier in (1, 2, 3):
+        commit_segments(metastore, table, identifier)
+    Reporter(metastore, table).publish(1, 2, 3)
+    expire(metastore, table)
+    doomed = metastore.list_doomed_files(table.table_uuid, 100)
+    assert sorted(path.split("/")[-1] for path in doomed) == ["log-a1.parquet", "log-a2.parquet"]
+
+
+def test_a_log_that_begins_behind_snapshots_keeps_none_of_them(metastore: Metastore, table: TableInfo) -> None:
+    metastore.restart_log(table.table_uuid)
+    append(metastore, table, 6)
+    append(metastore, table, 7)
+    assert expire(metastore, table) == [5, 6, 7]
+
+
+def test_control_without_the_pin_unpublished_rows_are_lost(
+    metastore: Metastore, table: TableInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def keep_nothing(*_: object) -> list[Pin]:
+        return []
+
+    monkeypatch.setattr(pins, "load_publisher_pins", keep_nothing)
+    Reporter(metastore, table).publish(1, 2)
+    assert expire(metastore, table) == [5]
+    with pytest.raises(SnapshotExpired):
+        plan_names(metastore, table, 2, 5)

@@ -1,0 +1,91 @@
+"""A topic of a real broker brought into a table by the service, killed around its commits: each row once."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from .conftest import World
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+
+SOON = ("--lease-seconds", "3")
+
+
+class Topic:
+    """A topic of the world's own."""
+
+    def __init__(self, servers: str, name: str, partitions: int) -> None:
+        self.servers = servers
+        self.name = name
+        self._admin = AdminClient({"bootstrap.servers": servers})
+        self._admin.create_topics([NewTopic(name, partitions)])[name].result(30)
+        self._partitions = partitions
+
+    def send(self, first: int, count: int, *, abort: bool = False) -> None:
+        """Rows that are unique, in one transaction over all partitions."""
+        producer = Producer({"bootstrap.servers": self.servers, "transactional.id": f"of-{self.name}"})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        for row in range(first, first + count):
+            value = json.dumps({"id": row, "name": f"name {row}"})
+            producer.produce(self.name, value.encode(), partition=row % self._partitions)
+        producer.flush(30)
+        if abort:
+            producer.abort_transaction(30)
+        else:
+            producer.commit_transaction(30)
+
+    def remake(self) -> None:
+        self._admin.delete_topics([self.name])[self.name].result(30)
+        while self.name in self._admin.list_topics(timeout=10).topics:
+            pass
+        self._admin.create_topics([NewTopic(self.name, self._partitions)])[self.name].result(30)
+
+
+def write_pipeline(world: World, topic: Topic) -> Path:
+    file = world.folder / "pipeline.yaml"
+    file.write_text(
+        f"name: {world.name}\ntable: {world.table}\nmode: {world.mode}\n"
+        f"source: {{type: kafka, bootstrap_servers: '{topic.servers}', topic: {topic.name}, format: json, "
+        f"max_records_per_batch: 80}}\n"
+        f"trigger: {{available_now: true}}\ncheckpoint: ./state\n"
+    )
+    return file
+
+
+def test_killed_before_and_after_its_commits(world: World, kafka_broker: str) -> None:
+    topic = Topic(kafka_broker, f"wr-{world.name}", 2)
+    write_pipeline(world, topic)
+    topic.send(0, 100)
+    topic.send(1000, 30, abort=True)
+    topic.send(100, 70)
+    world.next_row = 170
+    for batch_id, step in enumerate(["written", "committed"]):
+        writer = world.start(*SOON, fault=f"{step}:{batch_id}")
+        assert writer.wait() == -signal.SIGKILL, writer.text()
+        # Between what was planned and what is done, the topic goes on.
+        topic.send(world.next_row, 10)
+        world.next_row += 10
+    assert world.start().wait() == 0, world.writers[-1].text()
+    assert world.has_all_rows_once()
+    report = world.pipeline()
+    assert report is not None
+    assert (report.state, report.total_rows, report.lag, report.last_error) == ("stopped", world.next_row, 0, "")
+    assert report.position.startswith("offsets 0:")
+    # The table itself says how far it is.
+    told = world.catalog.table(world.table).snapshots().column("properties").to_pylist()[-1]
+    offsets = json.loads(dict(told)["pipeline.offsets"])
+    assert offsets["topic"] == topic.name
+    assert report.position == "offsets " + ", ".join(f"{p}:{end}" for p, end in enumerate(offsets["offsets"]))
+
+    topic.remake()
+    topic.send(0, 500)
+    assert world.start().wait() == 6, world.writers[-1].text()
+    assert "was deleted and made anew" in world.writers[-1].text()
+    assert world.has_all_rows_once()

@@ -1,0 +1,45 @@
+"""`lakelog log schema`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pytest
+
+from lakelog.format.schema import TableSchema, assign_field_ids
+from lakelog.format.table import TableInfo, TableName
+from tests.unit.cli.conftest import Lake
+
+SCHEMA = TableSchema(
+    0,
+    assign_field_ids(pa.schema([pa.field("id", pa.int64(), nullable=False), ("price", pa.decimal128(10, 2))])),
+    ("id",),
+)
+
+
+def use(lake: Lake, monkeypatch: pytest.MonkeyPatch, options: Mapping[str, str], schema: TableSchema = SCHEMA) -> None:
+    info = TableInfo("a" * 32, TableName("shop", "orders"), "file:///x/", schema, options, 0, 0)
+    monkeypatch.setattr(lake.metastore, "get_table_by_uuid", lambda uuid: info, raising=False)
+    monkeypatch.setattr(lake.table, "name", "shop.orders", raising=False)
+
+
+def test_schemas_of_values_and_keys_are_printed(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(lake, monkeypatch, {"log.system": "kafka", "log.format": "avro", "log.key.format": "avro"})
+    value = json.loads(lake.run("log", "schema", "shop.orders").out)
+    assert value["fields"] == [
+        {"name": "id", "type": "long"},
+        {"name": "price", "type": ["null", "string"], "default": None},
+    ]
+    assert json.loads(lake.run("log", "schema", "shop.orders", "--key").out)["fields"] == value["fields"][:1]
+
+
+def test_where_there_is_no_avro_it_says_so(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(lake, monkeypatch, {"log.system": "kafka", "log.format": "json"})
+    for arguments in ((), ("--key",)):
+        shown = lake.run("log", "schema", "shop.orders", *arguments)
+        assert shown.code != 0
+        assert "format' = 'json'" in shown.err
+    use(lake, monkeypatch, {"log.system": "kafka", "log.key.format": "avro"}, TableSchema(0, SCHEMA.arrow))
+    assert "no primary key" in lake.run("log", "schema", "shop.orders", "--key").err

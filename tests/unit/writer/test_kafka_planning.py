@@ -1,0 +1,182 @@
+"""Which records of a topic each batch takes: planned once, in order, and never past what the topic has lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import structlog
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from lakelog.errors import DataCorrupted, HistoryDiverged, LakelogError, NotFound, SnapshotExpired
+from lakelog.spark.task_errors import TaskFailed, find_lakelog_error
+from writer.ending import Ending, to_ending
+from writer.kafka.offset_log import OFFSETS_PROPERTY, OffsetLog
+from writer.kafka.source import TopicSource
+from writer.kafka.stream import KafkaStreamReader, source_options
+from writer.pipeline.kafka_spec import KafkaSource, Start
+
+from .topics import Topics, make_source, spans
+
+
+@pytest.fixture
+def topics(monkeypatch: pytest.MonkeyPatch) -> Topics:
+    made = Topics()
+    monkeypatch.setattr("writer.kafka.topic.open_log", lambda source: made.log)
+    made.make()
+    return made
+
+
+def open_reader(folder: Path, source: KafkaSource | None = None) -> KafkaStreamReader:
+    return KafkaStreamReader(source_options(source or make_source(), folder, 4))
+
+
+def plan(reader: KafkaStreamReader, batches: int) -> int:
+    return reader.latestOffset({"batches": batches}, ReadAllAvailable())["batches"]
+
+
+def taken(folder: Path, batch_id: int) -> list[tuple[int, int, int]]:
+    batch = OffsetLog(folder).read(batch_id)
+    assert batch is not None
+    return spans(batch.ranges)
+
+
+def fails(reader: KafkaStreamReader, batches: int) -> LakelogError:
+    with pytest.raises(TaskFailed) as caught:
+        plan(reader, batches)
+    found = find_lakelog_error(caught.value)
+    assert found is not None
+    return found
+
+
+def test_batches_follow_each_other_without_gap(topics: Topics, tmp_path: Path) -> None:
+    reader = open_reader(tmp_path)
+    assert plan(reader, 0) == 0
+    topics.send(b"a", b"b")
+    assert plan(reader, 0) == 1
+    topics.send(b"c")
+    # Planned is planned, whoever asks.
+    assert plan(reader, 0) == plan(open_reader(tmp_path), 0) == 1
+    assert plan(reader, 1) == 2
+    assert plan(reader, 2) == 2
+    first, second = taken(tmp_path, 0), taken(tmp_path, 1)
+    assert first[0][:2] == (0, 0)
+    assert second[0][1] == first[0][2]
+    (partition,) = reader.partitions({"batches": 0}, {"batches": 1})
+    assert [(part.batch_id, part.number, part.start) for part in partition.value] == [(0, 0, 0)]
+
+
+def test_what_is_not_committed_waits(topics: Topics, tmp_path: Path) -> None:
+    topics.send(b"a")
+    reader = open_reader(tmp_path)
+    assert plan(reader, 0) == 1
+    topics.send(b"b", end="")
+    assert plan(reader, 1) == 1
+    topics.cluster.expire_transactions()
+    # Its end takes offsets, too, which are passed by a batch without records.
+    assert plan(reader, 1) == 2
+
+
+def test_a_pipeline_that_begins_at_the_latest_does_not_begin_anew(topics: Topics, tmp_path: Path) -> None:
+    topics.send(b"old")
+    source = make_source(starting=Start.LATEST)
+    assert plan(open_reader(tmp_path, source), 0) == 0
+    topics.send(b"new")
+    # Started again before its first batch: what came meanwhile is read.
+    assert plan(open_reader(tmp_path, source), 0) == 1
+    assert taken(tmp_path, 0)[0][2] > taken(tmp_path, 0)[0][1] > 0
+
+
+def test_a_batch_is_limited_and_its_snapshot_tells_where_it_ends(topics: Topics, tmp_path: Path) -> None:
+    topics.send(*[b"x"] * 10)
+    reader = open_reader(tmp_path, make_source(max_records_per_batch=4))
+    assert plan(reader, 0) == 1
+    assert plan(reader, 1) == 2
+    assert taken(tmp_path, 1) == [(0, 4, 8)]
+    batch = OffsetLog(tmp_path).read(1)
+    assert batch is not None
+    told = json.loads(batch.properties[OFFSETS_PROPERTY])
+    assert (told["topic"], told["offsets"]) == ("orders", [8])
+    assert (batch.before.taken, batch.after.taken, batch.before.lag - batch.after.lag) == (4, 8, 4)
+    assert batch.after.position == "offsets 0:8"
+
+
+def test_available_now_ends_where_the_topic_ended_when_it_began(topics: Topics, tmp_path: Path) -> None:
+    topics.send(b"a")
+    reader = open_reader(tmp_path)
+    reader.prepareForTriggerAvailableNow()
+    topics.send(b"b")
+    assert plan(reader, 0) == 1
+    assert plan(reader, 1) == 1
+
+
+def test_new_partitions_are_read_from_their_beginning(topics: Topics, tmp_path: Path) -> None:
+    topics.send(b"a")
+    reader = open_reader(tmp_path, make_source(starting=Start.LATEST))
+    assert plan(reader, 0) == 0
+    topics.cluster.add_partitions("orders", 2)
+    topics.send(b"b", partition=1)
+    assert plan(reader, 0) == 1
+    first, second = taken(tmp_path, 0)
+    assert first[1] == first[2]
+    assert second[:2] == (1, 0)
+
+
+def test_a_topic_that_was_made_anew_stops_the_pipeline(topics: Topics, tmp_path: Path) -> None:
+    topics.send(b"a")
+    assert plan(open_reader(tmp_path), 0) == 1
+    topics.remake()
+    topics.send(*[b"x"] * 50)
+    error = fails(open_reader(tmp_path), 1)
+    assert isinstance(error, HistoryDiverged)
+    assert "was deleted and made anew" in error.message
+    assert to_ending(error) is Ending.CHECKPOINT
+    # It is told before Spark is started, too.
+    source = TopicSource(make_source(), OffsetLog(tmp_path), task=None)  # type: ignore[arg-type]
+    with pytest.raises(HistoryDiverged):
+        source.refresh(1, structlog.get_logger())
+
+
+def test_records_that_were_deleted_unread_stop_the_pipeline(topics: Topics, tmp_path: Path) -> None:
+    topics.send(*[b"x"] * 10)
+    assert plan(open_reader(tmp_path, make_source(max_records_per_batch=4)), 0) == 1
+    topics.cluster.cut("orders", {0: 7})
+    error = fails(open_reader(tmp_path), 1)
+    assert isinstance(error, SnapshotExpired)
+    assert "read up to offset 4, and the first record that it still keeps is 7" in error.message
+    assert to_ending(error) is Ending.CHECKPOINT
+
+
+def test_records_that_were_read_may_be_deleted(topics: Topics, tmp_path: Path) -> None:
+    topics.send(*[b"x"] * 10)
+    assert plan(open_reader(tmp_path, make_source(max_records_per_batch=4)), 0) == 1
+    topics.cluster.cut("orders", {0: 4})
+    assert plan(open_reader(tmp_path), 1) == 2
+
+
+def test_no_topic(topics: Topics, tmp_path: Path) -> None:
+    topics.cluster.delete_topic("orders")
+    error = fails(open_reader(tmp_path), 0)
+    assert isinstance(error, NotFound)
+    assert to_ending(error) is Ending.MISSING
+
+
+def test_a_checkpoint_that_was_changed_is_noticed(topics: Topics, tmp_path: Path) -> None:
+    topics.send(b"a")
+    reader = open_reader(tmp_path)
+    assert plan(reader, 0) == 1
+    (tmp_path / "0000000000.json").write_text("{}")
+    assert isinstance(fails(reader, 0), DataCorrupted)
+    (tmp_path / "0000000000.json").unlink()
+    assert isinstance(fails(reader, 1), DataCorrupted)
+
+
+def test_old_logs_go(topics: Topics, tmp_path: Path) -> None:
+    reader = open_reader(tmp_path, make_source(max_records_per_batch=1))
+    topics.send(*[b"x"] * 104)
+    for batch_id in range(104):
+        assert plan(reader, batch_id) == batch_id + 1
+    reader.commit({"batches": 104})
+    assert sorted(tmp_path.glob("[0-9]*"))[0].name == "0000000004.json"
+    assert plan(reader, 104) in (104, 105)

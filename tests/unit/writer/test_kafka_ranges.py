@@ -1,0 +1,44 @@
+"""Which offsets a batch takes, and which of them each task."""
+
+from __future__ import annotations
+
+import pytest
+
+from writer.kafka.ranges import OffsetRange, plan_ranges, share_ranges
+
+from .topics import spans
+
+
+@pytest.mark.parametrize(
+    ("starts", "ends", "limit", "taken"),
+    [
+        ((0, 5), (10, 5), 100, [(0, 0, 10), (1, 5, 5)]),
+        # In proportion to what waits.
+        ((0, 0), (300, 100), 40, [(0, 0, 30), (1, 0, 10)]),
+        # A partition in which little waits is not kept waiting for ever.
+        ((0, 7), (1_000_000, 8), 10, [(0, 0, 9), (1, 7, 8)]),
+        ((), (), 10, []),
+    ],
+)
+def test_what_a_batch_takes(
+    starts: tuple[int, ...], ends: tuple[int, ...], limit: int, taken: list[tuple[int, int, int]]
+) -> None:
+    assert spans(plan_ranges(starts, ends, limit)) == taken
+
+
+def test_tasks_get_neighbours_of_equal_size() -> None:
+    ranges = [OffsetRange(0, 0, 100_000), OffsetRange(1, 50, 50), OffsetRange(2, 10, 60_010)]
+    groups = share_ranges(ranges, 4)
+    assert [spans(group) for group in groups] == [
+        [(0, 0, 40_000)],
+        [(0, 40_000, 80_000)],
+        [(0, 80_000, 100_000), (2, 10, 20_010)],
+        [(2, 20_010, 60_010)],
+    ]
+
+
+def test_few_records_are_not_worth_many_tasks() -> None:
+    assert share_ranges([OffsetRange(0, 0, 10), OffsetRange(1, 3, 4)], 8) == [
+        [OffsetRange(0, 0, 10), OffsetRange(1, 3, 4)]
+    ]
+    assert share_ranges([OffsetRange(0, 3, 3)], 8) == []

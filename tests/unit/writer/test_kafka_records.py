@@ -1,0 +1,198 @@
+"""Records of a topic become rows of the table; those that do not are told with their place."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakelog.errors import HistoryDiverged, InvalidArgument, SnapshotExpired
+from lakelog.format.schema import TableSchema, assign_field_ids
+from writer.kafka.tasks import KafkaReadTask, TakenRange, read_range
+from writer.kafka.values import KIND_COLUMN
+from writer.pipeline.kafka_spec import RecordFormat
+from writer.pipeline.spec import ColumnSource, Mode, RowKindSource, TextOptions
+from writer.records.fitting import Fitting
+
+from .topics import Topics, make_source
+
+FIELDS = [
+    pa.field("id", pa.int64(), nullable=False),
+    pa.field("item", pa.string()),
+    pa.field("price", pa.decimal128(8, 2)),
+    pa.field("at", pa.timestamp("us", "UTC")),
+]
+
+
+@pytest.fixture
+def topics(monkeypatch: pytest.MonkeyPatch) -> Topics:
+    made = Topics()
+    for module in ("topic", "tasks"):
+        monkeypatch.setattr(f"writer.kafka.{module}.open_log", lambda source: made.log)
+    made.make()
+    return made
+
+
+@dataclass
+class Case:
+    """How records are read."""
+
+    topics: Topics
+    folder: Path
+    format: RecordFormat = RecordFormat.JSON
+    stop: bool = False
+    old_rows: bool = False
+    ignore_unknown: bool = False
+    time_unit: str | None = None
+    columns: dict[str, ColumnSource] = field(default_factory=dict)
+
+    def read(self, start: int = 0, end: int = 100) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Rows without their NULLs, and dead letters."""
+        schema = TableSchema(0, assign_field_ids(pa.schema(FIELDS)), ("id",))
+        kinds = RowKindSource(KIND_COLUMN) if self.format is RecordFormat.DEBEZIUM_JSON else None
+        fitting = Fitting(schema, Mode.UPSERT, self.columns, kinds, None, self.ignore_unknown, TextOptions())
+        letters = None if self.stop else self.folder / "letters"
+        source = make_source(self.format, time_unit=self.time_unit)
+        task = KafkaReadTask("p", 3, source, fitting, self.old_rows, letters)
+        topic = self.topics.log.open_admin().find_topic("orders")
+        assert topic is not None
+        end = min(end, self.topics.log.open_reader("orders").list_offsets()[0])
+        rows = []
+        for batch in read_range(task, TakenRange(3, 4, topic.topic_id, 0, start, end)):
+            assert batch.schema == fitting.output
+            rows += batch.to_pylist()
+        bad = self.folder / "letters" / "p-0000000003-000004.jsonl"
+        lines = bad.read_text().splitlines() if bad.exists() else []
+        return [{k: v for k, v in row.items() if v is not None} for row in rows], [json.loads(line) for line in lines]
+
+
+def change(op: str, before: dict[str, Any] | None, after: dict[str, Any] | None, **more: Any) -> bytes:
+    return json.dumps({"before": before, "after": after, "op": op, "ts_ms": 1, "source": {"lsn": 4}, **more}).encode()
+
+
+def show(rows: list[dict[str, Any]]) -> list[tuple[str, int, str | None]]:
+    return [(row["_row_kind"], row["id"], row.get("item")) for row in rows]
+
+
+def test_json(topics: Topics, tmp_path: Path) -> None:
+    topics.send(b'{"id": 1, "item": "tea", "price": "3.50"}', b'{\n  "id": 2,\n  "price": 8\n}')
+    topics.send(b'{"id": 3}', end="abort")
+    topics.send(b'{"id": 4, "at": "2026-01-31T12:00:00Z"}')
+    rows, bad = Case(topics, tmp_path).read()
+    assert [(row["id"], str(row.get("price"))) for row in rows] == [(1, "3.50"), (2, "8.00"), (4, "None")]
+    assert rows[2]["at"].isoformat() == "2026-01-31T12:00:00+00:00"
+    assert bad == []
+
+
+def test_only_the_range_is_read(topics: Topics, tmp_path: Path) -> None:
+    topics.send(*(b'{"id": %d}' % number for number in range(10)))
+    rows, _ = Case(topics, tmp_path).read(3, 7)
+    assert [row["id"] for row in rows] == [3, 4, 5, 6]
+
+
+def test_bad_records_are_told_with_partition_and_offset(topics: Topics, tmp_path: Path) -> None:
+    topics.send(
+        b'{"id": 0}', b"[1]", None, b'{"id": "x"}', b'{"id": 4} {"id": 5}', b'{"item": "no key"}',
+        b'{"id": 6, "colour": "red"}', b"", b'{"id": 8, "item": "\xff"}', b'{"id": 9}',
+    )  # fmt: skip
+    rows, bad = Case(topics, tmp_path).read()
+    assert [row["id"] for row in rows] == [0, 9]
+    assert sorted(letter["offset"] for letter in bad) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert {(letter["topic"], letter["partition"]) for letter in bad} == {("orders", 0)}
+    assert "line" not in bad[0]
+    reasons = {letter["offset"]: letter["reason"] for letter in bad}
+    assert "not one JSON object" in reasons[1]
+    assert "tombstone" in reasons[2]
+    assert "whole number" in reasons[3]
+    assert "NOT NULL" in reasons[5]
+    assert "no column for its field 'colour'" in reasons[6]
+    assert bad[0]["raw"] == "[1]"
+
+
+def test_the_first_bad_record_stops_the_pipeline(topics: Topics, tmp_path: Path) -> None:
+    topics.send(b'{"id": 1}', b"nonsense", b"worse")
+    with pytest.raises(InvalidArgument, match=r"offset 1 of partition 0 of topic 'orders'.*nonsense") as caught:
+        Case(topics, tmp_path, stop=True).read()
+    assert caught.value.reason == "BAD_RECORD"
+
+
+def test_changes_of_debezium(topics: Topics, tmp_path: Path) -> None:
+    row = {"id": 1, "item": "tea", "price": "3.50", "of_the_database": True}
+    topics.send(
+        change("c", None, row), change("u", row, {**row, "item": "cup"}), change("d", {**row, "item": "cup"}, None),
+        None, change("r", None, {"id": 2, "item": "pot"}),
+    )  # fmt: skip
+    case = Case(topics, tmp_path, RecordFormat.DEBEZIUM_JSON, ignore_unknown=True)
+    rows, bad = case.read()
+    assert bad == []
+    assert show(rows) == [("+I", 1, "tea"), ("+U", 1, "cup"), ("-D", 1, "cup"), ("+I", 2, "pot")]
+    assert str(rows[0]["price"]) == "3.50"
+    # A table whose changelog is its input takes the old row as well.
+    case.old_rows = True
+    assert show(case.read()[0]) == [
+        ("+I", 1, "tea"), ("-U", 1, "tea"), ("+U", 1, "cup"), ("-D", 1, "cup"), ("+I", 2, "pot"),
+    ]  # fmt: skip
+
+
+def test_debezium_without_old_rows(topics: Topics, tmp_path: Path) -> None:
+    """As Postgres sends it by default: no old row of an update, of a delete the key alone."""
+    topics.send(change("u", None, {"id": 1, "item": "cup"}), change("d", {"id": 1, "item": None}, None))
+    rows, bad = Case(topics, tmp_path, RecordFormat.DEBEZIUM_JSON, old_rows=True, ignore_unknown=True).read()
+    assert show(rows) == [("+U", 1, "cup"), ("-D", 1, None)]
+    assert bad == []
+
+
+def test_debezium_with_its_schema(topics: Topics, tmp_path: Path) -> None:
+    fields = [{"field": "id", "type": "int64"}, {"field": "at", "name": "io.debezium.time.Timestamp", "type": "int64"}]
+    schema = {"fields": [{"field": "before", "fields": fields}, {"field": "after", "fields": fields}]}
+    payload = {"before": None, "after": {"id": 1, "at": 1_767_225_600_000}, "op": "c"}
+    topics.send(json.dumps({"schema": schema, "payload": payload}).encode())
+    rows, bad = Case(topics, tmp_path, RecordFormat.DEBEZIUM_JSON, ignore_unknown=True).read()
+    assert bad == []
+    assert rows[0]["at"].isoformat() == "2026-01-01T00:00:00+00:00"
+
+
+def test_numbers_of_time_without_a_schema_need_their_unit(topics: Topics, tmp_path: Path) -> None:
+    topics.send(change("c", None, {"id": 1, "at": 1_767_225_600_000}))
+    case = Case(topics, tmp_path, RecordFormat.DEBEZIUM_JSON, ignore_unknown=True)
+    assert [letter["offset"] for letter in case.read()[1]] == [0]
+    case.time_unit = "ms"
+    rows, _ = case.read()
+    assert rows[0]["at"].isoformat() == "2026-01-01T00:00:00+00:00"
+
+
+def test_messages_that_are_none_of_debezium(topics: Topics, tmp_path: Path) -> None:
+    topics.send(
+        b"nonsense", change("x", None, {"id": 1}), change("d", None, None), change("c", None, {"id": "x"}),
+        change("c", None, {"item": "no key"}), change("c", None, {"id": 5}),
+    )  # fmt: skip
+    rows, bad = Case(topics, tmp_path, RecordFormat.DEBEZIUM_JSON, ignore_unknown=True).read()
+    assert show(rows) == [("+I", 5, None)]
+    assert [letter["offset"] for letter in bad] == [0, 1, 2, 3, 4]
+    assert "REPLICA IDENTITY" in bad[2]["reason"]
+    assert bad[0]["raw"] == "nonsense"
+
+
+def test_columns_have_the_names_of_the_source(topics: Topics, tmp_path: Path) -> None:
+    topics.send(change("c", None, {"id": 1, "name": "tea"}))
+    case = Case(topics, tmp_path, RecordFormat.DEBEZIUM_JSON, ignore_unknown=True)
+    case.columns = {"item": ColumnSource("name")}
+    assert show(case.read()[0]) == [("+I", 1, "tea")]
+
+
+def test_a_topic_that_was_made_anew_is_not_read(topics: Topics, tmp_path: Path) -> None:
+    topics.send(b'{"id": 1}')
+    case = Case(topics, tmp_path)
+    fitting = Fitting(
+        TableSchema(0, assign_field_ids(pa.schema(FIELDS)), ("id",)), Mode.UPSERT, {}, None, None, False, TextOptions()
+    )
+    task = KafkaReadTask("p", 3, make_source(), fitting, False, None)
+    with pytest.raises(HistoryDiverged, match="deleted and made anew"):
+        list(read_range(task, TakenRange(3, 0, "another", 0, 0, 1)))
+    topics.cluster.cut("orders", {0: 1})
+    with pytest.raises(SnapshotExpired):
+        case.read(0, 1)

@@ -1,0 +1,1 @@
+"""The source `kafka`: which records each batch takes, and how they become rows."""

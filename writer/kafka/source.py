@@ -1,0 +1,65 @@
+"""A topic of Kafka as the source of a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+
+from pyspark.sql import SparkSession
+
+from lakelog.serving.logs import Log
+
+from ..pipeline.kafka_spec import KafkaSource
+from ..progress import Progress
+from ..source import ReadTasks
+from .offset_log import BatchOffsets, OffsetLog
+from .stream import SOURCE_NAME, register_source, source_options
+from .tasks import KafkaReadTask, range_reader
+from .topic import Topic, check_id
+
+
+class TopicSource:
+    """See `writer.source.Source`.
+
+    Args:
+        source: The topic.
+        offset_log: Which offsets each batch takes.
+        task: How records are read; its `batch_id` is each batch's own.
+    """
+
+    def __init__(self, source: KafkaSource, offset_log: OffsetLog, task: Callable[[int], KafkaReadTask]) -> None:
+        self._source = source
+        self._log = offset_log
+        self._task = task
+
+    def read_batch(self, batch_id: int) -> BatchOffsets | None:
+        """See the protocol."""
+        return self._log.read(batch_id)
+
+    def refresh(self, batch_id: int, log: Log) -> None:
+        """Checks that the topic is still the one that the pipeline began with; records never change.
+
+        Raises:
+            HistoryDiverged: It was made anew.
+            NotFound: There is none any more.
+            Unavailable: No broker answers.
+        """
+        start = self._log.read_start()
+        if start is not None:
+            with closing(Topic(self._source)) as topic:
+                check_id(self._source.topic, start.topic_id, topic.find_id())
+
+    def reader(self, batch_id: int) -> ReadTasks:
+        """See the protocol."""
+        return range_reader(self._task(batch_id))
+
+    def register(self, spark: SparkSession) -> None:
+        """See the protocol."""
+        register_source(spark)
+
+    def spark_source(self, shares: int) -> tuple[str, Mapping[str, str]]:
+        """See the protocol."""
+        return SOURCE_NAME, source_options(self._source, self._log.folder, shares)
+
+    def tell_changes(self, progress: Progress) -> None:
+        """Nothing: what waits is told with each batch."""

@@ -1,0 +1,150 @@
+"""The topic as a streaming source of Spark: an offset is the number of batches planned, a row is a range to read.
+
+What is here runs in processes that Spark starts on the driver's machine (planning) and on executors (`read`).
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, MutableMapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from lakelog.errors import DataCorrupted, LakelogError
+from lakelog.spark.task_errors import told_to_driver
+
+from ..pipeline.kafka_spec import KafkaSource
+from .offset_log import BatchOffsets, OffsetLog
+from .ranges import plan_ranges, share_ranges
+from .tasks import TAKEN_DDL, TAKEN_SCHEMA, TakenRange
+from .topic import Topic, TopicLook, check_id, find_starts
+
+SOURCE_NAME: Final = "lakelog-kafka"
+
+
+def source_options(source: KafkaSource, log_folder: Path, shares: int) -> dict[str, str]:
+    """What Spark hands to the source: the pickled description, where the logs are, into how many tasks a batch goes."""
+    return {"source": pickle.dumps(source).hex(), "log_folder": str(log_folder), "shares": str(shares)}
+
+
+def register_source(spark: SparkSession) -> None:
+    """Makes the source known to a session."""
+    spark.dataSource.register(KafkaDataSource)
+
+
+class KafkaDataSource(DataSource):
+    """The source's entry point for Spark."""
+
+    @classmethod
+    def name(cls) -> str:
+        """By what `readStream.format` knows it."""
+        return SOURCE_NAME
+
+    def schema(self) -> str:
+        """One row a range."""
+        return TAKEN_DDL
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """What plans and reads."""
+        return KafkaStreamReader(self.options)
+
+
+class KafkaPartition(InputPartition):
+    """The ranges of one task."""
+
+    def __init__(self, ranges: Sequence[TakenRange]) -> None:
+        super().__init__(tuple(ranges))
+
+
+class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans batches. Offset `{"batches": n}`: batches 0 to n - 1 are planned; each Spark batch takes exactly one.
+
+    Args:
+        options: As of `source_options`.
+    """
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        self._source: KafkaSource = pickle.loads(bytes.fromhex(options["source"]))
+        self._log = OffsetLog(Path(options["log_folder"]))
+        self._shares = int(options["shares"])
+        self._topic = Topic(self._source)
+        self._frozen: TopicLook | None = None
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        """Before everything."""
+        return {"batches": 0}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """What is there now is all there will be."""
+        with told_to_driver():
+            self._frozen = self._topic.look()
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        """Plans the next batch, if there are records that no batch took; blocks for the brokers' answers."""
+        with told_to_driver():
+            try:
+                return {"batches": self._plan_next(start["batches"])}
+            except LakelogError:
+                # Whatever was wrong, the next try begins with new connections and with credentials as they are then.
+                self._topic.close()
+                raise
+
+    def _plan_next(self, batch_id: int) -> int:
+        # Planned before a crash, but unknown to Spark: it must stay as it is, in case its log was seen by anyone.
+        if self._log.read(batch_id) is not None:
+            return batch_id + 1
+        look = self._frozen or self._topic.look()
+        start = self._log.read_start() or self._log.write_start(self._topic.find_start(look))
+        check_id(self._source.topic, start.topic_id, look.topic_id)
+        read_to, taken = start.offsets, 0
+        if batch_id > 0:
+            last = self._get_batch(batch_id - 1)
+            read_to, taken = last.ends, last.taken_before + last.size
+        starts = find_starts(self._source.topic, read_to, look)
+        waiting = sum(look.ends) - sum(starts)
+        if not waiting:
+            return batch_id
+        ranges = plan_ranges(starts, look.ends, self._source.max_records_per_batch)
+        self._log.plan(BatchOffsets(batch_id, self._source.topic, start.topic_id, ranges, taken, waiting))
+        return batch_id + 1
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """The batch's ranges, neighbours together, in order."""
+        partitions: list[InputPartition] = []
+        with told_to_driver():
+            for batch_id in range(start["batches"], end["batches"]):
+                batch = self._get_batch(batch_id)
+                number = 0
+                for group in share_ranges(batch.ranges, self._shares):
+                    taken = [
+                        TakenRange(batch_id, number + place, batch.topic_id, part.partition, part.start, part.end)
+                        for place, part in enumerate(group)
+                    ]
+                    partitions.append(KafkaPartition(taken))
+                    number += len(taken)
+        return partitions
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The ranges of a task. Runs on executors."""
+        yield pa.RecordBatch.from_pylist([asdict(part) for part in partition.value], schema=TAKEN_SCHEMA)
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Batches before `end` are done for good."""
+        self._log.prune(end["batches"])
+
+    def stop(self) -> None:
+        """Ends all connections."""
+        self._topic.close()
+
+    def _get_batch(self, batch_id: int) -> BatchOffsets:
+        batch = self._log.read(batch_id)
+        if batch is None:
+            raise DataCorrupted(f"The checkpoint has no log of batch {batch_id}: it was changed. Restore it.")
+        return batch

@@ -1,0 +1,209 @@
+"""Reading the records of a batch; all of this runs on executors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lakelog.errors import DataCorrupted, InvalidArgument, LakelogError, Unavailable
+from lakelog.log.protocol import LogReader
+from lakelog.log.records import FetchedRecords
+from lakelog.spark.task_errors import told_to_driver
+
+from ..pipeline.kafka_spec import KafkaSource, RecordFormat
+from ..records.bad_records import BadRecord, FileRefused
+from ..records.dead_letters import LetterFile, letter_name
+from ..records.fitting import Fitting
+from ..records.sink import BadRecordSink
+from ..records.source_rows import SourceRows
+from ..records.tasks import BAD_RECORD
+from ..source import ReadTasks
+from .topic import Topic, check_id, open_log
+from .values import read_debezium_values, read_json_values
+
+_FETCH_RECORDS: Final = 20_000
+_FETCH_TIMEOUT_S: Final = 0.2
+_SILENT_FOR_S: Final = 60.0
+"""Without a record of those that are there: the brokers are away."""
+
+
+@dataclass(frozen=True)
+class TakenRange:
+    """Offsets of a partition that belong to a batch.
+
+    Args:
+        batch_id: The batch.
+        number: Its place in the batch, from 0; of rows of one key that in the later one counts.
+        topic_id: The broker's own id of the topic when the batch was planned.
+        partition: The partition.
+        start: The first offset.
+        end: Behind the last.
+    """
+
+    batch_id: int
+    number: int
+    topic_id: str
+    partition: int
+    start: int
+    end: int
+
+
+TAKEN_SCHEMA: Final = pa.schema(
+    [
+        pa.field("batch_id", pa.int64()),
+        pa.field("number", pa.int64()),
+        pa.field("topic_id", pa.string()),
+        pa.field("partition", pa.int64()),
+        pa.field("start", pa.int64()),
+        pa.field("end", pa.int64()),
+    ]
+)
+TAKEN_DDL: Final = "batch_id bigint, number bigint, topic_id string, partition bigint, start bigint, end bigint"
+
+
+@dataclass(frozen=True)
+class KafkaReadTask:
+    """How the records of a batch are read. Picklable.
+
+    Args:
+        pipeline: The pipeline's name.
+        batch_id: The batch.
+        source: The topic.
+        fitting: How rows become the table's.
+        with_old_rows: Whether the table takes the old rows of updates too.
+        dead_letters: The folder for them; None: the pipeline stops at the first.
+    """
+
+    pipeline: str
+    batch_id: int
+    source: KafkaSource
+    fitting: Fitting
+    with_old_rows: bool
+    dead_letters: Path | None
+
+
+def range_reader(task: KafkaReadTask) -> ReadTasks:
+    """Returns the function for `mapInArrow`: from batches that name ranges (`TAKEN_SCHEMA`) to rows of the table."""
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with told_to_driver():
+            for batch in batches:
+                for row in batch.to_pylist():
+                    yield from read_range(task, TakenRange(**row))
+
+    return read
+
+
+def read_range(task: KafkaReadTask, taken: TakenRange) -> Iterator[pa.RecordBatch]:
+    """Reads one range; its bad records become dead letters, or the first of them an error.
+
+    Yields:
+        Rows of `task.fitting.output`, by rising offset.
+
+    Raises:
+        InvalidArgument: There is a bad record and the pipeline stops at those (reason `BAD_RECORD`).
+        HistoryDiverged: The topic is not the one that the batch was planned for.
+        SnapshotExpired: Records of the range are not kept any more.
+        Unavailable: The brokers are away.
+    """
+    if task.batch_id != taken.batch_id:
+        raise DataCorrupted(
+            f"Batch {task.batch_id} was given records of batch {taken.batch_id}: the checkpoint of pipeline "
+            f"'{task.pipeline}' has been changed. Restore it."
+        )
+    sink = BadRecordSink(_open_letters(task, taken), lambda record: _to_error(task, taken, record))
+    topic, reader = Topic(task.source), open_log(task.source).open_reader(task.source.topic)
+    try:
+        check_id(task.source.topic, taken.topic_id, topic.find_id())
+        for records in _fetch(reader, task, taken):
+            for rows in _read_rows(task, records, sink, taken.end):
+                fitted = _fit(task, taken, rows, sink)
+                sink.flush()
+                if fitted.num_rows:
+                    yield fitted
+            sink.flush()
+        # SUBTLE: before the letters appear, since a topic made anew meanwhile has been read half old, half new.
+        check_id(task.source.topic, taken.topic_id, topic.find_id())
+        sink.finish()
+    finally:
+        sink.abort()
+        reader.close()
+        topic.close()
+
+
+def _fetch(reader: LogReader, task: KafkaReadTask, taken: TakenRange) -> Iterator[FetchedRecords]:
+    reader.assign({taken.partition: taken.start})
+    heard_s = time.monotonic()
+    while (position := reader.positions()[taken.partition]) < taken.end:
+        records = reader.fetch(_FETCH_RECORDS, _FETCH_TIMEOUT_S)
+        if len(records):
+            yield records
+        if reader.positions()[taken.partition] > position:
+            heard_s = time.monotonic()
+        elif time.monotonic() - heard_s > _SILENT_FOR_S:
+            raise Unavailable(
+                f"Partition {taken.partition} of topic '{task.source.topic}' gave nothing behind offset {position} for "
+                f"{_SILENT_FOR_S:g} s, though it holds records up to {taken.end}: its brokers are away.",
+                reason="BROKERS_UNAVAILABLE",
+            )
+
+
+def _read_rows(task: KafkaReadTask, records: FetchedRecords, sink: BadRecordSink, end: int) -> Iterator[SourceRows]:
+    count = int((records.offsets < end).sum())
+    values, offsets = records.values.slice(0, count), records.offsets[:count]
+    if not count:
+        return
+    fitting, source = task.fitting, task.source
+    if source.format is RecordFormat.JSON:
+        yield from read_json_values(values, offsets, fitting.json_types(), fitting.ignore_unknown, sink.report)
+        return
+    rows = read_debezium_values(
+        values,
+        offsets,
+        pa.schema([(fitting.sources[field.name].name, field.type) for field in fitting.schema.arrow]),
+        time_unit=source.time_unit,
+        with_old_rows=task.with_old_rows,
+        report=sink.report,
+    )
+    if rows is not None:
+        yield rows
+
+
+def _fit(task: KafkaReadTask, taken: TakenRange, rows: SourceRows, sink: BadRecordSink) -> pa.RecordBatch:
+    try:
+        return task.fitting.fit(rows, sink.report)
+    except FileRefused as error:
+        raise InvalidArgument(
+            f"Records of partition {taken.partition} of topic '{task.source.topic}' do not fit the table: {error}.",
+            reason=BAD_RECORD,
+        ) from error
+
+
+def _open_letters(task: KafkaReadTask, taken: TakenRange) -> LetterFile | None:
+    if task.dead_letters is None:
+        return None
+    facts: dict[str, Any] = {
+        "pipeline": task.pipeline,
+        "batch_id": task.batch_id,
+        "topic": task.source.topic,
+        "partition": taken.partition,
+    }
+    name = letter_name(task.pipeline, task.batch_id, taken.number)
+    return LetterFile(task.dead_letters, name, facts, place="offset")
+
+
+def _to_error(task: KafkaReadTask, taken: TakenRange, record: BadRecord) -> LakelogError:
+    raw = record.raw.decode("utf-8", "backslashreplace")
+    shown = f" Its value is: {raw[:200]}{'...' if len(raw) > 200 else ''}" if raw else ""
+    return InvalidArgument(
+        f"The record at offset {record.line} of partition {taken.partition} of topic '{task.source.topic}': "
+        f"{record.reason}.{shown} The pipeline stops at bad records (bad_records: stop), and nothing of this batch was "
+        "committed. Set bad_records: dead-letter to put such records aside.",
+        reason=BAD_RECORD,
+        metadata={"topic": task.source.topic, "partition": str(taken.partition), "offset": str(record.line)},
+    )

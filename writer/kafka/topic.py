@@ -1,0 +1,162 @@
+"""The topic as it is now, and whether it still is the one that the pipeline reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakelog.errors import HistoryDiverged, NotFound, SnapshotExpired
+from lakelog.log.kafka import open_kafka_log
+from lakelog.log.protocol import Log, LogReader, TopicAdmin
+from lakelog.log.secrets import read_secrets
+
+from ..config import read_environment
+from ..pipeline.kafka_spec import KafkaSource, Start
+from .offset_log import StartOffsets
+
+TOPIC_CHANGED = "TOPIC_CHANGED"
+"""The reason of the error when the topic is not the one that the pipeline began with, or lost what was not read."""
+
+_REMEDY = (
+    "Give the pipeline a new name, an empty checkpoint, and in source.starting where it shall begin; what is in the "
+    "table already stays there."
+)
+
+
+@dataclass(frozen=True)
+class TopicLook:
+    """What a topic holds.
+
+    Args:
+        topic_id: The broker's own id of it.
+        earliest: Of each partition the first offset that is kept.
+        ends: Of each behind the last committed record.
+    """
+
+    topic_id: str
+    earliest: tuple[int, ...]
+    ends: tuple[int, ...]
+
+
+def open_log(source: KafkaSource) -> Log:
+    """The cluster of a source; secrets are looked up in the environment of this process, now."""
+    return open_kafka_log(source.options, read_secrets(read_environment()))
+
+
+class Topic:
+    """Looks at a topic; connects when it is first asked. One thread.
+
+    Args:
+        source: The source.
+    """
+
+    def __init__(self, source: KafkaSource) -> None:
+        self._source = source
+        self._admin: TopicAdmin | None = None
+        self._reader: LogReader | None = None
+
+    def look(self) -> TopicLook:
+        """What the topic holds now; blocks for some 10 ms.
+
+        Raises:
+            NotFound: There is no such topic.
+            Unavailable: No broker answers.
+            PermissionDenied: Wrong credentials.
+        """
+        topic_id = self.find_id()
+        reader = self._open_reader()
+        # The beginning last: what is deleted meanwhile is noticed, not passed over.
+        ends = reader.list_offsets()
+        earliest = reader.list_offsets(earliest=True)
+        count = min(len(ends), len(earliest))
+        return TopicLook(topic_id, earliest[:count], ends[:count])
+
+    def find_id(self) -> str:
+        """The broker's own id of the topic; raises as `look`."""
+        if self._admin is None:
+            self._admin = open_log(self._source).open_admin()
+        found = self._admin.find_topic(self._source.topic)
+        if found is None:
+            raise NotFound(
+                f"There is no topic '{self._source.topic}' at {self._source.description.rpartition(' ')[2]}: make it, "
+                "or correct source.topic.",
+                reason="SOURCE_NOT_FOUND",
+                metadata={"topic": self._source.topic},
+            )
+        return found.topic_id
+
+    def find_start(self, look: TopicLook) -> StartOffsets:
+        """Where a pipeline that has read nothing begins; raises as `look`."""
+        starting = self._source.starting
+        if starting is Start.EARLIEST:
+            return StartOffsets(look.topic_id, look.earliest)
+        if starting is Start.LATEST:
+            return StartOffsets(look.topic_id, look.ends)
+        found = self._open_reader().list_offsets(timestamp_ms=starting)
+        return StartOffsets(look.topic_id, found[: len(look.ends)])
+
+    def close(self) -> None:
+        """Ends all connections; idempotent."""
+        for opened in (self._admin, self._reader):
+            if opened is not None:
+                opened.close()
+        self._admin = self._reader = None
+
+    def _open_reader(self) -> LogReader:
+        if self._reader is None:
+            self._reader = open_log(self._source).open_reader(self._source.topic)
+        return self._reader
+
+
+def check_id(topic: str, known_id: str, now_id: str) -> None:
+    """Checks that a topic is the one that a pipeline began with. Pure.
+
+    Raises:
+        HistoryDiverged: It was deleted and made anew (reason `TOPIC_CHANGED`).
+    """
+    if known_id != now_id:
+        raise HistoryDiverged(
+            f"Topic '{topic}' was deleted and made anew (its id was {known_id} and is {now_id}): the offsets that the "
+            f"pipeline has read mean other records there, and what the old one still held is lost. {_REMEDY}",
+            reason=TOPIC_CHANGED,
+            metadata={"topic": topic, "known_id": known_id, "topic_id": now_id},
+        )
+
+
+def find_starts(topic: str, read_to: Sequence[int], look: TopicLook) -> tuple[int, ...]:
+    """Where the next batch begins, of each partition: partitions that are new begin with their first record. Pure.
+
+    Args:
+        topic: For messages.
+        read_to: Of each partition that is known, behind the last record that was taken.
+        look: What the topic holds.
+
+    Raises:
+        SnapshotExpired: Records that were not read are not kept any more (reason `TOPIC_CHANGED`).
+        HistoryDiverged: The topic ends before what was read: it was cut (reason `TOPIC_CHANGED`).
+    """
+    if len(read_to) > len(look.ends):
+        raise _cut(topic, f"it has {len(look.ends)} partitions, of which {len(read_to)} were read")
+    for partition, offset in enumerate(read_to):
+        if look.earliest[partition] > offset:
+            raise SnapshotExpired(
+                f"Partition {partition} of topic '{topic}' was read up to offset {offset}, and the first record that "
+                f"it still keeps is {look.earliest[partition]}: the records between were deleted before they were "
+                f"read. {_REMEDY} With `starting: earliest` it goes on with all that is kept. Let the topic keep "
+                "records for longer than the pipeline may stand still.",
+                reason=TOPIC_CHANGED,
+                metadata={"topic": topic, "partition": str(partition), "offset": str(offset)},
+            )
+        if look.ends[partition] < offset:
+            raise _cut(
+                topic, f"partition {partition} was read up to offset {offset} and ends at {look.ends[partition]}"
+            )
+    return (*read_to, *look.earliest[len(read_to) :])
+
+
+def _cut(topic: str, what: str) -> HistoryDiverged:
+    return HistoryDiverged(
+        f"Topic '{topic}' has lost records that are in the table: {what}. It was restored, or lost a broker. {_REMEDY}",
+        reason=TOPIC_CHANGED,
+        metadata={"topic": topic},
+    )

@@ -1,0 +1,117 @@
+"""The values of records become rows of the source, in columns. Runs on executors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakelog.format.rowkind import RowKind
+from lakelog.log.codecs.changes import read_debezium_changes
+
+from ..records.bad_records import BadRecord, Report
+from ..records.blocks import Block, Places
+from ..records.json_records import read_json_block
+from ..records.source_rows import SourceRows
+
+KIND_COLUMN: Final = "_row_kind"
+"""The source's column that says what each row of Debezium does."""
+
+_BLANK: Final = r"\A[ \t\r\n]*\z"
+_KINDS: Final = pa.array([kind.text for kind in RowKind])
+
+
+def read_json_values(
+    values: pa.Array, offsets: Places, types: Mapping[str, pa.DataType], ignore_unknown: bool, report: Report
+) -> Iterator[SourceRows]:
+    """Reads values that are a JSON object each.
+
+    Args:
+        values: Binary.
+        offsets: Of the records.
+        types: By field: as what it is read; string for what is parsed later.
+        ignore_unknown: Whether other fields are passed over; else their record is bad.
+        report: Told of records that are no JSON objects, or whose fields do not fit.
+    """
+    missing = np.asarray(pc.match_substring_regex(values, _BLANK).fill_null(True))
+    for offset in offsets[missing]:
+        report(BadRecord(int(offset), None, "it has no value (as a tombstone), so it says no row", b""))
+    if missing.all():
+        return
+    present = values.filter(pa.array(~missing)) if missing.any() else values
+    yield from read_json_block(_to_block(present, offsets[~missing]), types, ignore_unknown, report)
+
+
+def _to_block(values: pa.Array, offsets: Places) -> Block:
+    """Values as lines of a block, whose numbers are the records' offsets."""
+    lines = pc.binary_join_element_wise(values, pa.scalar(b"\n", pa.binary()), pa.scalar(b"", pa.binary()))
+    _, places, data = lines.buffers()
+    ends = np.frombuffer(places, np.int32)[lines.offset : lines.offset + len(lines) + 1].astype(np.int64)
+    return Block(data.to_pybytes(), ends[:-1], ends[1:] - 1, offsets)
+
+
+def read_debezium_values(
+    values: pa.Array,
+    offsets: Places,
+    schema: pa.Schema,
+    *,
+    time_unit: str | None,
+    with_old_rows: bool,
+    report: Report,
+) -> SourceRows | None:
+    """Reads Debezium's messages: c and r insert, u updates, d deletes; tombstones behind deletes are passed over.
+
+    Args:
+        values: Binary.
+        offsets: Of the records.
+        schema: The columns, by their names in the source.
+        time_unit: Of timestamps that are numbers without a schema.
+        with_old_rows: Whether the table takes the old row of an update too, as `-U` before the `+U`.
+        report: Told of records that are no such messages, or whose rows do not fit.
+
+    Returns:
+        The rows with `KIND_COLUMN`; None: there are none.
+    """
+    found = read_debezium_changes(values, schema, time_unit=time_unit)
+    without_row = ~found.wrong & ~found.has_row & (found.kinds == RowKind.DELETE)
+    for mask, reason in (
+        (found.wrong, "it is no message of Debezium whose row fits the table's columns"),
+        (without_row, "its delete has no old row, not even the key; have Debezium send it (REPLICA IDENTITY)"),
+    ):
+        # A loop over bad records, of which there are few.
+        for place in np.flatnonzero(mask):
+            report(BadRecord(int(offsets[place]), None, reason, values[int(place)].as_py() or b""))
+    old = found.has_before & found.has_row if with_old_rows else np.zeros(len(values), np.bool_)
+    records, is_old = _interleave(found.has_row, old)
+    if not len(records):
+        return None
+    rows = found.rows
+    places = records
+    if found.before is not None and is_old.any():
+        rows = pa.concat_tables([rows, found.before.select(rows.column_names)])
+        places = records + is_old * len(values)
+    taken = rows.take(pa.array(places)).combine_chunks()
+    kinds = np.where(is_old, RowKind.UPDATE_BEFORE, found.kinds[records])
+    columns = {name: _single(taken.column(name)) for name in taken.column_names}
+    columns[KIND_COLUMN] = _KINDS.take(pa.array(kinds.astype(np.int64)))
+    return SourceRows(columns, len(records), offsets[records], lambda row: values[int(records[row])].as_py() or b"")
+
+
+def _interleave(
+    has_row: npt.NDArray[np.bool_], has_old: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """For each row that is sent on, the record it is of and whether it is the old one, which comes first. Pure."""
+    counts = has_row.astype(np.int64) + has_old
+    records = np.repeat(np.arange(len(has_row)), counts)
+    firsts = np.cumsum(counts) - counts
+    is_old = np.zeros(len(records), np.bool_)
+    is_old[firsts[has_old]] = True
+    return records, is_old
+
+
+def _single(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

@@ -1,0 +1,77 @@
+"""A topic of Kafka as a pipeline's file describes it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from .spec import ColumnSource, TextOptions
+
+DEFAULT_RECORDS_PER_BATCH: Final = 1_000_000
+"""Some ten seconds of work: long enough that commits cost little, short enough to be repeated."""
+
+SERVERS_OPTION: Final = "kafka.bootstrap.servers"
+
+
+class RecordFormat(enum.Enum):
+    """What the values of records hold."""
+
+    JSON = "json"
+    DEBEZIUM_JSON = "debezium-json"
+
+
+class Start(enum.Enum):
+    """Where a pipeline begins that has read nothing yet."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+@dataclass(frozen=True)
+class KafkaSource:
+    """A topic.
+
+    Args:
+        topic: Its name.
+        format: What the values of its records hold.
+        options: How its brokers are reached: `kafka.*` as tables have them, secrets by reference.
+        starting: Where to begin; a number: with the first record of this time or later, in milliseconds since the
+            epoch.
+        max_records_per_batch: At most about so many make a batch.
+        columns: By column of the table: where it comes from. Others come from the field of the same name.
+        ignore_unknown: Whether fields that the table does not have are passed over; else they are an error.
+        text: How text in JSON is to be understood.
+        time_unit: Of Debezium's timestamps that are numbers and have no schema with them: `ms`, `us` or `ns`.
+    """
+
+    topic: str
+    format: RecordFormat
+    options: Mapping[str, str]
+    starting: Start | int = Start.EARLIEST
+    max_records_per_batch: int = DEFAULT_RECORDS_PER_BATCH
+    columns: Mapping[str, ColumnSource] = field(default_factory=dict)
+    ignore_unknown: bool = False
+    text: TextOptions = field(default_factory=TextOptions)
+    time_unit: str | None = None
+
+    @property
+    def identity(self) -> str:
+        """By what a checkpoint knows its source. Brokers may move; which topic it is, its own id tells."""
+        return f"kafka topic {self.topic}"
+
+    @property
+    def description(self) -> str:
+        """What is read, for people."""
+        return f"{self.format.value} records of topic {self.topic} at {self.options[SERVERS_OPTION]}"
+
+    @property
+    def unit(self) -> str:
+        """What batches are counted in."""
+        return "records"
+
+    @property
+    def beginning_anew(self) -> str:
+        """What to do so that a pipeline with an empty checkpoint reads what is not in the table yet."""
+        return "in source.starting the time of the first record that is not in the table yet"
