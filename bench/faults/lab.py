@@ -32,7 +32,7 @@ from lakelog.testing.log_recording import Recorder, check_recording
 PUBLISHERS: Final = ("publisher-1", "publisher-2")
 LEASE_S: Final = 1.0
 ROUND_S: Final = 1.5
-DRAIN_S: Final = 60.0
+DRAIN_S: Final = 90.0
 TOOK_EFFECT: Final = 0
 
 
@@ -157,16 +157,17 @@ class FaultLab:
                 self._judge(run, seed, report)
 
     def drain(self, table: Table) -> PublishState:
-        """Waits until all that was committed is published; raises AssertionError."""
+        """Waits until all that was committed is published, whatever stands in the way meanwhile; AssertionError."""
         metastore = table._catalog.metastore
         give_up_s = time.monotonic() + DRAIN_S
         while True:
             state = metastore.get_publish_state(table.uuid)
             if state.snapshot_id == state.latest_snapshot_id:
                 return state
-            problem = f"{table.name} is published up to {state.snapshot_id} of {state.latest_snapshot_id}"
-            assert not state.problem, f"{problem}: {state.problem}"
-            assert time.monotonic() < give_up_s, f"{problem} after {DRAIN_S:g} s"
+            assert time.monotonic() < give_up_s, (
+                f"{table.name} is published up to {state.snapshot_id} of {state.latest_snapshot_id} "
+                f"after {DRAIN_S:g} s: {state.problem or 'nobody knows why'}"
+            )
             time.sleep(0.02)
 
     def _begin(self, catalog: Catalog, stack: contextlib.ExitStack, seed: int, number: int, large: float) -> _Run:
