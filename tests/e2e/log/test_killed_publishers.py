@@ -130,6 +130,22 @@ def test_who_was_frozen_in_a_transaction_cannot_end_it(
     assert found >= {LogViolation.DUPLICATE} if off else not found
 
 
+def test_a_broker_that_is_killed_within_a_transaction_shows_each_row_once(
+    lab: FaultLab, table: Table, recorder: Recorder
+) -> None:
+    with publisher(lab, table, freeze_at="commit 2") as process:
+        write(table, 1)
+        lab.drain(table)
+        write(table, 2)
+        wait_until_frozen(process)
+        lab.stack.kill("kafka")
+        lab.stack.restart("kafka")
+        process.send_signal(signal.SIGCONT)
+        write(table, 3)
+        lab.drain(table)
+    assert not find_violations(recorder, table)
+
+
 def test_a_metastore_that_is_set_back_is_noticed(
     lab: FaultLab, catalog: Catalog, table: Table, recorder: Recorder
 ) -> None:
