@@ -66,8 +66,9 @@ def test_changes_of_debezium_become_a_table(
         "max_records_per_batch: 5}\n"
         "bad_records: dead-letter\ndead_letters: ./dead\n"
     )
-    config = parse_config(["run", str(file)], {"LAKELOG_TARGET": stack.target})
-    assert isinstance(config, Config)
+    parsed = parse_config(["run", str(file)], {"LAKELOG_TARGET": stack.target})
+    assert isinstance(parsed, Config)
+    config: Config = parsed
     pipeline = read_pipeline(file)
     assert run() is Ending.FINE
     assert table.scan().to_arrow().to_pylist() == [cup]
