@@ -1,7 +1,7 @@
 """The rows of snapshots' logs, read from files and encoded.
 
-The order is a function of the files alone (R4): bucket by bucket, partition by partition, file by file as the commit
-listed them, row by row. A row's index counts in this order through the whole snapshot.
+The order is a function of the files alone (R4, `lakelog.reads.log_plan`). A row's index counts in this order through
+the whole snapshot.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from lakelog.client.metastore import Metastore
 from lakelog.format.log_state import LogInfo
-from lakelog.format.plan import InRange, PlanRequest
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import LogContent, Snapshot
@@ -26,8 +25,9 @@ from lakelog.log.codecs import LogCodec
 from lakelog.log.records import Kinds
 from lakelog.log.table_codec import make_codec
 from lakelog.options.values import TableOptions
+from lakelog.reads.log_plan import plan_log
 from lakelog.storage.data_files import DataFiles
-from lakelog.storage.live_file import LiveFile, to_live_files
+from lakelog.storage.live_file import LiveFile
 from lakelog.storage.own_columns import KIND_FIELD
 from lakelog.storage.parquet_writer import plan_file_schema
 from lakelog.storage.stores import Stores
@@ -58,19 +58,21 @@ class FileLogs:
 
     def plan(self, info: LogInfo, snapshots: Sequence[Snapshot], partitions: int) -> Sequence[SnapshotLog]:
         """Implements `SnapshotLogs.plan`."""
-        bringing = [snapshot.snapshot_id for snapshot in snapshots if snapshot.log is not LogContent.NONE]
+        bringing = [snapshot.snapshot_id for snapshot in snapshots if _brings_rows(snapshot)]
         if not bringing:
             return [FileLog(snapshot, (), None) for snapshot in snapshots]
-        found = self._metastore.plan(PlanRequest(info.table_uuid, InRange(min(bringing) - 1, max(bringing)), log=True))
-        files = sorted(to_live_files(found.files), key=_order_of)
-        by_snapshot = {
-            snapshot_id: tuple(group)
-            for snapshot_id, group in itertools.groupby(files, lambda file: file.added_snapshot)
-        }
+        found = plan_log(self._metastore, info.table_uuid, min(bringing) - 1, max(bringing))
         source = LogSource(
             found.table, found.file_schemas, DataFiles(self._stores.open(found.table.location)), partitions
         )
-        return [FileLog(snapshot, by_snapshot.get(snapshot.snapshot_id, ()), source) for snapshot in snapshots]
+        files: dict[int, list[LiveFile]] = {}
+        for piece in found.pieces:
+            files.setdefault(piece.snapshot.snapshot_id, []).extend(piece.files)
+        wanted = set(bringing)
+        return [
+            FileLog(each, tuple(files.get(each.snapshot_id, ())) if each.snapshot_id in wanted else (), source)
+            for each in snapshots
+        ]
 
 
 @dataclass(frozen=True)
@@ -209,9 +211,9 @@ class FileLog:
         return codec.encoder.find_followed(pa.concat_tables(keys))
 
 
-def _order_of(file: LiveFile) -> tuple[int, int, bytes, int]:
-    """The order of the log: a function of the files (R4)."""
-    return file.added_snapshot, file.bucket, file.partition, file.order_ordinal
+def _brings_rows(snapshot: Snapshot) -> bool:
+    """Whether there is anything to publish: what its writer has sent before the commit stands in the log (eventual)."""
+    return snapshot.log is not LogContent.NONE and snapshot.sent_offsets is None
 
 
 def _to_kinds(rows: pa.Table) -> Kinds:

@@ -8,7 +8,7 @@ at the brokers' speed; bounded memory.
    was sent twice (RELIABILITY.md R2). Nothing that was believed before counts after it, nor does what was known of the
    log: options, topic and secrets are looked up again.
 2. Records, position and nothing else are in one transaction; the metastore is told behind it. What it was not told, a
-   fresh start finds out.
+   fresh start finds out. Of what its writer has sent before the commit (`eventual`) only the position is moved.
 3. "Fenced" says that another has started since, not what became of the work: so it is a doubt like any other.
 4. The metastore's watch, not a clock, says that there is something to do.
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 import contextlib
 import enum
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -266,7 +266,7 @@ class TablePublisher:
         session.position = position
         told = []
         for log in ended:
-            self._move(session, behind.pop(log.snapshot.snapshot_id, {}))
+            self._move(session, behind.pop(log.snapshot.snapshot_id, log.snapshot.sent_offsets or {}))
             told.append(SnapshotOffsets(log.snapshot.snapshot_id, log.snapshot.snapshot_uuid, tuple(session.offsets)))
             session.waiting.popleft()
         for begun in behind.values():
@@ -275,7 +275,7 @@ class TablePublisher:
         self.published.snapshots += len(ended)
         self._report(session.info, told, position)
 
-    def _move(self, session: _Session, behind: dict[int, int]) -> None:
+    def _move(self, session: _Session, behind: Mapping[int, int]) -> None:
         for partition, offset in behind.items():
             session.offsets[partition] = max(session.offsets[partition], offset)
 
