@@ -23,10 +23,12 @@ from lakelog.client.metastore import Metastore
 from lakelog.client.reader_target import ReaderTarget
 from lakelog.clock import Clock, SystemClock
 from lakelog.format.table import TableInfo
+from lakelog.log.protocol import Log
 from lakelog.reads.held_reads import HeldReads
 from lakelog.storage.caches import Caches
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.stores import Stores
+from lakelog.streams.log_opening import open_table_log
 from lakelog.streams.request import check_together
 from lakelog.streams.subscribe import subscribe
 from lakelog.streams.subscription import Subscription
@@ -35,6 +37,7 @@ from lakelog.transaction import Transaction
 from lakelog.upkeep.dropped import restore_table, to_dropped_table
 from lakelog.writes.attempts_ahead import AttemptsAhead
 from lakelog.writes.commit_note import CommitIdentity, make_note
+from lakelog.writes.early_sending import EarlySenders
 
 if TYPE_CHECKING:
     from lakelog.sql import SqlResult
@@ -52,6 +55,7 @@ class Catalog:
         cache_folder: For local copies of data files; None: a folder for temporary files.
         reader: Which reader services read for subscriptions; without targets: none, but how to talk to one that is
             named.
+        open_log: The brokers of a table's log, by its options; another process takes those that the options name.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class Catalog:
         writer_epochs: Mapping[str, int] | None = None,
         cache_folder: str | None = None,
         reader: ReaderTarget | None = None,
+        open_log: Callable[[Mapping[str, str]], Log] = open_table_log,
     ) -> None:
         self.metastore: Final = metastore
         self.clock: Final = clock or SystemClock()
@@ -72,6 +77,8 @@ class Catalog:
         self.attempts_ahead: Final = AttemptsAhead(metastore, self.clock)
         self.held_reads: Final = HeldReads(metastore)
         self.reader: Final = reader or ReaderTarget(())
+        self.open_log: Final = open_log
+        self.early_senders: Final = EarlySenders(metastore, open_log, self.clock)
         self._stores = stores
         self._writer_epochs = dict(writer_epochs or {})
 

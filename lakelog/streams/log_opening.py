@@ -1,0 +1,26 @@
+"""Opening the log of a table for whoever reads in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakelog.config import read_log_secrets
+from lakelog.errors import InvalidArgument
+from lakelog.extras import explain_missing
+from lakelog.log.protocol import Log
+
+
+def open_table_log(options: Mapping[str, str]) -> Log:
+    """The log with these options, by the brokers that they name, with the secrets of this process.
+
+    Raises:
+        InvalidArgument: A secret is not known to this process, or the client of the brokers is not installed.
+    """
+    try:
+        from lakelog.log.kafka import open_kafka_log
+    except ModuleNotFoundError as error:
+        raise InvalidArgument(
+            f"{explain_missing(error, 'Reading a log', 'kafka')}. Or give 'streaming-read-mode' = 'file'.",
+            reason="MISSING_EXTRA",
+        ) from None
+    return open_kafka_log(options, read_log_secrets())
