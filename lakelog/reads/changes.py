@@ -23,9 +23,11 @@ from lakelog.format.changelog import ChangelogRules, find_difference
 from lakelog.format.merge import MergeRun, find_superseded
 from lakelog.format.plan import AtSnapshot, PlanRequest
 from lakelog.format.rowkind import ROW_KIND_COLUMN, decode_kinds
+from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import TableInfo
 from lakelog.options.values import TableOptions
 from lakelog.storage.bucket_changes import (
+    NAMED_PARTITIONS,
     Bucket,
     BucketChanges,
     group_by_bucket,
@@ -37,8 +39,10 @@ from lakelog.storage.caches import Caches
 from lakelog.storage.file_scan import OWN_FIELDS, SNAPSHOT_ID_COLUMN, ScanColumns
 from lakelog.storage.live_file import LiveFile, to_live_files
 from lakelog.storage.lookahead import look_ahead
+from lakelog.storage.own_columns import KIND_FIELD
 from lakelog.storage.parquet_writer import plan_file_schema
 from lakelog.storage.read_counts import ReadCounts, ReadMetrics
+from lakelog.storage.routing import route_rows, to_routing
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.superseded import MergePolicy
 
@@ -104,6 +108,7 @@ class NormalizedChanges:
         policy: What decides between rows of one key.
         caches: Of this process; None: to be given before it is read.
         overwrites: Tell what the snapshots of `breaks` changed, too.
+        rules: How to tell changes; None: as whoever normalizes does (SEMANTICS.md 3.3).
         told_rows: Rows of commits that are told together.
         counts: Told of what is read; None: nobody is.
     """
@@ -117,6 +122,7 @@ class NormalizedChanges:
     policy: MergePolicy
     caches: Caches | None = field(repr=False)
     overwrites: bool = False
+    rules: ChangelogRules | None = None
     told_rows: int = TOLD_ROWS
     counts: ReadCounts | None = field(default=None, repr=False, compare=False)
 
@@ -151,6 +157,59 @@ class NormalizedChanges:
                     yield from batches
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def told_columns(self) -> list[str]:
+        """What `tell_rows` needs of each row: what is read, and what decides between rows and where they are."""
+        schema = self.table.schema
+        names = {*schema.primary_key, *(each.name for each in self._fields())}
+        return [name for name in schema.arrow.names if name in names]
+
+    def tell_rows(self, commits: Sequence[tuple[Snapshot, pa.Table]]) -> Iterator[pa.RecordBatch]:
+        """Tells the changes of some successive commits whose rows are known, as those of their files would be.
+
+        Args:
+            commits: Rows of commits without an overwrite in between, rising: the columns `told_columns` and `_row_kind`
+                (int8 codes); of each key in the order of arrival.
+
+        Yields:
+            As `read_batches`.
+
+        Raises:
+            DataCorrupted: A file of the state before is damaged or missing; named.
+            SnapshotExpired: The state before the first commit is no longer kept.
+        """
+        routing = to_routing(self.table.schema, TableOptions(self.table.options))
+        schema = pa.schema([each.remove_metadata() for each in (*self._fields(), KIND_FIELD)])
+        runs: dict[Bucket, dict[int, MergeRun]] = {}
+        for snapshot, rows in commits:
+            for routed in route_rows(rows, routing):
+                own = rows if routed.positions is None else rows.take(pa.array(routed.positions))
+                bucket = routed.partition, routed.bucket
+                run = pa.Table.from_arrays([own.column(name) for name in schema.names], schema=schema)
+                runs.setdefault(bucket, {})[snapshot.snapshot_id] = MergeRun(
+                    run, snapshot.committed_at_ms, sorted_unique=False
+                )
+        base = self._plan_before_rows(commits[0][0], list(runs))
+        told: dict[int, list[pa.Table]] = {snapshot.snapshot_id: [] for snapshot, _ in commits}
+        teller = self._teller()
+        for bucket, found in sorted(runs.items()):
+            changes = teller.fold(base.get(bucket, []), [[run] for run in found.values()])
+            for commit, table in zip(found, changes, strict=True):
+                told[commit].append(table)
+        for snapshot_id, parts in told.items():
+            for table in parts:
+                yield from (each for each in self._project(table, snapshot_id).to_batches() if each.num_rows)
+
+    def _plan_before_rows(self, first: Snapshot, buckets: Sequence[Bucket]) -> Mapping[Bucket, list[LiveFile]]:
+        partitions = {partition for partition, _ in buckets}
+        request = PlanRequest(
+            self.table.table_uuid,
+            AtSnapshot(first.snapshot_id),
+            buckets=tuple(sorted({number for _, number in buckets})),
+            partitions=tuple(sorted(partitions)) if len(partitions) <= NAMED_PARTITIONS else (),
+        )
+        return group_by_bucket(leave_out_added(self.states.list_files(request), first.snapshot_id))
 
     def count_rows(self) -> int:
         """Counts the rows that `read_batches` gives, by telling them."""
@@ -280,6 +339,8 @@ class NormalizedChanges:
         )
 
     def _rules(self) -> ChangelogRules:
+        if self.rules is not None:
+            return self.rules
         return ChangelogRules(
             self.policy.key,
             self.policy.sequence,

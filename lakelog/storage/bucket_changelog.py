@@ -190,16 +190,7 @@ class BucketChangelogs:
         self._compression: str = options.get(FILE_COMPRESSION)
         self._target_bytes = options.target_file_size_bytes(True)
         policy = to_merge_policy(schema, options)
-        ignored = options.get(ROW_DEDUPLICATE_IGNORE_FIELDS)
-        rules = ChangelogRules(
-            policy.key,
-            policy.sequence,
-            policy.sequence_descending,
-            policy.delete_retention_ms,
-            keep_first=policy.keep_first,
-            drop_equal=options.get(ROW_DEDUPLICATE),
-            compared=tuple(name for name in schema.arrow.names if name not in ignored),
-        )
+        rules = to_changelog_rules(schema, options)
         fields = list(plan_file_schema(schema, with_row_kind=False))
         self._changes = BucketChanges(store, schema, policy, fields, rules, copies)
 
@@ -393,3 +384,18 @@ def tell_in_threads(changelogs: BucketChangelogs, lookups: Sequence[BucketLookup
         return [attempt(one) for one in lookups]
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="lakelog-lookup") as pool:
         return list(pool.map(attempt, lookups))
+
+
+def to_changelog_rules(schema: TableSchema, options: TableOptions) -> ChangelogRules:
+    """How the changelog producer `lookup` tells the changes of a table (SEMANTICS.md 3.2). Pure."""
+    policy = to_merge_policy(schema, options)
+    ignored = options.get(ROW_DEDUPLICATE_IGNORE_FIELDS)
+    return ChangelogRules(
+        policy.key,
+        policy.sequence,
+        policy.sequence_descending,
+        policy.delete_retention_ms,
+        keep_first=policy.keep_first,
+        drop_equal=options.get(ROW_DEDUPLICATE),
+        compared=tuple(name for name in schema.arrow.names if name not in ignored),
+    )

@@ -33,7 +33,7 @@ Positions = npt.NDArray[np.int64]
 Bucket: TypeAlias = tuple[bytes, int]
 """An encoded partition and the number of a bucket in it."""
 
-_NAMED_PARTITIONS: Final = 500
+NAMED_PARTITIONS: Final = 500
 """A plan names at most so many partitions; beyond it, leaving out the others is not worth their names."""
 
 
@@ -166,7 +166,7 @@ def to_plan_request(table_uuid: str, at: AtSnapshot | None, touching: Sequence[L
         table_uuid,
         at,
         buckets=tuple(sorted({file.bucket for file in touching})),
-        partitions=tuple(sorted(partitions)) if len(partitions) <= _NAMED_PARTITIONS else (),
+        partitions=tuple(sorted(partitions)) if len(partitions) <= NAMED_PARTITIONS else (),
         first_key=None if None in firsts else min(firsts),
         last_key=None if None in lasts else max(lasts),
     )

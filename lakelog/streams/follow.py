@@ -97,6 +97,8 @@ class TablesFollower:
         watch = self._watch
         if watch is not None:
             watch.close()
+        for table in self._tables.values():
+            table.close()
         self._on_close()
 
     def _follow(self) -> Iterator[Progress]:
@@ -231,7 +233,7 @@ class TablesFollower:
         shown = [each for each in snapshots if not _is_before(each, start)]
         if not shown:
             return _Cursor(iter(()))
-        return _Cursor(self._tables[uuid].read_changes(shown[0].snapshot_id, shown[-1].snapshot_id))
+        return _Cursor(self._tables[uuid].read_changes(shown))
 
     def _start_over(self) -> dict[str, StreamStart]:
         """Where to go on when a next change is no longer kept: as far as something was shown, nothing comes again."""

@@ -10,6 +10,8 @@ from lakelog.errors import Fenced, InvalidArgument, NotFound
 from lakelog.format.consumer import Consumer, ConsumerPosition
 from lakelog.format.filter import parse_filter
 from lakelog.format.table import TableInfo
+from lakelog.log.settings import choose_log, read_log_settings
+from lakelog.options.log_options import STREAM_READ_MODE
 from lakelog.options.stream_options import (
     CONSUMER_ID,
     EXPIRED_POSITION,
@@ -29,6 +31,7 @@ from lakelog.storage.read_counts import ReadCounts
 from lakelog.streams.batch import Position
 from lakelog.streams.follow import TablesFollower
 from lakelog.streams.held_start import HeldStart
+from lakelog.streams.log_table import LogStreamTable
 from lakelog.streams.request import ResumePoint, StreamRequest
 from lakelog.streams.subscription import Follower
 from lakelog.streams.table import StreamTable, StreamView, to_dropped
@@ -127,7 +130,7 @@ def open_stream(
     follower = TablesFollower(
         catalog.metastore,
         [
-            (StreamTable(catalog, table, view, counts), start)
+            (_open_table(catalog, table, view, counts, parsed), start)
             for table, view, start in zip(tables, views, starts, strict=True)
         ],
         counts,
@@ -144,6 +147,17 @@ def open_stream(
         keep,
         min(map(_keep_every_s, consumers)) if consumers else None,
     )
+
+
+def _open_table(
+    catalog: Catalog, table: TableInfo, view: StreamView, counts: ReadCounts, options: StreamOptions
+) -> StreamTable:
+    settings = read_log_settings(table.options, has_primary_key=bool(table.schema.primary_key))
+    from_log = choose_log(options, settings)
+    # Rows as they were written are those of the files. Records that were sent before their commit name no snapshot.
+    if not from_log or settings is None or settings.is_eventual or (view.raw and table.schema.primary_key):
+        return StreamTable(catalog, table, view, counts)
+    return LogStreamTable(catalog, table, view, counts, insists=options.get(STREAM_READ_MODE) is not None)
 
 
 def _open_consumers(

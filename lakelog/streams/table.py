@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -111,8 +111,11 @@ class StreamTable:
         batches = (StreamBatch(self._with_kind(each), snapshot_id, self.name) for each in rows)
         return ShownState(scan.snapshot_uuid, scan.watermark_ms, batches)
 
-    def read_changes(self, first: int, last: int) -> Iterator[StreamBatch]:
-        """What the snapshots `first` to `last`, which have one schema, changed, one after the other; blocks.
+    def read_changes(self, snapshots: Sequence[Snapshot]) -> Iterator[StreamBatch]:
+        """What some snapshots, which have one schema, changed, one after the other; blocks.
+
+        Args:
+            snapshots: At least one, each right behind the one before.
 
         Yields:
             Batches of rising snapshots, the rows of each of one snapshot; none of a snapshot that shows nothing.
@@ -120,8 +123,8 @@ class StreamTable:
         scan = plan_changes(
             self._catalog,
             self._table,
-            after=first - 1,
-            until=last,
+            after=snapshots[0].snapshot_id - 1,
+            until=snapshots[-1].snapshot_id,
             columns=self._columns(),
             filter=self._view.filter,
             raw=self._view.raw,
@@ -133,6 +136,9 @@ class StreamTable:
         for batch in scan.to_batches():
             snapshot_id: int = batch.column(SNAPSHOT_ID_COLUMN)[0].as_py()
             yield StreamBatch(batch.drop_columns([SNAPSHOT_ID_COLUMN]), snapshot_id, self.name)
+
+    def close(self) -> None:
+        """Ends what a read waits for, from any thread; idempotent."""
 
     def is_skipped(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot overwrote rows, and nothing of that is shown."""

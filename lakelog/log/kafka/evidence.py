@@ -38,6 +38,10 @@ def find_doubt(report: Mapping[str, Any], brokers_before: frozenset[str]) -> str
     return ""
 
 
+def _is_connected(report: Mapping[str, Any]) -> bool:
+    return any(broker["state"] == "UP" and broker["nodeid"] >= 0 for broker in report["brokers"].values())
+
+
 class SendEvidence:
     """Keeps what the client library reports of one producer. Callbacks run on another thread than questions."""
 
@@ -66,6 +70,16 @@ class SendEvidence:
         """What the client reported last; says more than a request that timed out."""
         with self._changed:
             return self._error
+
+    def wait_for_connection(self, timeout_s: float) -> bool:
+        """Waits until a broker is connected, as a report tells; False: none was in time."""
+        deadline = time.monotonic() + timeout_s
+        with self._changed:
+            while True:
+                if self._report and _is_connected(json.loads(self._report)):
+                    return True
+                if not self._changed.wait(deadline - time.monotonic()):
+                    return False
 
     def find_doubt_since(self, moment_ns: int) -> str:
         """Why the next transaction may not simply begin; empty: it may. Blocks until a report was begun since then.

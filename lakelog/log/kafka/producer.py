@@ -26,6 +26,7 @@ from lakelog.log.position import from_committed, to_metadata
 from lakelog.log.records import SNAPSHOT_HEADER, UUID_HEADER, EncodedRecords, LogPosition, LogSnapshot
 
 _ABORT_TIMEOUT_S: Final = 10.0
+_CONNECTION_S: Final = 0.5
 _INIT_TIMEOUT_S: Final = 60.0
 """A transaction that somebody left open is ended first, which takes as long as its partitions' leaders do."""
 
@@ -60,8 +61,10 @@ class KafkaProducer:
         self._client = client
         self._poller = Poller(client, self._evidence.note_error)
         try:
-            # Else the first question for the coordinator waits for a timer of 500 ms.
+            # Without a broker that is connected by now, which the answer does not say yet, the first question for the
+            # coordinator fails, and the next one waits for a timer of 500 ms.
             ask_partitions(client, self._topic, evidence, self._settings.servers)
+            evidence.wait_for_connection(_CONNECTION_S)
             self._init_transactions(client)
             # SUBTLE: only now. A position read before could be that of a producer which went on until it was fenced.
             return self._read_position()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -47,7 +48,15 @@ def leave_open(producer: LogProducer, reader: LogReader, number: int, *sent: Enc
     for records in sent:
         producer.send(records, make_snapshot(number))
     # The protocol has no way to wait for records of an open transaction; they leave within `linger.ms` (5).
-    time.sleep(0.1)
+    time.sleep(0.25)
+
+
+def await_equal(ask: Callable[[], object], expected: object) -> None:
+    """Asks until the answer is the expected one: brokers answer a commit before they write its ends everywhere."""
+    deadline = time.monotonic() + WAIT_S
+    while (found := ask()) != expected and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert found == expected
 
 
 def read_values(reader: LogReader, offsets: dict[int, int], count: int) -> dict[int, list[str | None]]:

@@ -46,6 +46,18 @@ def test_a_report_counts_only_when_it_was_begun_later() -> None:
     assert evidence.find_doubt_since(moment_ns) == "no statistics came"
 
 
+def test_a_connection_is_waited_for() -> None:
+    evidence = SendEvidence()
+    assert not evidence.wait_for_connection(0.01)
+    report = make_report()
+    report["brokers"] = {"a/1": {"state": "CONNECT", "nodeid": 1}, "b/bootstrap": {"state": "UP", "nodeid": -1}}
+    evidence.note_statistics(json.dumps(report))
+    assert not evidence.wait_for_connection(0.01)
+    report["brokers"]["a/1"]["state"] = "UP"
+    evidence.note_statistics(json.dumps(report))
+    assert evidence.wait_for_connection(0)
+
+
 def test_a_doubt_stays() -> None:
     evidence = SendEvidence()
     evidence.note_statistics(json.dumps(make_report(disconnects=1)))

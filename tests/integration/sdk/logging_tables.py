@@ -1,0 +1,81 @@
+"""Tables with a log in memory, and a publisher of ours that is stepped when a test says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from lakelog.client.metastore import Metastore
+from lakelog.clock import SystemClock
+from lakelog.format.log_state import to_publisher_lease
+from lakelog.log.memory import MemoryCluster, MemoryLog
+from lakelog.storage.stores import LocationStores
+from lakelog.streams.batch import StreamBatch
+from lakelog.streams.subscription import Subscription
+from lakelog.table import Table
+from writer.publishing.feed import WatchFeed
+from writer.publishing.file_logs import FileLogs
+from writer.publishing.publisher import PublisherParts, Step, TablePublisher
+
+Row = tuple[object, ...]
+
+
+class HandPublisher:
+    """Publishes a table whenever it is told to."""
+
+    def __init__(self, metastore: Metastore, cluster: MemoryCluster, table: Table) -> None:
+        parts = PublisherParts(
+            metastore=metastore,
+            open_log=lambda info: MemoryLog(cluster),
+            check_topic=lambda info, state: None,
+            logs=FileLogs(metastore, LocationStores()),
+            open_feed=lambda position, info: WatchFeed(metastore, position, complete=True),
+            clock=SystemClock(),
+        )
+        lease = metastore.acquire_lease(to_publisher_lease(table.uuid), "test", 600_000)
+        self._metastore, self._table = metastore, table
+        self._publisher = TablePublisher(table.uuid, lease.epoch, parts)
+
+    def publish(self) -> None:
+        """All that is there."""
+        newest = self._metastore.get_table_by_uuid(self._table.uuid).latest_snapshot_id
+        for _ in range(1000):
+            if self._metastore.get_publish_state(self._table.uuid).snapshot_id >= newest:
+                return
+            if self._publisher.step(0.05) is Step.IDLE:
+                continue
+        raise AssertionError("never published")
+
+    def close(self) -> None:
+        self._publisher.forget()
+
+
+def read_all(subscription: Subscription, until: int, timeout_s: float = 20) -> list[StreamBatch]:
+    """The batches up to and with a snapshot."""
+    found: list[StreamBatch] = []
+    while (subscription.position or 0) < until:
+        batch = subscription.read(timeout_s)
+        if batch is None:
+            break
+        found.append(batch)
+        if batch.snapshot_id >= until and subscription.is_whole:
+            break
+    return found
+
+
+def to_rows(batches: Sequence[StreamBatch]) -> list[Row]:
+    """Their rows in the order in which they came, each behind its snapshot's id."""
+    return [(batch.snapshot_id, *row.values()) for batch in batches for row in batch.data.to_pylist()]
+
+
+def to_schemas(batches: Sequence[StreamBatch]) -> set[str]:
+    return {str(batch.data.schema) for batch in batches}
+
+
+def make_rows(schema: pa.Schema, rows: Sequence[Row], kinds: Sequence[str] | None = None) -> pa.Table:
+    table = pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
+    return table if kinds is None else table.append_column("_row_kind", pa.array(kinds))
+
+
+Script = Callable[[Table], None]
