@@ -53,7 +53,12 @@ def _nest(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
     def to_map(parts: tuple[Any, Any]) -> Any:
         (key_type, keys), (value_type, values) = parts
-        return pa.map_(key_type, value_type), st.lists(st.tuples(keys, st.none() | values), max_size=3)
+        return pa.map_(key_type, value_type), st.lists(
+            # Of two entries of a key most readers know one.
+            st.tuples(keys, st.none() | values),
+            max_size=3,
+            unique_by=lambda entry: repr(entry[0]),
+        )
 
     lists = inner.map(
         lambda child: (pa.list_(pa.field("element", child[0])), st.lists(st.none() | child[1], max_size=3))

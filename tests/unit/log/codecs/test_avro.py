@@ -215,3 +215,10 @@ def test_numbers_of_all_lengths(numbers: list[int]) -> None:
     assert not wrong.any()
     for number, text in zip(numbers, texts.to_pylist(), strict=True):
         assert fastavro.schemaless_reader(io.BytesIO(text), "long", None) == number
+
+
+def test_a_length_that_is_a_lie_takes_no_memory() -> None:
+    field = pa.field("s", pa.string(), nullable=False)
+    columns, wrong = read_avro(pa.array([b"\x02a", b"\xfe\xff\xff\xff\x0fa"], pa.binary()), [field])
+    assert wrong.tolist() == [False, True]
+    assert columns[0][0].as_py() == "a"
