@@ -19,15 +19,15 @@ import numpy as np
 import pyarrow as pa
 
 from lakelog.errors import LakelogError
-from lakelog.format.changelog import ChangelogRules
 from lakelog.format.commit import ANY_TIME, TimeWindow
 from lakelog.format.files import DataFile
 from lakelog.format.merge import MergeRun
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.schema import TableSchema
-from lakelog.options.table_options import FILE_COMPRESSION, ROW_DEDUPLICATE, ROW_DEDUPLICATE_IGNORE_FIELDS
+from lakelog.options.table_options import FILE_COMPRESSION
 from lakelog.options.values import TableOptions
 from lakelog.storage.bucket_changes import Bucket, BucketChanges, Positions, group_by_bucket, to_run
+from lakelog.storage.changelog_rules import to_changelog_rules
 from lakelog.storage.copy_cache import CopyCache
 from lakelog.storage.file_builder import FileBuilder
 from lakelog.storage.live_file import LiveFile
@@ -384,18 +384,3 @@ def tell_in_threads(changelogs: BucketChangelogs, lookups: Sequence[BucketLookup
         return [attempt(one) for one in lookups]
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="lakelog-lookup") as pool:
         return list(pool.map(attempt, lookups))
-
-
-def to_changelog_rules(schema: TableSchema, options: TableOptions) -> ChangelogRules:
-    """How the changelog producer `lookup` tells the changes of a table (SEMANTICS.md 3.2). Pure."""
-    policy = to_merge_policy(schema, options)
-    ignored = options.get(ROW_DEDUPLICATE_IGNORE_FIELDS)
-    return ChangelogRules(
-        policy.key,
-        policy.sequence,
-        policy.sequence_descending,
-        policy.delete_retention_ms,
-        keep_first=policy.keep_first,
-        drop_equal=options.get(ROW_DEDUPLICATE),
-        compared=tuple(name for name in schema.arrow.names if name not in ignored),
-    )

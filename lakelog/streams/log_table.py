@@ -30,7 +30,7 @@ from lakelog.options.values import TableOptions
 from lakelog.reads.change_plan import has_changelog_producer, to_change_columns
 from lakelog.reads.changes import TOLD_ROWS, MetastoreStates, NormalizedChanges
 from lakelog.reads.reading import make_parser, to_scan_columns
-from lakelog.storage.bucket_changelog import to_changelog_rules
+from lakelog.storage.changelog_rules import to_changelog_rules
 from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN, FileScan
 from lakelog.storage.read_counts import ReadCounts
 from lakelog.storage.routing import route_rows, to_routing
