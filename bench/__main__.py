@@ -32,6 +32,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result there as well")
     parser.add_argument("--plots", type=Path, metavar="FOLDER", help="draw what a picture tells better there")
     parser.add_argument("--pairs", type=int, default=5, help="how many pairs of runs count (default 5)")
+    parser.add_argument("--runs", type=int, help="how many runs, of workloads that make random ones")
+    parser.add_argument("--seed", type=int, help="of the first of these runs")
     chosen = parser.parse_args(arguments)
     console = Console(width=max(150, Console().width))
     if chosen.workload == _REPORT:
@@ -56,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(workload: Workload, chosen: argparse.Namespace, console: Console) -> int:
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="lakelog-bench-") as folder:
-        context = Bench(chosen.quick, Path(folder), console, chosen.pairs, chosen.plots)
+        context = Bench(chosen.quick, Path(folder), console, chosen.pairs, chosen.plots, chosen.runs, chosen.seed)
         try:
             for figure in workload.run(context):
                 figures.append(figure)

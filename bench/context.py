@@ -18,6 +18,8 @@ class Bench:
         console: For progress.
         pairs: How many pairs each comparison counts.
         plots: Where pictures go; None: nowhere.
+        runs: How many runs a workload of random runs makes; None: as many as it is meant to.
+        seed: Of the first of them; None: the workload's own.
     """
 
     quick: bool
@@ -25,6 +27,8 @@ class Bench:
     console: Console
     pairs: int
     plots: Path | None = None
+    runs: int | None = None
+    seed: int | None = None
 
     def scaled(self, count: int) -> int:
         """`count`, or a tenth of it in a quick run."""

@@ -37,6 +37,7 @@ from lakelog.transaction import Transaction
 from lakelog.upkeep.dropped import restore_table, to_dropped_table
 from lakelog.writes.attempts_ahead import AttemptsAhead
 from lakelog.writes.commit_note import CommitIdentity, make_note
+from lakelog.writes.early_sending import EarlySenders
 
 if TYPE_CHECKING:
     from lakelog.sql import SqlResult
@@ -77,6 +78,7 @@ class Catalog:
         self.held_reads: Final = HeldReads(metastore)
         self.reader: Final = reader or ReaderTarget(())
         self.open_log: Final = open_log
+        self.early_senders: Final = EarlySenders(metastore, open_log, self.clock)
         self._stores = stores
         self._writer_epochs = dict(writer_epochs or {})
 

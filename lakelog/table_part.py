@@ -21,6 +21,7 @@ from lakelog.storage.store import ObjectStore
 from lakelog.storage.table_writer import TableWriter
 from lakelog.writes.commit_changelog import find_producer, to_changelog_state, to_open_rules
 from lakelog.writes.commit_note import CommitNote
+from lakelog.writes.early_sending import EarlyRows, SentEarly
 from lakelog.writes.log_rows import LogRows, plan_log_rows
 from lakelog.writes.lookup_changelog import LookupChangelog
 
@@ -45,6 +46,9 @@ class TablePart:
         removal: What the commit takes away.
         is_dynamic: It takes away the partitions in which its own rows lie.
         was_written: Something was written to it, which may have had no rows.
+        early: Sends its rows before the commit; None: nobody does.
+        has_begun: It was asked who does.
+        sent: That they stand in the topic; None: not all.
     """
 
     info: TableInfo
@@ -59,6 +63,9 @@ class TablePart:
     removal: Removal | None = None
     is_dynamic: bool = False
     was_written: bool = False
+    early: EarlyRows | None = None
+    has_begun: bool = False
+    sent: SentEarly | None = None
 
     @property
     def producer(self) -> str:
@@ -95,6 +102,16 @@ class TablePart:
             log_rows.check(table)
         return table, kinds
 
+    def send_early(self, catalog: Catalog, attempt_id: str, table: pa.Table, kinds: Kinds | None) -> None:
+        """Has rows sent before their commit, where the table asks for it; never fails."""
+        if self.log is LogContent.NONE:
+            return
+        if not self.has_begun:
+            self.early = catalog.early_senders.begin(self.info, attempt_id)
+            self.has_begun = True
+        if self.early is not None:
+            self.early.send(table, kinds)
+
     @cached_property
     def _log_rows(self) -> LogRows | None:
         return plan_log_rows(self.info, self.log)
@@ -121,6 +138,8 @@ class TablePart:
             self.runs |= self.writer.runs
             self.writer = None
             self._merge(attempt_id)
+        if self.early is not None:
+            self.sent = self.early.finish()
         if self.producer == "lookup" and self.files:
             self.lookup = LookupChangelog(
                 catalog.metastore,
@@ -163,4 +182,6 @@ class TablePart:
             changelog_files=self.changelog_files,
             log=self.log,
             log_files=to_log_files(self.log, self.inputs),
+            sent_offsets=None if self.sent is None else self.sent.offsets,
+            sent_generation=0 if self.sent is None else self.sent.generation,
         )

@@ -357,4 +357,6 @@ class TransactionTable:
             if static is not None:
                 batch = static.fill_in(batch)
             table, kinds = part.take(batch, source)
-            part.open_writer(self._transaction._attempt_id).write(table, kinds)
+            attempt_id = self._transaction._attempt_id
+            part.send_early(self._transaction._catalog, attempt_id, table, kinds)
+            part.open_writer(attempt_id).write(table, kinds)

@@ -47,6 +47,7 @@ from lakelog.format.snapshot import ChangelogState, Snapshot
 from .compactions import load_compaction
 from .dropped_tables import explain
 from .partitions import PartitionRules
+from .publishing import settle_sent
 from .records import GroupFacts, GroupKeys, GroupRecords, NewResult, ResultKey
 from .restoring import settle_restores
 from .store import Transaction
@@ -99,6 +100,7 @@ async def decide(
             if verdict is Verdict.APPLY:
                 await _check_by_schema(transaction, request, state.facts, partitions)
                 changes = await settle_restores(transaction, _rebase(request, facts), state.facts.heads)
+                changes = await settle_sent(transaction, changes)
         except LakelogError as error:
             # Nothing of it was written yet: all that can refuse a request stands before what it changes.
             state.verdicts.append(await explain(transaction, error))

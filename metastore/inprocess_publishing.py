@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from lakelog.format.commit_facts import AttemptState
 from lakelog.format.log_state import PublishReport, PublishState, SnapshotOffsets
 
 from .inprocess_dropped import Running
@@ -27,3 +30,7 @@ class InProcessPublishing:
     ) -> list[SnapshotOffsets]:
         """Where each of some snapshots ends."""
         return self.run(self.service.list_log_offsets(table_uuid, after=after, until=until, limit=limit))
+
+    def find_attempts(self: Running, table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, AttemptState]:
+        """What has become of attempts."""
+        return self.run(self.service.find_attempts(table_uuid, attempt_ids))

@@ -9,7 +9,7 @@ from lakelog.format.commit import Change, CommitRequest
 from lakelog.format.log_content import to_log_file
 from lakelog.format.snapshot import ChangelogState, LogContent, SnapshotKind
 
-from .requests import invalid
+from .requests import check_number, invalid
 
 MAX_LOG_PARTITIONS: Final = 65_536
 """As many as a table may have buckets."""
@@ -78,6 +78,7 @@ def _check_sent(change: Change) -> None:
     sent = change.sent_offsets or {}
     if change.log is LogContent.NONE:
         raise invalid("sent_offsets", dict(sent), "log says that nothing goes to the log. Leave them out.")
+    check_number("sent_generation", change.sent_generation, 1, 2**31 - 1)
     if len(sent) > MAX_LOG_PARTITIONS:
         raise invalid("sent_offsets", f"{len(sent)} partitions", f"Give at most {MAX_LOG_PARTITIONS}.")
     for partition, offset in sent.items():

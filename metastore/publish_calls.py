@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from lakelog.format.commit_facts import AttemptState
 from lakelog.format.log_state import PublishReport, PublishState, SnapshotOffsets
 
 from .publishing import Publishing
@@ -29,3 +32,7 @@ class PublishCalls:
     ) -> list[SnapshotOffsets]:
         """Where each of some snapshots ends."""
         return await self._publishing.list_log_offsets(table_uuid, after, until, limit)
+
+    async def find_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, AttemptState]:
+        """What has become of attempts."""
+        return await self._publishing.find_attempts(table_uuid, attempt_ids)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from lakelog.errors import HistoryDiverged, NotFound
-from lakelog.format.commit_facts import TableHead
+from lakelog.format.commit_facts import AttemptState, TableHead
+from lakelog.format.commit_rebase import Rebased
 from lakelog.format.expiry import Pin, PinKind
 from lakelog.format.log_state import PublishReport, PublishState, SnapshotOffsets, to_publisher_lease
 from lakelog.format.publishing import Progress, apply_report
@@ -20,6 +23,7 @@ from .requests import MAX_INT64, check_number, check_text, check_uuid, invalid
 from .store import Store, Transaction, run_transaction
 
 MAX_SNAPSHOTS: Final = 10_000
+MAX_ATTEMPTS: Final = 1000
 _DEFAULT_LIMIT: Final = 1000
 _MAX_PROBLEM: Final = 4096
 
@@ -151,6 +155,27 @@ class Publishing:
 
         return await run_transaction(self._store, find)
 
+    async def find_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, AttemptState]:
+        """What has become of attempts at a table; one that is not known any more was given up.
+
+        Raises:
+            NotFound: The table was dropped.
+        """
+        check_uuid("table_uuid", table_uuid)
+        if not 1 <= len(attempt_ids) <= MAX_ATTEMPTS:
+            raise invalid("attempt_ids", f"{len(attempt_ids)} attempts", f"Ask for 1 to {MAX_ATTEMPTS} at once.")
+        for attempt_id in attempt_ids:
+            check_uuid("attempt_ids", attempt_id)
+
+        async def find(tx: Transaction) -> dict[str, AttemptState]:
+            if table_uuid not in await tx.find_heads([table_uuid]):
+                raise await explain_gone(tx, table_uuid)
+            found = await tx.find_attempts(table_uuid, attempt_ids)
+            known = {each.attempt_id: each.state for each in found}
+            return {each: known.get(each, AttemptState.DOOMED) for each in attempt_ids}
+
+        return await run_transaction(self._store, find)
+
 
 async def load_publisher_pins(tx: Transaction, head: TableHead) -> list[Pin]:
     """What keeps the snapshots that are not published (R8), and the last one that is: a publisher asks for its uuid."""
@@ -161,6 +186,21 @@ async def load_publisher_pins(tx: Transaction, head: TableHead) -> list[Pin]:
         return []
     published = await _find_published(tx, head, topic)
     return [Pin(PinKind.PUBLISHER, topic.topic, published.snapshot_id)]
+
+
+async def settle_sent(tx: Transaction, changes: Sequence[Rebased]) -> list[Rebased]:
+    """The changes of a commit, without what was sent early to a generation of a log that is over.
+
+    The heads are locked, so that no log is begun anew before the commit.
+    """
+    return [await _settle_sent(tx, each) if each.change.sent_offsets is not None else each for each in changes]
+
+
+async def _settle_sent(tx: Transaction, rebased: Rebased) -> Rebased:
+    topic = await tx.find_log_topic(rebased.change.table_uuid)
+    if topic is not None and topic.generation == rebased.change.sent_generation:
+        return rebased
+    return replace(rebased, change=replace(rebased.change, sent_offsets=None))
 
 
 async def _find_log(tx: Transaction, table_uuid: str) -> tuple[TableHead, LogTopic]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lakelog.client.calls import Calls
+from lakelog.format.commit_facts import AttemptState
 from lakelog.format.log_state import PublishReport, PublishState, SnapshotOffsets
 from lakelog.rpc.messages import build
 from lakelog.rpc.publishing import from_proto_offsets, from_proto_publish_state, to_proto_report
@@ -39,3 +42,11 @@ class GrpcPublishing:
         )
         response = self._calls.read("ListLogOffsets", lambda on: on.publishing.ListLogOffsets, request)
         return [from_proto_offsets(each) for each in response.snapshots]
+
+    def find_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, AttemptState]:
+        """What has become of attempts."""
+        request = build(publishing_pb2.FindAttemptsRequest, table_uuid=table_uuid, attempt_ids=attempt_ids)
+        response = self._calls.read("FindAttempts", lambda on: on.publishing.FindAttempts, request)
+        found = dict.fromkeys(attempt_ids, AttemptState.DOOMED)
+        found.update(dict.fromkeys(response.open_ids, AttemptState.OPEN))
+        return found | dict.fromkeys(response.committed_ids, AttemptState.COMMITTED)

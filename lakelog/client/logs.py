@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from lakelog.client.topic_logs import TopicLogs
+from lakelog.format.commit_facts import AttemptState
 from lakelog.format.log_state import PublishReport, PublishState, SnapshotOffsets
 
 
@@ -29,6 +31,19 @@ class Logs(TopicLogs, Protocol):
         """Where the newest snapshot whose offsets are known ends, at or before `until` (0: of all).
 
         Of the log's current generation alone; None: there is none.
+        """
+        ...
+
+    def find_attempts(self, table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, AttemptState]:
+        """What has become of attempts at a table, by which records are known that were sent before their commit.
+
+        Args:
+            table_uuid: The table.
+            attempt_ids: 1 to 1000.
+
+        Returns:
+            OPEN: it may be committed yet. COMMITTED: `Snapshot.attempt_id` tells which snapshot it made, while that is
+            kept. DOOMED: it was given up and will never be committed.
         """
         ...
 

@@ -202,10 +202,11 @@ class Change:
             while only (`sequence.delete-retention`).
         log: Which of its files hold what the table's external log is to receive; must be what the table asks for
             (`lakelog.format.log_content`). An OVERWRITE or a COMPACT brings nothing to it.
-        log_files: Its log segments: the rows as they came in, of each bucket by key, then arrival. A file may be one of
-            `add_files`, where these are the rows that it holds. Without statistics: nothing is left out of a log.
+        log_files: Its log segments: the rows as they came in, those of a key in the order of arrival. A file may be one
+            of `add_files`, which then holds the last of them. Without statistics: nothing is left out of a log.
         sent_offsets: All that goes to the log was sent before, with the attempt's id, and stands in the topic: by
             partition the offset behind the last record; None: it was not.
+        sent_generation: Of the log to which it was sent. Where the log has another one by now, it counts as not sent.
     """
 
     table_uuid: str
@@ -226,6 +227,7 @@ class Change:
     log: LogContent = LogContent.NONE
     log_files: tuple[DataFile, ...] = ()
     sent_offsets: Mapping[int, int] | None = None
+    sent_generation: int = 0
 
 
 @dataclass(frozen=True)

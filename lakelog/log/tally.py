@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.log.records import FetchedRecords
@@ -86,6 +87,8 @@ class LogTally:
         published_until: Rows up to and with this snapshot must be there; later ones may.
         starts: The first offset of each partition that is kept.
         is_compacted: The topic keeps the last record of each key only.
+        is_shared: What stands in a partition before the first record of the log may be of others, as of an earlier
+            generation, or of those who had the topic before.
     """
 
     snapshots: Mapping[int, SnapshotRows]
@@ -93,6 +96,7 @@ class LogTally:
     published_until: int
     starts: tuple[int, ...]
     is_compacted: bool
+    is_shared: bool = False
     _records: int = 0
     _duplicates: int = 0
     _disordered: int = 0
@@ -112,19 +116,41 @@ class LogTally:
                 pc.and_(pc.is_valid(records.snapshot_ids), pc.is_valid(records.uuids)), pc.is_valid(records.indexes)
             )
         )
-        self._note_foreign(records, ~has_headers, "has no headers of ours")
         numbers = np.asarray(pc.fill_null(records.snapshot_ids, -1))
         indexes = np.asarray(pc.fill_null(records.indexes, -1))
-        is_earlier = has_headers & (numbers <= self.after)
+        ours = has_headers & self._is_of_table(numbers, records.uuids)
+        is_earlier = (has_headers & (numbers <= self.after)) | (~ours & self._is_before_first(records.partitions, ours))
         self._earlier += int(is_earlier.sum())
         # Where these are kept, all that came behind them is.
         self._whole.update(np.unique(records.partitions[is_earlier]).tolist())
-        ours = has_headers & ~is_earlier
+        others = ~(ours | is_earlier)
+        self._note_foreign(records, others & ~has_headers, "has no headers of ours")
+        self._note_foreign(records, others & has_headers, "is of a snapshot that brings nothing to this log")
         for snapshot_id in np.unique(numbers[ours]).tolist():
             ours &= self._count(snapshot_id, records, ours & (numbers == snapshot_id), indexes)
         for partition in np.unique(records.partitions[ours]).tolist():
             of_partition = ours & (records.partitions == partition)
             self._follow(partition, records, np.flatnonzero(of_partition), numbers, indexes)
+
+    def _is_of_table(self, numbers: npt.NDArray[np.int64], uuids: pa.Array) -> Mask:
+        """Whether records are of a snapshot that the table has, by number and uuid."""
+        if not self.snapshots:
+            return np.zeros(len(numbers), np.bool_)
+        known = np.array(sorted(self.snapshots), np.int64)
+        places = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
+        named = pa.array([self.snapshots[number].snapshot_uuid.encode() for number in known.tolist()], pa.binary())
+        is_same = np.asarray(pc.fill_null(pc.equal(uuids, named.take(pa.array(places))), False))
+        return is_same & (known[places] == numbers)
+
+    def _is_before_first(self, partitions: npt.NDArray[np.int32], ours: Mask) -> Mask:
+        """Whether records stand before the first of ours in their partition, in a topic that others have used."""
+        is_before = np.zeros(len(partitions), np.bool_)
+        if self.is_shared:
+            for partition in set(np.unique(partitions).tolist()) - self._firsts.keys():
+                of_partition = partitions == partition
+                begun = np.flatnonzero(of_partition & ours)
+                is_before[: begun[0] if len(begun) else None] |= of_partition[: begun[0] if len(begun) else None]
+        return is_before
 
     def finish(self) -> LogFindings:
         """What was found, once all records were taken."""
@@ -164,17 +190,11 @@ class LogTally:
         )
 
     def _count(self, snapshot_id: int, records: FetchedRecords, chosen: Mask, indexes: npt.NDArray[np.int64]) -> Mask:
-        """Counts records that say that they are of one snapshot; all rows but those that are none of it."""
-        expected = self.snapshots.get(snapshot_id)
-        if expected is None:
-            self._note_foreign(records, chosen, f"is of snapshot {snapshot_id}, which brings nothing to the log")
-            return ~chosen
-        is_same = np.asarray(pc.fill_null(pc.equal(records.uuids, expected.snapshot_uuid.encode()), False))
-        other = chosen & ~is_same
-        self._note_foreign(records, other, f"is of a snapshot {snapshot_id} of another history")
-        beyond = chosen & is_same & ((indexes < 0) | (indexes >= len(expected.has_record)))
+        """Counts the records of one snapshot; all rows but those that it does not have."""
+        expected = self.snapshots[snapshot_id]
+        beyond = chosen & ((indexes < 0) | (indexes >= len(expected.has_record)))
         self._note_foreign(records, beyond, f"is of a row that snapshot {snapshot_id} does not have")
-        mine = chosen & is_same & ~beyond
+        mine = chosen & ~beyond
         counts = self._counts.setdefault(snapshot_id, np.zeros(len(expected.has_record), np.uint8))
         places, times = np.unique(indexes[mine], return_counts=True)
         again = np.where(counts[places] > 0, times, times - 1)
@@ -183,7 +203,7 @@ class LogTally:
             self._duplicates += int(again.sum())
             first = int(places[again > 0][0])
             self._note(f"row {first} of snapshot {snapshot_id} is there more than once")
-        return ~(other | beyond)
+        return ~beyond
 
     def _follow(
         self,

@@ -95,7 +95,8 @@ LOG_MAX_RECORD_SIZE: Final = Option[int](
     "log.max-record-size",
     # Kafka counts sizes of batches in 31 bits.
     MemorySize(first=1 << 10, last=1 << 30),
-    1 << 20,
+    # With what frames a record it is what topics take by default (1,048,588 bytes), so that one of these will do.
+    1000 << 10,
     "The largest record, with its key and headers. A row that makes a larger one is refused when it is written to the "
     "table. The topic takes as much.",
 )

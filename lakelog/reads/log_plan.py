@@ -32,8 +32,8 @@ _ORDER: Final = [
 class LogPiece:
     """The rows that a snapshot brings to one bucket.
 
-    In each partition of the table they are ordered by key, then arrival, in each run of files that one buffer of the
-    writer became; of append tables they are as they came.
+    Those of a key stand in the order of arrival. Each file is ordered by key; rows of a key may stand in several. Of
+    append tables they are as they came.
 
     Args:
         snapshot: The snapshot.

@@ -90,7 +90,7 @@ def _to_proto_change(change: Change) -> snapshots_pb2.Change:
         committed_until_ms=change.window.until_ms,
         log=to_proto_log_content(change.log),
         log_files=[to_proto_data_file(file) for file in change.log_files],
-        sent_offsets=to_proto_sent_offsets(change.sent_offsets),
+        sent_offsets=to_proto_sent_offsets(change.sent_offsets, change.sent_generation),
     )
 
 
@@ -114,6 +114,7 @@ def _from_proto_change(message: snapshots_pb2.Change, position: int) -> Change:
         log=from_proto_log_content(message.log, f"changes[{position}].log"),
         log_files=tuple([from_proto_data_file(file) for file in message.log_files]),
         sent_offsets=dict(message.sent_offsets.offsets) if message.HasField("sent_offsets") else None,
+        sent_generation=message.sent_offsets.generation,
     )
 
 

@@ -89,9 +89,9 @@ def from_proto_log_content(number: int, field: str) -> LogContent:
     return content
 
 
-def to_proto_sent_offsets(offsets: Mapping[int, int] | None) -> types_pb2.SentOffsets | None:
+def to_proto_sent_offsets(offsets: Mapping[int, int] | None, generation: int = 0) -> types_pb2.SentOffsets | None:
     """Translates where records end that were sent early; None leaves them absent."""
-    return None if offsets is None else build(types_pb2.SentOffsets, offsets=dict(offsets))
+    return None if offsets is None else build(types_pb2.SentOffsets, offsets=dict(offsets), generation=generation)
 
 
 def to_proto_snapshot(snapshot: Snapshot) -> types_pb2.Snapshot:

@@ -1,4 +1,4 @@
-"""How changes of a table are told by its options."""
+"""How the changes of a table are told, by its options."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ from lakelog.format.schema import TableSchema
 from lakelog.options.table_options import FILE_COMPRESSION, WRITE_BUFFER_SIZE
 from lakelog.options.values import TableOptions
 from lakelog.storage.file_builder import FileBuilder
-from lakelog.storage.input_copies import InputCopies
+from lakelog.storage.input_copies import InputCopies, find_copied, plan_copy_encoding
 from lakelog.storage.parquet_writer import ROW_GROUP_BYTES, FileEncoding, plan_encoding, plan_file_schema
 from lakelog.storage.routing import RoutedRows, order_by_key, route_rows, to_routing
 from lakelog.storage.store import ObjectStore
@@ -231,15 +231,15 @@ class TableWriter:
         run: list[DataFile],
     ) -> None:
         """Writes one bucket's rows as one sorted run, in as many files as the target size asks for."""
+        assert self._policy is not None, "only tables with a key have runs"
         rows, inputs = self._merge(table, routed), self._inputs[number - 1]
-        came = table.num_rows if routed.positions is None else len(routed.positions)
-        is_whole = self._copies is InputCopies.MERGED and (rows is None or len(rows) == came)
-        if self._copies is not InputCopies.NONE and not is_whole:
-            assert self._policy is not None, "only tables with a key have copies of records"
-            records = order_by_key(table, routed, self._policy.key)
+        copied = find_copied(self._copies, self._policy, routed, rows, kinds)
+        if copied is not None:
+            records = order_by_key(table, copied, self._policy.key)
             codes = np.zeros(len(records), np.int8) if kinds is None else kinds[records]
             ordered = table.take(pa.array(records))
-            self._write_sorted(f"changelog-{number:05d}", ordered, codes, routed, encoding, inputs, keeps=False)
+            name, copying = f"changelog-{number:05d}", plan_copy_encoding(self._copies, encoding)
+            self._write_sorted(name, ordered, codes, routed, copying, inputs, keeps=False)
         run_kinds = None
         if rows is not None:
             table = table.take(pa.array(rows))
@@ -247,7 +247,7 @@ class TableWriter:
             run_kinds = kinds if rows is None else kinds[rows]
             run_kinds = run_kinds if run_kinds.any() else None
         self._write_sorted(f"{number:05d}", table, run_kinds, routed, encoding, run, keeps=self._kept is not None)
-        if is_whole:
+        if self._copies is InputCopies.MERGED and copied is not routed:
             inputs += map(to_log_file, run)
 
     def _write_sorted(

@@ -86,8 +86,12 @@ class PlainConsumer:
     def _look_for_partitions(self) -> None:
         if time.monotonic() < self._looked_s + LOOK_FOR_PARTITIONS_S:
             return
-        found = set(self._consumer.list_topics(self._topic, timeout=WAIT_S).topics[self._topic].partitions)
-        new = found - self._assigned
+        try:
+            found = self._consumer.list_topics(self._topic, timeout=1.0).topics[self._topic].partitions
+        except KafkaException:
+            # The brokers are away; what is assigned is read when they are back.
+            return
+        new = set(found) - self._assigned
         if new:
             self._consumer.incremental_assign([TopicPartition(self._topic, each, OFFSET_BEGINNING) for each in new])
             self._assigned |= new

@@ -81,7 +81,8 @@ def verify_log(
         page = metastore.list_snapshots(info.table_uuid, limit=1, newest=True)
         after = max(info.starts_after, page.earliest_change_id - 1)
         snapshots = _load_rows(metastore, info, settings, store, after, page.latest_snapshot_id)
-        tally = LogTally(snapshots, after, state.snapshot_id, starts, is_compacted)
+        is_shared = info.is_named or info.generation > 1
+        tally = LogTally(snapshots, after, state.snapshot_id, starts, is_compacted, is_shared)
         _read(reader, starts, ends, tally.add, clock, progress)
     finally:
         reader.close()

@@ -88,6 +88,7 @@ NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_PUBLISHING}ReportPublished": Role.WRITER,
     f"{_PUBLISHING}FindLogOffsets": Role.READER,
     f"{_PUBLISHING}ListLogOffsets": Role.READER,
+    f"{_PUBLISHING}FindAttempts": Role.READER,
     f"{_TAGS}CreateTag": Role.WRITER,
     f"{_TAGS}ListTags": Role.READER,
     f"{_TAGS}DeleteTag": Role.WRITER,

@@ -6,6 +6,7 @@ from typing import Any
 
 import grpc
 
+from lakelog.format.commit_facts import AttemptState
 from lakelog.rpc.publishing import from_proto_report, to_proto_offsets, to_proto_publish_state
 from lakelog.rpc.v1 import publishing_pb2, publishing_pb2_grpc
 
@@ -48,3 +49,13 @@ class PublishServicer(publishing_pb2_grpc.PublishServiceServicer):
             request.table_uuid, after=request.after, until=request.until, limit=request.limit
         )
         return publishing_pb2.ListLogOffsetsResponse(snapshots=[to_proto_offsets(each) for each in found])
+
+    async def FindAttempts(  # noqa: N802
+        self, request: publishing_pb2.FindAttemptsRequest, context: Context
+    ) -> publishing_pb2.FindAttemptsResponse:
+        """Tells what has become of attempts."""
+        found = await self._service.find_attempts(request.table_uuid, list(request.attempt_ids))
+        return publishing_pb2.FindAttemptsResponse(
+            open_ids=[each for each, state in found.items() if state is AttemptState.OPEN],
+            committed_ids=[each for each, state in found.items() if state is AttemptState.COMMITTED],
+        )

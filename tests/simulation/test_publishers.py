@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
+from lakelog.errors import HistoryDiverged
 from lakelog.testing.log_history import LogViolation
-from tests.simulation.publishers import LogWorld, PublisherHabits, find_wrong, judge
+from tests.simulation.actors import World
+from tests.simulation.publishers import LogWorld, PublisherHabits, find_wrong, judge, make_parts
 from tests.simulation.running import simulate
 from writer.publishing import publisher
+from writer.publishing.publisher import TablePublisher
 from writer.publishing.recovery import find_resume
 
 
@@ -58,3 +61,31 @@ def test_each_habit_is_missed_when_it_is_off(
     with pytest.raises(AssertionError, match=expected):  # noqa: PT012 - the first that finds it
         for each in range(seed, seed + 40):
             publish(each, loop, LogWorld(habits=habits))
+
+
+def make_topic_anew(loop: asyncio.AbstractEventLoop) -> tuple[World, LogWorld, TablePublisher]:
+    """A history that was published, whose topic was deleted and made again; and who is to publish it next."""
+    log = LogWorld()
+    world = simulate(1, loop, log=log)
+    assert judge(world, log) == []
+    metastore = world.auditing_catalog().metastore
+    (info,) = metastore.list_logs()
+    topic = log.cluster.get_topic(info.topic)
+    log.cluster.delete_topic(info.topic)
+    log.cluster.create_topic(topic.spec, topic.settings)
+    return world, log, TablePublisher(info.table_uuid, 0, make_parts(world, log, metastore, plain=True))
+
+
+def test_a_topic_that_was_made_anew_is_noticed(loop: asyncio.AbstractEventLoop) -> None:
+    *_, publisher = make_topic_anew(loop)
+    with pytest.raises(HistoryDiverged, match="was made anew"):
+        publisher.step(0.0)
+
+
+def test_without_a_look_at_the_topic_its_log_begins_in_the_middle(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, log, _ = make_topic_anew(loop)
+    monkeypatch.setattr("writer.publishing.recovery._check_topic", lambda info, known: None)
+    monkeypatch.setattr("writer.publishing.recovery._check_kept", lambda info, known: None)
+    assert {finding.violation for finding in judge(world, log)} == {LogViolation.LOST}

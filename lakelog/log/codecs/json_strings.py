@@ -95,7 +95,7 @@ def _write_unicode(data: Bytes, kept: Mask, at: Bounds) -> Bounds:
     pairs[:-1] = is_high[:-1] & is_low[1:] & (at[1:] == at[:-1] + 6)
     second = np.zeros(len(at), dtype=np.bool_)
     second[1:] = pairs[:-1]
-    wrong |= (is_high & ~pairs) | (is_low & ~second)
+    # Half of a pair becomes bytes that are no UTF-8, and is found as such.
     following = np.append(points[1:], 0)
     points = np.where(pairs, 0x10000 + ((points - 0xD800) << 10) + (following - 0xDC00), points)
     kept[at[:, None] + np.arange(6)] = False

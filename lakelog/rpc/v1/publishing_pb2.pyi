@@ -19,6 +19,64 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
+class FindAttemptsRequest(_message.Message):
+    """Asks what has become of attempts."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_UUID_FIELD_NUMBER: _builtins.int
+    ATTEMPT_IDS_FIELD_NUMBER: _builtins.int
+    table_uuid: _builtins.str
+    """The table."""
+    @_builtins.property
+    def attempt_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """1 to 1000, as the records' header `attempt` has them."""
+
+    def __init__(
+        self,
+        *,
+        table_uuid: _builtins.str = ...,
+        attempt_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_ids", b"attempt_ids", "table_uuid", b"table_uuid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindAttemptsRequest: _TypeAlias = FindAttemptsRequest  # noqa: Y015
+
+@_typing.final
+class FindAttemptsResponse(_message.Message):
+    """Answers FindAttempts."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OPEN_IDS_FIELD_NUMBER: _builtins.int
+    COMMITTED_IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def open_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Those of the attempts that may be committed yet."""
+
+    @_builtins.property
+    def committed_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Those that are committed: a snapshot of the table bears the id, unless it has expired."""
+
+    def __init__(
+        self,
+        *,
+        open_ids: _abc.Iterable[_builtins.str] | None = ...,
+        committed_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["committed_ids", b"committed_ids", "open_ids", b"open_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindAttemptsResponse: _TypeAlias = FindAttemptsResponse  # noqa: Y015
+
+@_typing.final
 class SnapshotOffsets(_message.Message):
     """Where a snapshot ends in the log."""
 

@@ -56,6 +56,11 @@ class PublishServiceStub:
                 request_serializer=lakelog_dot_rpc_dot_v1_dot_publishing__pb2.ListLogOffsetsRequest.SerializeToString,
                 response_deserializer=lakelog_dot_rpc_dot_v1_dot_publishing__pb2.ListLogOffsetsResponse.FromString,
                 _registered_method=True)
+        self.FindAttempts = channel.unary_unary(
+                '/lakelog.rpc.v1.PublishService/FindAttempts',
+                request_serializer=lakelog_dot_rpc_dot_v1_dot_publishing__pb2.FindAttemptsRequest.SerializeToString,
+                response_deserializer=lakelog_dot_rpc_dot_v1_dot_publishing__pb2.FindAttemptsResponse.FromString,
+                _registered_method=True)
 
 
 class PublishServiceServicer:
@@ -92,6 +97,13 @@ class PublishServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FindAttempts(self, request, context):
+        """Tells what has become of attempts, by which records are known that were sent before their commit.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_PublishServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -114,6 +126,11 @@ def add_PublishServiceServicer_to_server(servicer, server):
                     servicer.ListLogOffsets,
                     request_deserializer=lakelog_dot_rpc_dot_v1_dot_publishing__pb2.ListLogOffsetsRequest.FromString,
                     response_serializer=lakelog_dot_rpc_dot_v1_dot_publishing__pb2.ListLogOffsetsResponse.SerializeToString,
+            ),
+            'FindAttempts': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindAttempts,
+                    request_deserializer=lakelog_dot_rpc_dot_v1_dot_publishing__pb2.FindAttemptsRequest.FromString,
+                    response_serializer=lakelog_dot_rpc_dot_v1_dot_publishing__pb2.FindAttemptsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -226,6 +243,33 @@ class PublishService:
             '/lakelog.rpc.v1.PublishService/ListLogOffsets',
             lakelog_dot_rpc_dot_v1_dot_publishing__pb2.ListLogOffsetsRequest.SerializeToString,
             lakelog_dot_rpc_dot_v1_dot_publishing__pb2.ListLogOffsetsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindAttempts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/lakelog.rpc.v1.PublishService/FindAttempts',
+            lakelog_dot_rpc_dot_v1_dot_publishing__pb2.FindAttemptsRequest.SerializeToString,
+            lakelog_dot_rpc_dot_v1_dot_publishing__pb2.FindAttemptsResponse.FromString,
             options,
             channel_credentials,
             insecure,

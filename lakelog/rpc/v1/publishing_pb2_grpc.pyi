@@ -45,6 +45,8 @@ class PublishServiceStub:
     """Tells where the newest snapshot ends in the log of which that is known."""
     ListLogOffsets: _grpc.UnaryUnaryMultiCallable[_publishing_pb2.ListLogOffsetsRequest, _publishing_pb2.ListLogOffsetsResponse]
     """Tells where each of some snapshots ends in the log."""
+    FindAttempts: _grpc.UnaryUnaryMultiCallable[_publishing_pb2.FindAttemptsRequest, _publishing_pb2.FindAttemptsResponse]
+    """Tells what has become of attempts, by which records are known that were sent before their commit."""
 
 @_typing.type_check_only
 class PublishServiceAsyncStub(PublishServiceStub):
@@ -63,6 +65,8 @@ class PublishServiceAsyncStub(PublishServiceStub):
     """Tells where the newest snapshot ends in the log of which that is known."""
     ListLogOffsets: _aio.UnaryUnaryMultiCallable[_publishing_pb2.ListLogOffsetsRequest, _publishing_pb2.ListLogOffsetsResponse]  # type: ignore[assignment]
     """Tells where each of some snapshots ends in the log."""
+    FindAttempts: _aio.UnaryUnaryMultiCallable[_publishing_pb2.FindAttemptsRequest, _publishing_pb2.FindAttemptsResponse]  # type: ignore[assignment]
+    """Tells what has become of attempts, by which records are known that were sent before their commit."""
 
 class PublishServiceServicer(metaclass=_abc_1.ABCMeta):
     """What publishers tell of tables with `log.system` = `kafka`, and what readers of a log ask. The truth is the position in the log
@@ -102,5 +106,13 @@ class PublishServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_publishing_pb2.ListLogOffsetsResponse, _abc.Awaitable[_publishing_pb2.ListLogOffsetsResponse]]:
         """Tells where each of some snapshots ends in the log."""
+
+    @_abc_1.abstractmethod
+    def FindAttempts(
+        self,
+        request: _publishing_pb2.FindAttemptsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_publishing_pb2.FindAttemptsResponse, _abc.Awaitable[_publishing_pb2.FindAttemptsResponse]]:
+        """Tells what has become of attempts, by which records are known that were sent before their commit."""
 
 def add_PublishServiceServicer_to_server(servicer: PublishServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -562,8 +562,8 @@ class Change(_message.Message):
 
     @_builtins.property
     def log_files(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.DataFile]:
-        """With SEGMENTS: the rows as they came in, of each bucket ordered by key, then arrival. Files as of `add_files`, without
-        statistics; one of these may be named again, where it holds just these rows.
+        """With SEGMENTS: the rows as they came in, those of a key in the order of arrival. Files as of `add_files`, without statistics; one
+        of these may be named again, for the rows that it holds.
         """
 
     @_builtins.property

@@ -246,6 +246,9 @@ class SentOffsets(_message.Message):
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     OFFSETS_FIELD_NUMBER: _builtins.int
+    GENERATION_FIELD_NUMBER: _builtins.int
+    generation: _builtins.int
+    """Of a commit: the generation of the log to which they were sent. Where it has another one by now, they count as not sent."""
     @_builtins.property
     def offsets(self) -> _containers.ScalarMap[_builtins.int, _builtins.int]:
         """By partition: the offset behind the last record."""
@@ -254,10 +257,11 @@ class SentOffsets(_message.Message):
         self,
         *,
         offsets: _abc.Mapping[_builtins.int, _builtins.int] | None = ...,
+        generation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["offsets", b"offsets"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "offsets", b"offsets"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -41,6 +41,8 @@ def commit_segments(
     ]
     logged = segments if own else [to_log_file(file) for file in data]
     fields: dict[str, Any] = {"log": LogContent.SEGMENTS, "log_files": tuple(logged), **change}
+    if "sent_offsets" in change:
+        fields.setdefault("sent_generation", 1)
     return metastore.commit(CommitRequest("w", identifier, (make_change(table, data, **fields),), attempt))
 
 

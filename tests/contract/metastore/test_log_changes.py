@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from lakelog.errors import InvalidArgument, NotFound, Unavailable
+from lakelog.errors import CommitConflict, InvalidArgument, NotFound, Unavailable
 from metastore.inprocess import InProcessMetastore
+from metastore.topic_work import alter_topic
 
 from .log_brokers import FakeBrokers
 from .log_tables import commit_segments
@@ -133,3 +136,26 @@ def test_a_log_begins_anew_in_a_topic_that_fits(log_metastore: InProcessMetastor
     with pytest.raises(Unavailable):
         log_metastore.restart_log(table.table_uuid)
     assert log_metastore.get_log(table.table_uuid) == log
+
+
+@pytest.mark.parametrize("meanwhile", ["altered", "restarted"])
+def test_a_log_that_changes_meanwhile_is_not_altered(
+    log_metastore: InProcessMetastore, monkeypatch: pytest.MonkeyPatch, meanwhile: str
+) -> None:
+    table = make(log_metastore, keyed=False)
+    service = log_metastore.service
+
+    def overtaken(*args: Any) -> Any:
+        monkeypatch.setattr("metastore.log_topics.alter_topic", alter_topic)
+        if meanwhile == "altered":
+            options = {"log.retention": "9 d"}
+            log_metastore.run(service.alter_table(table.table_uuid, set_options=options, unset_options=[]))
+        else:
+            log_metastore.run(service.restart_log(table.table_uuid))
+        return alter_topic(*args)
+
+    monkeypatch.setattr("metastore.log_topics.alter_topic", overtaken)
+    with pytest.raises(CommitConflict) as refused:
+        log_metastore.alter_table(table.table_uuid, set_options={"log.system.partitions": "3"}, unset_options=[])
+    assert refused.value.reason == {"altered": "TABLE_ALTERED", "restarted": "LOG_RESTARTED"}[meanwhile]
+    assert "log.system.partitions" not in log_metastore.get_table(NAME).options

@@ -8,6 +8,7 @@ import pytest
 
 from lakelog.client.metastore import Metastore
 from lakelog.errors import Fenced, HistoryDiverged, InvalidArgument, NotFound, SnapshotExpired
+from lakelog.format.commit_facts import AttemptState
 from lakelog.format.expiry import Pin, PinKind
 from lakelog.format.log_state import PublishReport, SnapshotOffsets, to_publisher_lease
 from lakelog.format.table import TableInfo
@@ -160,6 +161,33 @@ def test_bad_reports_are_refused(metastore: Metastore, table: TableInfo) -> None
     ):
         with pytest.raises(InvalidArgument, match=message):
             metastore.report_published(bad)
+
+
+def test_what_was_sent_to_a_log_that_is_over_counts_as_not_sent(metastore: Metastore, table: TableInfo) -> None:
+    commit_segments(metastore, table, 6, sent_offsets={0: 3})
+    metastore.restart_log(table.table_uuid)
+    commit_segments(metastore, table, 7, sent_offsets={0: 3})
+    commit_segments(metastore, table, 8, sent_offsets={0: 3}, sent_generation=2)
+    found = metastore.list_snapshots(table.table_uuid, after=5).snapshots
+    assert [each.sent_offsets for each in found] == [{0: 3}, None, {0: 3}]
+
+
+def test_what_has_become_of_attempts(metastore: Metastore, table: TableInfo) -> None:
+    done = append(metastore, table, 6).attempt_id
+    opened, given_up = (metastore.stage_attempt([table.table_uuid], "w").attempt_id for _ in range(2))
+    metastore.abandon_attempt(given_up)
+    assert metastore.find_attempts(table.table_uuid, [done, opened, given_up, UNKNOWN]) == {
+        done: AttemptState.COMMITTED,
+        opened: AttemptState.OPEN,
+        given_up: AttemptState.DOOMED,
+        UNKNOWN: AttemptState.DOOMED,
+    }
+    newest = metastore.list_snapshots(table.table_uuid, after=5).snapshots[0]
+    assert newest.attempt_id == done
+    with pytest.raises(InvalidArgument, match="Ask for 1 to 1000 at once"):
+        metastore.find_attempts(table.table_uuid, [])
+    with pytest.raises(NotFound, match="does not exist"):
+        metastore.find_attempts("0" * 32, [done])
 
 
 # What expiry keeps

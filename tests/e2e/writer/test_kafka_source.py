@@ -23,13 +23,13 @@ class Topic:
     def __init__(self, servers: str, name: str, partitions: int) -> None:
         self.servers = servers
         self.name = name
-        self._admin = AdminClient({"bootstrap.servers": servers})
+        self._admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
         self._admin.create_topics([NewTopic(name, partitions)])[name].result(30)
         self._partitions = partitions
 
     def send(self, first: int, count: int, *, abort: bool = False) -> None:
         """Rows that are unique, in one transaction over all partitions."""
-        producer = Producer({"bootstrap.servers": self.servers, "transactional.id": f"of-{self.name}"})
+        producer = Producer({"bootstrap.servers": self.servers, "transactional.id": f"of-{self.name}", "log_level": 0})
         producer.init_transactions(30)
         producer.begin_transaction()
         for row in range(first, first + count):

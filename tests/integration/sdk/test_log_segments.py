@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -63,12 +63,12 @@ def make(catalog: Catalog, options: Mapping[str, str], *, keyed: bool = True) ->
     )
 
 
-def make_rows(random: Random, count: int, keys: int = 40) -> pa.Table:
+def make_rows(random: Random, count: int, keys: int = 40, kinds: Sequence[str] = KINDS) -> pa.Table:
     columns: dict[str, list[Any]] = {
         "day": [random.randrange(2) for _ in range(count)],
         "k": [random.randrange(keys) for _ in range(count)],
         "v": [random.randrange(10**9) for _ in range(count)],
-        ROW_KIND_COLUMN: [random.choice(KINDS) for _ in range(count)],
+        ROW_KIND_COLUMN: [random.choice(kinds) for _ in range(count)],
     }
     return pa.table(columns)
 
@@ -120,6 +120,29 @@ def test_each_record_is_in_the_log_once(catalog: Catalog, warehouse: Path, produ
         assert by_key(read_log(catalog, table, warehouse, number)) == by_key(rows.to_pylist())
     wanted = LogContent.CHANGELOG if producer == "input" else LogContent.SEGMENTS
     assert {each.log for each in catalog.metastore.list_snapshots(table.uuid).snapshots} == {wanted}
+
+
+@pytest.mark.parametrize("kinds", [("+I",), ("+I", "+U", "-D"), KINDS])
+@pytest.mark.parametrize("more", [{}, {"sequence.field": "v"}, {"merge-engine": "first-row"}])
+def test_rows_of_a_key_stay_in_their_order(
+    catalog: Catalog, warehouse: Path, kinds: tuple[str, ...], more: dict[str, str]
+) -> None:
+    """Where only what merging leaves out is copied, and where that would change the order."""
+    if "merge-engine" in more:
+        more = {**more, "ignore-delete": "true"}
+    random = Random(f"{kinds}{more}")
+    table = make(catalog, {**LOGGED, "write-buffer-size": "8 kb", **more})
+    rows = make_rows(random, 900, kinds=kinds)
+    table.write(rows)
+    came = rows.to_pylist()
+    if "ignore-delete" in more:
+        came = [row for row in came if row[ROW_KIND_COLUMN] in ("+I", "+U")]
+    assert by_key(read_log(catalog, table, warehouse, 1)) == by_key(came)
+    logged = sum(piece.row_count for piece in plan_log(catalog.metastore, table.uuid, 0, 1).pieces)
+    written = sum(pq.read_metadata(warehouse / name).num_rows for name in data_files(warehouse))
+    writes_all = bool(more) or "-U" in kinds
+    kept = table.files(1).column("rows").to_pylist()
+    assert written == logged + (sum(kept) if writes_all else 0), "nothing is written twice without need"
 
 
 def test_rows_of_a_bucket_stand_by_key_then_arrival(catalog: Catalog, warehouse: Path) -> None:
@@ -213,13 +236,16 @@ def test_control_runs_that_are_merged_hold_no_record_for_the_log(
         catalog, {**LOGGED, "bucket": "1", "write-buffer-size": "60 kb", "target-file-size": "28 kb", **PRECOMMIT}
     )
     random, count = Random(7), 2560
-    unique = pa.table({"day": [1] * count, "k": range(count), "v": [0] * count})
+    added = ["+I"] * count
+    unique = pa.table({"day": [1] * count, "k": range(count), "v": [0] * count, ROW_KIND_COLUMN: added})
     keys = [random.randrange(10_000, 10_010) for _ in range(count)]
     merged = pa.table({"day": [1] * count, "k": keys, "v": [random.getrandbits(60) for _ in range(count)]})
-    table.upsert([unique, merged])
+    # Of rows that may be one half of an update all are copied.
+    merged = merged.append_column(ROW_KIND_COLUMN, pa.array(["-U", *added[1:]]))
+    table.write([unique, merged])
     assert len(read_log(catalog, table, warehouse, 1)) == 2 * count
     monkeypatch.setattr(table_part, "plan_input_copies", lambda *_: InputCopies.MERGED)
-    table.upsert([unique, merged])
+    table.write([unique, merged])
     with pytest.raises(FileNotFoundError):
         read_log(catalog, table, warehouse, 2)
 

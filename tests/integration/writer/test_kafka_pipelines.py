@@ -39,32 +39,47 @@ def test_changes_of_debezium_become_a_table(
     options = {"bucket": "2", "changelog-producer": "input"}
     table = catalog.create_table(f"lab.{name}", schema, primary_key=["id"], options=options)
     topic = f"it-{name}"
-    admin = AdminClient({"bootstrap.servers": kafka_broker})
+    admin = AdminClient({"bootstrap.servers": kafka_broker, "log_level": 0})
     admin.create_topics([NewTopic(topic, 1)])[topic].result(30)
     tea, cup, pot = {"id": 1, "name": "tea"}, {"id": 1, "name": "cup"}, {"id": 2, "name": "pot"}
-    producer = Producer({"bootstrap.servers": kafka_broker})
-    for op, before, after in [
-        ("c", None, tea), ("r", None, pot), ("u", tea, cup), ("?", None, None), ("d", pot, None),
-    ]:  # fmt: skip
+    producer = Producer({"bootstrap.servers": kafka_broker, "log_level": 0})
+
+    def send(op: str, before: dict[str, object] | None, after: dict[str, object] | None) -> None:
         producer.produce(topic, json.dumps({"before": before, "after": after, "op": op}).encode(), partition=0)
+
+    def run() -> Ending:
+        metastore, target = open_catalog(config, pipeline)
+        return make_service(config, pipeline, metastore, target, make_events(), structlog.get_logger()).run()
+
+    send("c", None, tea)
+    send("r", None, pot)
+    send("u", tea, cup)
+    send("?", None, None)
+    send("d", pot, None)
+    # A batch of its own, in which no row is.
     producer.produce(topic, None, partition=0)
     producer.flush(30)
     file = tmp_path / "p.yaml"
     file.write_text(
         f"name: {name}\ntable: lab.{name}\nmode: upsert\ntrigger: {{available_now: true}}\ncheckpoint: ./state\n"
-        f"source: {{type: kafka, bootstrap_servers: '{kafka_broker}', topic: {topic}, format: debezium-json}}\n"
+        f"source: {{type: kafka, bootstrap_servers: '{kafka_broker}', topic: {topic}, format: debezium-json, "
+        "max_records_per_batch: 5}\n"
         "bad_records: dead-letter\ndead_letters: ./dead\n"
     )
-    config = parse_config(["run", str(file)], {"LAKELOG_TARGET": stack.target})
-    assert isinstance(config, Config)
+    parsed = parse_config(["run", str(file)], {"LAKELOG_TARGET": stack.target})
+    assert isinstance(parsed, Config)
+    config: Config = parsed
     pipeline = read_pipeline(file)
-    metastore, target = open_catalog(config, pipeline)
-    service = make_service(config, pipeline, metastore, target, make_events(), structlog.get_logger())
-    assert service.run() is Ending.FINE
+    assert run() is Ending.FINE
     assert table.scan().to_arrow().to_pylist() == [cup]
-    changes = [(row["_row_kind"], row["id"], row["name"]) for row in table.changes(raw=True).to_arrow().to_pylist()]
+    changes = [(row["_row_kind"], row["id"], row["name"]) for row in table.changes().to_arrow().to_pylist()]
     assert sorted(changes) == [
         ("+I", 1, "tea"), ("+I", 2, "pot"), ("+U", 1, "cup"), ("-D", 2, "pot"), ("-U", 1, "tea"),
     ]  # fmt: skip
-    (letter,) = [json.loads(line) for found in (tmp_path / "dead").iterdir() for line in found.open()]
+    (letter,) = [json.loads(found.read_text()) for found in (tmp_path / "dead").iterdir()]
     assert (letter["topic"], letter["partition"], letter["offset"]) == (topic, 0, 3)
+    send("c", None, pot)
+    producer.flush(30)
+    assert run() is Ending.FINE
+    assert table.scan().to_arrow().sort_by("id").to_pylist() == [cup, pot]
+    assert table.snapshots().column("identifier").to_pylist()[-1] == 2

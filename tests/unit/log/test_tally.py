@@ -59,10 +59,11 @@ def count(
     until: int = 3,
     starts: tuple[int, ...] = (0, 0),
     is_compacted: bool = False,
+    is_shared: bool = False,
     at_once: int = 100,
 ) -> LogFindings:
     snapshots = {number: rows for number, rows in SNAPSHOTS.items() if number > after}
-    tally = LogTally(snapshots, after, until, starts, is_compacted)
+    tally = LogTally(snapshots, after, until, starts, is_compacted, is_shared)
     for first in range(0, len(rows), at_once):
         part = slice(first, first + at_once)
         tally.add(make_records(rows[part], list(uuids)[part]))
@@ -115,11 +116,11 @@ def test_records_of_others() -> None:
     uuids: list[str | None] = [uuid_of(row[2]) for row in ALL]
     assert count([*ALL, (0, 9, 3, 7)]).examples == ("partition 0 offset 9 is of a row that snapshot 3 does not have",)
     assert count([*ALL, (0, 9, 2, 0)]).examples == (
-        "partition 0 offset 9 is of snapshot 2, which brings nothing to the log",
+        "partition 0 offset 9 is of a snapshot that brings nothing to this log",
     )
     other = count([*ALL, (0, 9, 3, 1)], [*uuids, "f" * 32])
     assert (other.foreign, other.duplicates) == (1, 0)
-    assert "another history" in other.examples[0]
+    assert "brings nothing to this log" in other.examples[0]
     without = count([*ALL, (0, 9, 3, 1)], [*uuids, None])
     assert without.examples == ("partition 0 offset 9 has no headers of ours",)
     assert not without.is_fine
@@ -146,3 +147,16 @@ def test_rows_behind_the_first_one_that_is_kept_are_lost() -> None:
 def test_a_compacted_topic_lacks_what_was_replaced() -> None:
     found = count(ALL[3:], is_compacted=True)
     assert (found.is_fine, found.compacted) == (True, 3)
+
+
+def test_what_others_left_before_the_log_began_is_not_looked_at() -> None:
+    old: list[Row] = [(0, 0, 3, 1), (0, 1, 9, 9), (1, 0, 0, 0)]
+    rows = old + [(partition, offset + 7, snapshot, index) for partition, offset, snapshot, index in ALL]
+    uuids = ["e" * 32, "e" * 32, None, *(uuid_of(row[2]) for row in ALL)]
+    for at_once in (1, 2, 100):
+        found = count(rows, uuids, is_shared=True, at_once=at_once)
+        assert (found.is_fine, found.earlier) == (True, 3)
+        # A topic of our own never had another user.
+        assert count(rows, uuids, at_once=at_once).foreign == 3
+        # Behind its first record nobody else writes to a log.
+        assert count([*rows, (0, 99, 3, 1)], [*uuids, None], is_shared=True, at_once=at_once).foreign == 1

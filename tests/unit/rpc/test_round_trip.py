@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -87,6 +88,13 @@ kinds = st.sampled_from(SnapshotKind)
 changelog_states = st.sampled_from(ChangelogState)
 log_contents = st.sampled_from(LogContent)
 sent_offsets = optional(st.dictionaries(int32, int64, max_size=3))
+
+
+def without_generation(change: Change) -> Change:
+    """What was not sent was sent to no generation."""
+    return change if change.sent_offsets is not None else dataclasses.replace(change, sent_generation=0)
+
+
 statistics = st.builds(ColumnStatistics, int32, int64, optional(octets), optional(octets))
 files = st.builds(
     DataFile,
@@ -143,7 +151,8 @@ changes = st.builds(
     log=log_contents,
     log_files=tuples(files),
     sent_offsets=sent_offsets,
-)
+    sent_generation=int32,
+).map(without_generation)
 commit_requests = st.builds(
     CommitRequest,
     writer=text,

@@ -15,6 +15,7 @@ from writer.ending import Ending, to_ending
 from writer.kafka.offset_log import OFFSETS_PROPERTY, OffsetLog
 from writer.kafka.source import TopicSource
 from writer.kafka.stream import KafkaStreamReader, source_options
+from writer.kafka.topic import TopicLook, find_starts
 from writer.pipeline.kafka_spec import KafkaSource, Start
 
 from .topics import Topics, make_source, spans
@@ -106,9 +107,11 @@ def test_available_now_ends_where_the_topic_ended_when_it_began(topics: Topics, 
     topics.send(b"a")
     reader = open_reader(tmp_path)
     reader.prepareForTriggerAvailableNow()
+    (end,) = topics.log.open_reader("orders").list_offsets()
     topics.send(b"b")
     assert plan(reader, 0) == 1
     assert plan(reader, 1) == 1
+    assert taken(tmp_path, 0) == [(0, 0, end)]
 
 
 def test_new_partitions_are_read_from_their_beginning(topics: Topics, tmp_path: Path) -> None:
@@ -146,6 +149,18 @@ def test_records_that_were_deleted_unread_stop_the_pipeline(topics: Topics, tmp_
     assert isinstance(error, SnapshotExpired)
     assert "read up to offset 4, and the first record that it still keeps is 7" in error.message
     assert to_ending(error) is Ending.CHECKPOINT
+
+
+@pytest.mark.parametrize(
+    ("ends", "what"),
+    [((10, 4), "partition 1 was read up to offset 5 and ends at 4"), ((10,), "it has 1 partitions, of which 2 were")],
+)
+def test_a_topic_that_ends_before_what_was_read_stops_the_pipeline(ends: tuple[int, ...], what: str) -> None:
+    look = TopicLook("id", (0,) * len(ends), ends)
+    with pytest.raises(HistoryDiverged, match=what) as caught:
+        find_starts("orders", (7, 5), look)
+    assert to_ending(caught.value) is Ending.CHECKPOINT
+    assert find_starts("orders", (7, 5), TopicLook("id", (0, 5, 2), (10, 5, 9))) == (7, 5, 2)
 
 
 def test_records_that_were_read_may_be_deleted(topics: Topics, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from lakelog.errors import HistoryDiverged, InvalidArgument, SnapshotExpired
 from lakelog.format.schema import TableSchema, assign_field_ids
 from writer.kafka.tasks import KafkaReadTask, TakenRange, read_range
-from writer.kafka.values import KIND_COLUMN
+from writer.kafka.values import KIND_COLUMN, read_json_values
 from writer.pipeline.kafka_spec import RecordFormat
 from writer.pipeline.spec import ColumnSource, Mode, RowKindSource, TextOptions
 from writer.records.fitting import Fitting
@@ -196,3 +196,19 @@ def test_a_topic_that_was_made_anew_is_not_read(topics: Topics, tmp_path: Path) 
     topics.cluster.cut("orders", {0: 1})
     with pytest.raises(SnapshotExpired):
         case.read(0, 1)
+
+
+def test_a_topic_that_is_made_anew_while_it_is_read_gives_nothing(
+    topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics.send(b'{"id": 1}', b"bad")
+
+    def remake(*arguments: Any) -> Any:
+        yield from read_json_values(*arguments)
+        topics.remake()
+
+    monkeypatch.setattr("writer.kafka.tasks.read_json_values", remake)
+    with pytest.raises(HistoryDiverged):
+        Case(topics, tmp_path).read(0, 2)
+    # Not even its dead letters.
+    assert not list((tmp_path / "letters").iterdir())

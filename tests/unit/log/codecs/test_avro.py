@@ -13,7 +13,7 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakelog.errors import DataCorrupted
@@ -83,6 +83,7 @@ def as_numbers(column: pa.Array) -> pa.Array:
     return column
 
 
+@settings(max_examples=50)
 @given(tables())
 def test_an_avro_library_reads_what_is_written(made: tuple[TableSchema, pa.Table]) -> None:
     schema, rows = made
@@ -111,6 +112,7 @@ def _holds_times(data_type: pa.DataType) -> bool:
     return pa.types.is_nested(data_type) and any(pa.types.is_temporal(t) or _holds_times(t) for t in nested)
 
 
+@settings(max_examples=50)
 @given(tables())
 def test_what_an_avro_library_writes_is_read(made: tuple[TableSchema, pa.Table]) -> None:
     schema, rows = made
@@ -190,6 +192,7 @@ def test_a_damaged_record_is_named_and_harms_no_other(damaged: bytes) -> None:
     assert "(1 such records" in caught.value.message
 
 
+@settings(max_examples=50)
 @given(tables(), st.data())
 def test_damage_is_never_more_than_an_error(made: tuple[TableSchema, pa.Table], data: st.DataObject) -> None:
     schema, rows = made

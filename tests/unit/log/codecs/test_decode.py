@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakelog.errors import DataCorrupted
@@ -30,23 +31,30 @@ def same_rows(found: pa.Table, expected: pa.Table) -> bool:
     return bool(equal_rows(found.combine_chunks(), expected.combine_chunks(), expected.column_names).all())
 
 
-@pytest.fixture(params=["either way", "the slow way"], scope="module")
-def _way(request: pytest.FixtureRequest) -> Iterator[None]:
+@contextlib.contextmanager
+def reading(way: str) -> Iterator[None]:
     """What Arrow's reader takes must not depend on it."""
     with pytest.MonkeyPatch.context() as patch:
-        if request.param == "the slow way":
+        if way == "the slow way":
             patch.setattr(changes, "read_objects", lambda texts, schema: None)
         yield
 
 
-@pytest.mark.usefixtures("_way")
+WAYS = pytest.mark.parametrize("way", ["either way", "the slow way"])
+
+
+@WAYS
+@settings(max_examples=50)
 @given(tables(), st.sampled_from(["debezium-json", "json", "avro"]))
-def test_rows_of_all_types_come_back_as_they_were(made: tuple[TableSchema, pa.Table], value_format: str) -> None:
+def test_rows_of_all_types_come_back_as_they_were(
+    way: str, made: tuple[TableSchema, pa.Table], value_format: str
+) -> None:
     schema, rows = made
     codec = make_codec(schema, value_format)
     kinds = np.zeros(len(rows), dtype=np.int8)
     records = codec.encode(rows, kinds, 0, partition=3, **TIMES).records
-    found = codec.decode(to_fetched(records), topic="t")
+    with reading(way):
+        found = codec.decode(to_fetched(records), topic="t")
     assert found.rows.column_names == rows.column_names
     assert same_rows(found.rows, rows)
     assert found.kinds.tolist() == kinds.tolist()
@@ -54,17 +62,19 @@ def test_rows_of_all_types_come_back_as_they_were(made: tuple[TableSchema, pa.Ta
     assert not (found.is_tombstone | found.has_before).any()
 
 
-@pytest.mark.usefixtures("_way")
+@WAYS
+@settings(max_examples=50)
 @given(tables(), st.data())
 @pytest.mark.parametrize("is_upsert", [False, True])
-def test_changes_come_back(is_upsert: bool, made: tuple[TableSchema, pa.Table], data: st.DataObject) -> None:
+def test_changes_come_back(is_upsert: bool, way: str, made: tuple[TableSchema, pa.Table], data: st.DataObject) -> None:
     schema, rows = made
     codec = make_codec(schema, is_upsert=is_upsert, sequence_fields=rows.column_names[1:2])
     twice = pa.concat_tables([rows.slice(i // 2, 1) for i in range(2 * len(rows))])
     pairs = data.draw(st.lists(st.sampled_from([(1, 2), (3, 0), (1, 3)]), min_size=len(rows), max_size=len(rows)))
     kinds = np.array(pairs, dtype=np.int8).reshape(-1)
     records = codec.encode(twice, kinds, 0, partition=3, **TIMES).records
-    found = codec.decode(to_fetched(records), topic="t")
+    with reading(way):
+        found = codec.decode(to_fetched(records), topic="t")
     assert found.kinds.tolist() == records.kinds.tolist()
     expected = twice.take(pa.array(records.indexes))
     assert found.is_tombstone.tolist() == [is_upsert and kind in (1, 3) for kind in records.kinds.tolist()]
@@ -99,6 +109,7 @@ GOOD = b'{"dt":"2026-01-31","id":1,"v":"a"}'
         GOOD.replace(b'"a"', b"nul"), GOOD.replace(b",", b",,"), GOOD.replace(b'"a"', b'"a",'),
         b"[" * 3000 + b"]" * 3000,
         GOOD.replace(b'"a"', b'"a'), b'"a",' + GOOD, b'"a","b":"c"',
+        GOOD[:-1] + b',"x":{}]', GOOD + b',"b":"c"',
     ],
 )  # fmt: skip
 def test_a_damaged_record_is_named_and_harms_no_other(damaged: bytes) -> None:
@@ -120,6 +131,7 @@ def test_a_tombstone_without_a_readable_key_is_damaged() -> None:
         codec.decode(make_fetched([None], [b'{"id":1,"dt":"2026-01-31"}'], [b"+X"]), topic="t")
 
 
+@settings(max_examples=50)
 @given(tables(), st.data())
 def test_damage_is_never_more_than_an_error(made: tuple[TableSchema, pa.Table], data: st.DataObject) -> None:
     schema, rows = made

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.schema import TableSchema, assign_field_ids
+from lakelog.log.codecs import codec as codec_module
 from lakelog.log.codecs.codec import EncodedPiece, LogCodec
 from lakelog.log.codecs.json_text import to_json_texts, to_object_texts
 from lakelog.log.codecs.row_sizes import find_row_sizes
@@ -117,6 +118,7 @@ def _is_in_python(column: pa.Array) -> bool:
     return True
 
 
+@settings(max_examples=50)
 @given(tables(), st.integers(0, 3))
 def test_rows_are_read_by_any_reader_of_json(made: tuple[TableSchema, pa.Table], skipped: int) -> None:
     schema, rows = made
@@ -144,6 +146,7 @@ def same_json(found: Any, expected: Any) -> bool:
     return type(found) is type(expected) and bool(found == expected)
 
 
+@pytest.mark.parametrize("limit", [1 << 30, 3000], ids=["as handed in", "cut to size"])
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=30),
     st.lists(st.integers(1, 5), min_size=1),
@@ -151,9 +154,9 @@ def same_json(found: Any, expected: Any) -> bool:
     st.sampled_from(["debezium-json", "json"]),
 )
 def test_pieces_make_no_difference(
-    rows: list[tuple[int, int]], sizes: list[int], is_upsert: bool, value_format: str
+    limit: int, rows: list[tuple[int, int]], sizes: list[int], is_upsert: bool, value_format: str
 ) -> None:
-    """Rows handed in piece by piece become the records of all of them at once."""
+    """Rows handed in piece by piece, perhaps too many at once, become the records of all of them."""
     rows = sorted(rows, key=lambda row: row[0])
     codec = make_codec(ORDERS, value_format, is_upsert=is_upsert)
     values = [(DAY, key, str(place)) for place, (key, _) in enumerate(rows)]
@@ -164,7 +167,9 @@ def test_pieces_make_no_difference(
     while start < len(rows):
         end = min(len(rows), max(end, start) + sizes[turn % len(sizes)])
         turn += 1
-        piece = encode(codec, values[start:end], kinds[start:end], start, is_last=end == len(rows))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(codec_module, "_MAX_PIECE_BYTES", limit)
+            piece = encode(codec, values[start:end], kinds[start:end], start, is_last=end == len(rows))
         found += to_messages(piece)
         start += piece.consumed
     assert found == whole
@@ -204,6 +209,7 @@ def test_a_row_that_the_topic_does_not_take_is_refused() -> None:
     make_codec(ORDERS, "json").check_row_sizes(rows, 1 << 20)
 
 
+@settings(max_examples=50)
 @given(tables())
 def test_no_record_is_larger_than_the_check_says(made: tuple[TableSchema, pa.Table]) -> None:
     schema, rows = made

@@ -1,0 +1,278 @@
+"""Rows sent to the log at once, before their commit (`log.consistency` = `eventual`, SEMANTICS.md 4.2).
+
+Objectives, which conflict: a row is in the log milliseconds after it was written; brokers that are slow or away make no
+write fail, nor wait for long. So:
+
+1. A thread for each table sends, beside the one that writes files. What it cannot do in time counts as not sent at all,
+   and the publisher sends it behind the commit.
+2. Records bear the attempt, not a snapshot: readers ask what has become of it. What was sent under an attempt that is
+   given up stays in the topic, and they take it back.
+3. A commit says that all was sent only where brokers have answered so for each record, and for which generation of the
+   log, so that what was sent to a topic that is gone is never taken for published.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakelog.client.metastore import Metastore
+from lakelog.clock import Clock
+from lakelog.errors import LakelogError
+from lakelog.format.log_state import LogInfo
+from lakelog.format.rowkind import RowKind
+from lakelog.format.table import TableInfo
+from lakelog.log.codecs import LogCodec
+from lakelog.log.protocol import EarlySender, Log
+from lakelog.log.records import EncodedRecords
+from lakelog.log.settings import LogSettings, read_log_settings
+from lakelog.log.table_codec import make_codec
+from lakelog.options.values import TableOptions
+from lakelog.storage.routing import Routing, route_rows, to_routing
+
+log = logging.getLogger(__name__)
+
+LogOpener = Callable[[Mapping[str, str]], Log]
+"""Opens the log of a table with these options."""
+
+_WAIT_S: Final = 2.0
+"""For brokers to have answered for all of a commit; its files take longer to write where there is much of it."""
+
+_PAUSE_S: Final = 10.0
+"""Behind a failure: each try costs a connection, and the publisher sends meanwhile."""
+
+_LOOK_S: Final = 30.0
+"""Between looks whether the log was begun anew."""
+
+_MAX_PENDING_BYTES: Final = 64 << 20
+"""Of rows that wait to be sent; more would follow what is written, not what brokers take."""
+
+Kinds = npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True)
+class SentEarly:
+    """All rows of an attempt at a table stand in its topic.
+
+    Args:
+        generation: Of the log to which they were sent.
+        offsets: By partition the offset behind the last record.
+    """
+
+    generation: int
+    offsets: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class RowForm:
+    """How rows of a table become records. Pure."""
+
+    codec: LogCodec
+    settings: LogSettings
+    routing: Routing
+
+    @staticmethod
+    def of(info: TableInfo, settings: LogSettings) -> RowForm:
+        """As a table's options say."""
+        return RowForm(make_codec(info, info.schema), settings, to_routing(info.schema, TableOptions(info.options)))
+
+    def send(
+        self, rows: pa.Table, kinds: Kinds | None, first_index: int, attempt_id: str, ts_ms: int, sender: EarlySender
+    ) -> None:
+        """Sends rows, of each bucket in their order; blocks while too many wait."""
+        for routed in route_rows(rows, self.routing):
+            part = rows if routed.positions is None else rows.take(pa.array(routed.positions))
+            codes = np.zeros(part.num_rows, np.int8)
+            if kinds is not None:
+                codes = kinds if routed.positions is None else kinds[routed.positions]
+            has_buckets = self.routing.bucket_count > 0
+            # An attempt's rows of a table without buckets stay together; attempts are spread.
+            partition = routed.bucket if has_buckets else int(attempt_id[:8], 16) % self.settings.partitions
+            bucket = routed.bucket if has_buckets else None
+            for records in self._encode(part, codes, first_index, partition, bucket, ts_ms):
+                sender.send(records, attempt_id)
+            first_index += part.num_rows
+
+    def _encode(
+        self, rows: pa.Table, kinds: Kinds, first_index: int, partition: int, bucket: int | None, ts_ms: int
+    ) -> Iterator[EncodedRecords]:
+        followed = None
+        if self.codec.needs_followed and (kinds == RowKind.UPDATE_BEFORE).any():
+            followed = self.codec.find_followed(rows.select(list(self.codec.schema.primary_key)))
+        done = 0
+        while done < rows.num_rows:
+            piece = self.codec.encode(
+                rows.slice(done),
+                kinds[done:],
+                first_index + done,
+                partition=partition,
+                # It is not known yet.
+                snapshot_id=0,
+                ts_ms=ts_ms,
+                bucket=bucket,
+                is_last=True,
+                followed=None if followed is None else followed[done:],
+            )
+            yield piece.records
+            done += piece.consumed
+
+
+class EarlySenders:
+    """What sends the rows of a process's writes; kept for as long as the process may write. For many threads.
+
+    Args:
+        metastore: Knows the tables' logs.
+        open_log: Opens one.
+        clock: For the time.
+    """
+
+    def __init__(self, metastore: Metastore, open_log: LogOpener, clock: Clock) -> None:
+        self._metastore = metastore
+        self._open_log = open_log
+        self._clock = clock
+        self._channels: dict[str, _Channel] = {}
+        self._lock = threading.Lock()
+
+    def begin(self, info: TableInfo, attempt_id: str) -> EarlyRows | None:
+        """Begins to send an attempt's rows; None: they are not sent before their commit, now or ever."""
+        settings = read_log_settings(info.options, has_primary_key=bool(info.schema.primary_key))
+        if settings is None or not settings.is_eventual:
+            return None
+        with self._lock:
+            channel = self._channels.get(info.table_uuid)
+            if channel is None:
+                channel = _Channel(info.table_uuid, self._metastore, self._open_log, self._clock)
+                self._channels[info.table_uuid] = channel
+        return EarlyRows(channel, RowForm.of(info, settings), attempt_id) if channel.is_open else None
+
+
+class EarlyRows:
+    """The rows of one attempt at one table that are sent. For one thread."""
+
+    def __init__(self, channel: _Channel, form: RowForm, attempt_id: str) -> None:
+        self._channel = channel
+        self._form = form
+        self._attempt_id = attempt_id
+        self._count = 0
+        self._is_whole = True
+        self._failures: Final = channel.failures
+
+    def send(self, rows: pa.Table, kinds: Kinds | None) -> None:
+        """Has rows sent; does not wait, and never fails."""
+        if not rows.num_rows or not self._is_whole:
+            return
+        first_index = self._count
+        self._count += rows.num_rows
+        form, attempt_id, clock = self._form, self._attempt_id, self._channel.clock
+        self._is_whole = self._channel.submit(
+            lambda sender: form.send(rows, kinds, first_index, attempt_id, clock.now_ms(), sender), rows.nbytes
+        )
+
+    def finish(self) -> SentEarly | None:
+        """Waits for a moment until all stands in the topic; None: some may not, so that all counts as not sent."""
+        return self._channel.flush(self._failures) if self._is_whole and self._count else None
+
+
+class _Channel:
+    """Sends to one table's topic, in a thread of its own."""
+
+    def __init__(self, table_uuid: str, metastore: Metastore, open_log: LogOpener, clock: Clock) -> None:
+        self.clock: Final = clock
+        # Behind one it is not known of what was sent before whether it stands in the topic. Counted by the thread.
+        self.failures = 0
+        self._table_uuid = table_uuid
+        self._metastore = metastore
+        self._open_log = open_log
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="lakelog-early")
+        self._lock = threading.Lock()
+        self._pending_bytes = 0
+        self._closed_until_s = 0.0
+        # What follows belongs to the thread.
+        self._sender: EarlySender | None = None
+        self._info: LogInfo | None = None
+        self._looked_at_s = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is worth a try now."""
+        with self._lock:
+            return self.clock.monotonic_s() >= self._closed_until_s
+
+    def submit(self, work: Callable[[EarlySender], None], size_bytes: int) -> bool:
+        """Has something sent; False: too much waits, it is not."""
+        with self._lock:
+            if self._pending_bytes and self._pending_bytes + size_bytes > _MAX_PENDING_BYTES:
+                return False
+            self._pending_bytes += size_bytes
+        self._thread.submit(self._send, work, size_bytes)
+        return True
+
+    def flush(self, failures: int) -> SentEarly | None:
+        """Waits until brokers have answered for all that was sent since there were so many failures; None: not all."""
+        done: Future[SentEarly | None] = self._thread.submit(self._flush, failures)
+        try:
+            return done.result(_WAIT_S)
+        except TimeoutError:
+            with self._lock:
+                self._closed_until_s = self.clock.monotonic_s() + _PAUSE_S
+            return None
+
+    def _send(self, work: Callable[[EarlySender], None], size_bytes: int) -> None:
+        try:
+            if self.is_open:
+                work(self._find_sender())
+            else:
+                self.failures += 1
+        except LakelogError as error:
+            self._fail(error)
+        finally:
+            with self._lock:
+                self._pending_bytes -= size_bytes
+
+    def _flush(self, failures: int) -> SentEarly | None:
+        sender, info = self._sender, self._info
+        if failures != self.failures or sender is None or info is None:
+            return None
+        try:
+            offsets = sender.flush(_WAIT_S)
+        except LakelogError as error:
+            self._fail(error)
+            return None
+        if offsets is None:
+            self._fail(None)
+            return None
+        return SentEarly(info.generation, offsets)
+
+    def _find_sender(self) -> EarlySender:
+        now_s = self.clock.monotonic_s()
+        if self._sender is None or now_s - self._looked_at_s > _LOOK_S:
+            info = self._metastore.get_log(self._table_uuid)
+            self._looked_at_s = now_s
+            if self._sender is None or info != self._info:
+                self._close()
+                # What waits in it goes nowhere.
+                self.failures += self._info is not None
+                self._sender = self._open_log(info.options).open_early_sender(info.topic)
+                self._info = info
+        return self._sender
+
+    def _fail(self, error: LakelogError | None) -> None:
+        said = "some records were refused" if error is None else error.message
+        log.warning("rows of table %s are not sent before their commit for a while: %s", self._table_uuid, said)
+        self.failures += 1
+        self._close()
+        with self._lock:
+            self._closed_until_s = self.clock.monotonic_s() + _PAUSE_S
+
+    def _close(self) -> None:
+        sender, self._sender = self._sender, None
+        if sender is not None:
+            sender.close()

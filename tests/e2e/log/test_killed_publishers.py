@@ -1,0 +1,204 @@
+"""Publishers that die or freeze at a point of a transaction, a metastore that is set back, and rounds of random faults.
+
+All over a real broker and a real Postgres; a plain consumer judges. Controls leave one protection out.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pyarrow as pa
+import pytest
+
+from bench.faults.lab import LEASE_S, FaultLab, FaultReport
+from bench.faults.schedule import Fault
+from bench.faults.tables import SCHEMA, VALUE, WHOLE_ROWS
+from lakelog.catalog import Catalog
+from lakelog.table import Table
+from lakelog.testing.log_history import LogViolation, check_log
+from lakelog.testing.log_recording import Recorder, check_recording, load_table_side, read_recording
+from tests.kafka_broker import ROOT, require_kafka
+
+pytestmark = pytest.mark.e2e
+
+WAIT_S = 60.0
+ROUNDS = 5
+TABLES = 4
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[FaultLab]:
+    require_kafka()
+    with (
+        tempfile.TemporaryDirectory(prefix="ll-log-", ignore_cleanup_errors=True) as folder,
+        FaultLab(Path(folder)).running(publishers=()) as lab,
+    ):
+        yield lab
+
+
+@pytest.fixture
+def catalog(lab: FaultLab) -> Iterator[Catalog]:
+    with lab.connect() as catalog:
+        yield catalog
+
+
+@pytest.fixture
+def table(lab: FaultLab, catalog: Catalog) -> Table:
+    return lab.make_table(catalog, keyed=False)
+
+
+@pytest.fixture
+def recorder(lab: FaultLab, table: Table) -> Iterator[Recorder]:
+    with lab.record(table) as recorder:
+        yield recorder
+
+
+@contextmanager
+def publisher(lab: FaultLab, table: Table, **told: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A publisher of one table that is told where to die or to freeze, and what to leave out."""
+    told_all = {f"LAB_{name.upper()}": value for name, value in told.items()}
+    command = [sys.executable, "-m", "tests.e2e.log.publisher_process", "publish", "--tables", table.name]
+    options = ["--target", lab.stack.target, "--lease-seconds", f"{LEASE_S:g}"]
+    process = subprocess.Popen([*command, *options], cwd=ROOT, env={**os.environ, **told_all})
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def write(table: Table, number: int) -> None:
+    """A snapshot with a row in each of a few places."""
+    rows = {"k": list(range(6)), "v": [f"{number}.{row}" for row in range(6)]}
+    table.append(pa.table(rows, schema=SCHEMA))
+
+
+def find_violations(recorder: Recorder, table: Table) -> set[LogViolation]:
+    findings = check_recording(recorder.stop(), table, row=VALUE, whole_rows=WHOLE_ROWS)
+    return {finding.violation for finding in findings}
+
+
+def wait_until_frozen(process: subprocess.Popen[bytes]) -> None:
+    give_up_s = time.monotonic() + WAIT_S
+    while Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        assert process.poll() is None, "it ended instead of freezing"
+        assert time.monotonic() < give_up_s, "it did not freeze in time"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("off", ["", "position_of_the_log"])
+def test_who_dies_before_the_metastore_is_told_has_published(
+    lab: FaultLab, table: Table, recorder: Recorder, off: str
+) -> None:
+    with publisher(lab, table, kill_at="committed 2") as first:
+        write(table, 1)
+        lab.drain(table)
+        write(table, 2)
+        assert first.wait(WAIT_S) == -signal.SIGKILL
+    with publisher(lab, table, off=off):
+        write(table, 3)
+        lab.drain(table)
+    found = find_violations(recorder, table)
+    assert found >= {LogViolation.DUPLICATE} if off else not found
+
+
+@pytest.mark.parametrize("off", ["", "one_id"])
+def test_who_was_frozen_in_a_transaction_cannot_end_it(
+    lab: FaultLab, table: Table, recorder: Recorder, off: str
+) -> None:
+    with publisher(lab, table, freeze_at="commit 2", off=off) as zombie:
+        write(table, 1)
+        lab.drain(table)
+        write(table, 2)
+        wait_until_frozen(zombie)
+        with publisher(lab, table, off=off):
+            lab.drain(table)
+            zombie.send_signal(signal.SIGCONT)
+            write(table, 3)
+            lab.drain(table)
+            time.sleep(LEASE_S)
+    found = find_violations(recorder, table)
+    assert found >= {LogViolation.DUPLICATE} if off else not found
+
+
+def test_a_broker_that_is_killed_within_a_transaction_shows_each_row_once(
+    lab: FaultLab, table: Table, recorder: Recorder
+) -> None:
+    with publisher(lab, table, freeze_at="commit 2") as process:
+        write(table, 1)
+        lab.drain(table)
+        write(table, 2)
+        wait_until_frozen(process)
+        lab.stack.kill("kafka")
+        lab.stack.restart("kafka")
+        process.send_signal(signal.SIGCONT)
+        write(table, 3)
+        lab.drain(table)
+    assert not find_violations(recorder, table)
+
+
+def test_a_metastore_that_is_set_back_is_noticed(
+    lab: FaultLab, catalog: Catalog, table: Table, recorder: Recorder
+) -> None:
+    with publisher(lab, table):
+        write(table, 1)
+        lab.drain(table)
+        with metastore_is_down(lab) as connection:
+            connection.execute("CREATE DATABASE backup TEMPLATE postgres")
+        write(table, 2)
+        lab.drain(table)
+        before = load_table_side(table, row=VALUE, whole_rows=WHOLE_ROWS)
+        with metastore_is_down(lab) as connection:
+            connection.execute("DROP DATABASE postgres WITH (FORCE)")
+            connection.execute("ALTER DATABASE backup RENAME TO postgres")
+        again = catalog.table(table.name)
+        assert again.snapshots().num_rows == 1, "nothing was set back"
+        write(again, 3)
+        problem = wait_for_problem(again)
+    assert "set back" in problem
+    assert "lakelog log restart" in problem
+    seen = read_recording(recorder.stop(), SCHEMA, (), row=VALUE)
+    assert check_log(seen, before.snapshots, before.rows) == [], "something of the new history is in the log"
+
+
+@contextmanager
+def metastore_is_down(lab: FaultLab) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
+    """Meanwhile its database can be copied and exchanged."""
+    lab.stack.kill("metastore")
+    assert lab.stack.postgres is not None
+    url = lab.stack.postgres.url("template1").replace("+psycopg", "")
+    with psycopg.connect(url, autocommit=True) as connection:
+        ends = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = 'postgres'"
+        connection.execute(ends)
+        yield connection
+    lab.stack.restart("metastore")
+
+
+def wait_for_problem(table: Table) -> str:
+    give_up_s = time.monotonic() + WAIT_S
+    while not (problem := table._catalog.metastore.get_publish_state(table.uuid).problem):
+        assert time.monotonic() < give_up_s, "nobody noticed"
+        time.sleep(0.05)
+    return problem
+
+
+@pytest.mark.timeout(280)
+def test_no_fault_is_seen_by_a_consumer(lab: FaultLab) -> None:
+    """Twenty histories of tables, four at once; `./run bench FAULTS` runs two hundred."""
+    report = FaultReport()
+    with lab.publishing():
+        for seed in range(1, ROUNDS + 1):
+            lab.run_round(seed, TABLES, report)
+    assert report.runs == ROUNDS * TABLES
+    assert report.snapshots > 10 * report.runs
+    assert {Fault.KILL_PUBLISHER, Fault.FREEZE_PUBLISHER, Fault.HOLD_END, Fault.KILL_METASTORE} <= set(report.faults)
+    assert report.late_ends, "no end of a transaction came late"

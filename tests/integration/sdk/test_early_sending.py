@@ -1,0 +1,158 @@
+"""Rows that are sent to the log before their commit (SEMANTICS.md 4.2, `eventual`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakelog.catalog import Catalog
+from lakelog.clock import SystemClock
+from lakelog.errors import Unavailable
+from lakelog.format.commit_facts import AttemptState
+from lakelog.log.memory import MemoryLog
+from lakelog.log.protocol import Log
+from lakelog.storage.stores import LocationStores
+from lakelog.table import Table
+from metastore.inprocess import InProcessMetastore
+from metastore.memory import MemoryStore
+from metastore.service import MetastoreService
+from metastore.store import Store
+from tests.contract.metastore.log_brokers import FakeBrokers
+
+SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])
+OPTIONS = {"log.system": "kafka", "log.consistency": "eventual", "bucket": "2", "log.format": "json"}
+
+
+@pytest.fixture
+def brokers() -> FakeBrokers:
+    return FakeBrokers()
+
+
+@pytest.fixture
+def metastore(warehouse: Path, brokers: FakeBrokers) -> Iterator[InProcessMetastore]:
+    async def open_store() -> Store:
+        return MemoryStore(SystemClock())
+
+    service = InProcessMetastore(
+        open_store, lambda store: MetastoreService(store, f"file://{warehouse}/", brokers=brokers.make())
+    )
+    yield service
+    service.close()
+
+
+@pytest.fixture
+def catalog(metastore: InProcessMetastore, brokers: FakeBrokers) -> Catalog:
+    def open_log(options: Mapping[str, str]) -> Log:
+        return brokers.open(options)
+
+    catalog = Catalog(metastore, LocationStores(), open_log=open_log)
+    catalog.create_database("shop")
+    return catalog
+
+
+def make(catalog: Catalog, **more: str) -> Table:
+    options = {**OPTIONS, **{key.replace("_", "-"): value for key, value in more.items()}}
+    return catalog.create_table("shop.orders", SCHEMA, primary_key=["k"], options=options)
+
+
+def rows(*keys: int, value: int = 1) -> pa.Table:
+    return pa.table({"k": keys, "v": [value] * len(keys)})
+
+
+def read_topic(catalog: Catalog, table: Table, brokers: FakeBrokers) -> list[tuple[str, int, Any]]:
+    """What a plain consumer sees: attempt, key and value of each record, by partition."""
+    topic = catalog.metastore.get_log(table.uuid).topic
+    reader = MemoryLog(brokers.cluster).open_reader(topic)
+    reader.assign(dict.fromkeys(range(2), 0))
+    found = reader.fetch(1000, 0)
+    assert found.snapshot_ids.null_count == len(found), "the snapshot is not known yet"
+    values = [None if value is None else json.loads(value)["v"] for value in found.values.to_pylist()]
+    keys = [json.loads(key)["k"] for key in found.keys.to_pylist()]
+    attempts = [attempt.decode() for attempt in found.attempts.to_pylist()]
+    return sorted(zip(attempts, keys, values, strict=True))
+
+
+def sent(catalog: Catalog, table: Table) -> list[Mapping[int, int] | None]:
+    return [each.sent_offsets for each in catalog.metastore.list_snapshots(table.uuid).snapshots]
+
+
+def test_rows_are_in_the_log_with_their_attempt(catalog: Catalog, brokers: FakeBrokers) -> None:
+    table = make(catalog)
+    table.upsert(rows(1, 2, 3, 4))
+    table.delete(pa.table({"k": [2]}))
+    first, second = catalog.metastore.list_snapshots(table.uuid).snapshots
+    found = read_topic(catalog, table, brokers)
+    wanted = [*((first.attempt_id, key, 1) for key in (1, 2, 3, 4)), (second.attempt_id, 2, None)]
+    assert found == sorted(wanted)
+    assert sent(catalog, table)[0] is not None
+    ends = sent(catalog, table)[-1]
+    assert ends is not None
+    assert sum(ends.values()) == 5, "the offset behind the last record of each partition"
+
+
+def test_rows_are_there_before_the_commit(catalog: Catalog, brokers: FakeBrokers) -> None:
+    table = make(catalog)
+    with catalog.transaction() as tx:
+        tx.table("shop.orders").upsert(rows(1))
+        part = tx._parts[table.uuid]
+        assert part.early is not None
+        assert part.early.finish() is not None
+        assert [key for _, key, _ in read_topic(catalog, table, brokers)] == [1]
+        assert table.scan().count() == 0
+    assert table.scan().count() == 1
+
+
+def test_records_of_an_attempt_that_is_given_up_are_known_as_such(catalog: Catalog, brokers: FakeBrokers) -> None:
+    table = make(catalog)
+    tx = catalog.transaction()
+    tx.table("shop.orders").upsert(rows(1))
+    part = tx._parts[table.uuid]
+    assert part.early is not None
+    assert part.early.finish() is not None
+    tx.abandon()
+    ((attempt, _, _),) = read_topic(catalog, table, brokers)
+    assert catalog.metastore.find_attempts(table.uuid, [attempt]) == {attempt: AttemptState.DOOMED}
+    assert sent(catalog, table) == []
+
+
+def test_brokers_that_are_away_make_no_write_fail(catalog: Catalog, brokers: FakeBrokers) -> None:
+    table = make(catalog)
+    brokers.is_away = True
+    table.upsert(rows(1))
+    asked = len(brokers.asked)
+    table.upsert(rows(2))
+    assert len(brokers.asked) == asked, "they are not asked again for a while"
+    assert sent(catalog, table) == [None, None]
+    assert table.scan().count() == 2
+
+
+def test_a_sender_that_fails_counts_as_nothing_sent(
+    catalog: Catalog, brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make(catalog)
+
+    def fail(*_: Any) -> None:
+        raise Unavailable("The broker went away.")
+
+    monkeypatch.setattr("lakelog.log.memory.producing.MemoryEarlySender.send", fail)
+    table.upsert(rows(1))
+    assert sent(catalog, table) == [None]
+
+
+def test_other_tables_send_nothing_early(catalog: Catalog, brokers: FakeBrokers) -> None:
+    table = make(catalog, **{"log.consistency": "transactional"})
+    table.upsert(rows(1))
+    assert sent(catalog, table) == [None]
+    assert read_topic(catalog, table, brokers) == []
+
+
+def test_an_overwrite_sends_nothing(catalog: Catalog, brokers: FakeBrokers) -> None:
+    table = make(catalog)
+    table.overwrite(rows(1))
+    assert sent(catalog, table) == [None]
+    assert read_topic(catalog, table, brokers) == []
