@@ -73,8 +73,9 @@ class EmbeddedKafka:
         self._controller_port = free[1]
         self._lock: IO[str] | None = None
         self._process: ManagedProcess | None = None
-        # Until when, by the monotonic clock, a broker that crashed may be forgotten; None: none is to be.
-        self._forget_until_s: float | None = None
+        # When the controller, which is to forget a broker that crashed, was last known not to be active, by the
+        # monotonic clock; None: there is none to forget.
+        self._inactive_at_s: float | None = None
 
     def __repr__(self) -> str:
         return f"EmbeddedKafka({str(self.folder)!r}, {'running' if self.is_running else 'stopped'})"
@@ -149,7 +150,7 @@ class EmbeddedKafka:
                 "Kafka", java, jars, ["kafka.Kafka", str(settings)], ready_within_s=self._ready_within_s
             )
             if self._has_crashed():
-                self._forget_until_s = time.monotonic() + _SESSION_S
+                self._inactive_at_s = time.monotonic()
             self._process.start()
         except BaseException:
             self._release_lock()
@@ -327,11 +328,13 @@ class EmbeddedKafka:
         for a deleted one and leaves out the end of its transaction (`TransactionMarkerChannelManager`), and whoever
         reads what is committed waits for ever.
         """
-        # Never later than the old session lasts: from then on the broker that is known may be the new one.
-        if self._forget_until_s is None or time.monotonic() > self._forget_until_s - _FORGOTTEN_WITHIN_S:
+        began_s = time.monotonic()
+        # An active controller gives the old session its whole length; later it may know the new broker by this number.
+        if self._inactive_at_s is None or began_s > self._inactive_at_s + _SESSION_S - 2 * _FORGOTTEN_WITHIN_S:
             return
-        if forget_broker(_HOST, self._controller_port, _BROKER_ID, timeout_s=_FORGOTTEN_WITHIN_S):
-            self._forget_until_s = None
+        answer = forget_broker(_HOST, self._controller_port, _BROKER_ID, timeout_s=_FORGOTTEN_WITHIN_S)
+        if answer is not None:
+            self._inactive_at_s = None if answer else began_s
 
     def _cluster_id(self) -> str:
         """What the storage tool wrote down."""

@@ -9,6 +9,7 @@ from typing import Final
 _LONGEST_ANSWER_BYTES: Final = 1 << 20
 _METADATA: Final = 3
 _UNREGISTER_BROKER: Final = 64
+_NOT_CONTROLLER: Final = 41
 _BROKER_ID_NOT_REGISTERED: Final = 102
 
 
@@ -25,11 +26,11 @@ def find_cluster(host: str, port: int, *, timeout_s: float = 1.0) -> str | None:
         return None
 
 
-def forget_broker(host: str, controller_port: int, broker_id: int, *, timeout_s: float = 1.0) -> bool:
+def forget_broker(host: str, controller_port: int, broker_id: int, *, timeout_s: float = 1.0) -> bool | None:
     """Has a controller forget that a broker takes part.
 
     Returns:
-        Whether that is so now; False: the controller did not answer in time, or is not active yet.
+        True: it has; False: it is not active yet, for certain; None: it gave no answer in time.
     """
     # UnregisterBroker, version 0, of which the fields may have tags: none here.
     request = struct.pack(">hhihBiB", _UNREGISTER_BROKER, 0, 1, -1, 0, broker_id, 0)
@@ -37,9 +38,13 @@ def forget_broker(host: str, controller_port: int, broker_id: int, *, timeout_s:
         answer = _ask(host, controller_port, request, timeout_s)
         # The correlation, no tags, how long we are to wait, the error.
         _, _, _, error = struct.unpack_from(">iBih", answer)
-    except (OSError, struct.error):
+    except ConnectionRefusedError:
         return False
-    return error in (0, _BROKER_ID_NOT_REGISTERED)
+    except (OSError, struct.error):
+        return None
+    if error == _NOT_CONTROLLER:
+        return False
+    return True if error in (0, _BROKER_ID_NOT_REGISTERED) else None
 
 
 def _ask(host: str, port: int, request: bytes, timeout_s: float) -> bytes:

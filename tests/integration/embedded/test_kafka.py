@@ -73,7 +73,7 @@ def test_a_broker_survives_what_happens_to_it(folder: Path, packaged_java: dict[
         assert find_cluster("127.0.0.1", kafka.port) is None
         kafka.start()
         # Else it would be kept out for the session of the crashed one, and now and then lose the end of a transaction.
-        assert kafka._forget_until_s is None
+        assert kafka._inactive_at_s is None
         assert read(servers, "orders", 2) == ["a", "b"]
 
         kafka.pause()
