@@ -26,7 +26,7 @@ def test_defaults_of_a_table_with_a_primary_key() -> None:
     assert settings is not None
     assert (settings.is_upsert, settings.partitions, settings.retention_ms) == (True, 4, None)
     spec = settings.to_topic_spec("orders")
-    assert (spec.name, spec.partitions, spec.compact, spec.max_record_bytes) == ("orders", 4, True, 1 << 20)
+    assert (spec.name, spec.partitions, spec.compact, spec.max_record_bytes) == ("orders", 4, True, 1000 << 10)
     assert settings.reads_log
 
 
