@@ -127,6 +127,9 @@ def test_a_tombstone_without_a_readable_key_is_damaged() -> None:
     for key in (None, b"7", b'{"id":1}', b'{"id":"x","dt":"2026-01-31"}'):
         with pytest.raises(DataCorrupted, match="key"):
             codec.decode(make_fetched([None], [key]), topic="t")
+    # What cannot be read is no delete, though its key can be.
+    with pytest.raises(DataCorrupted, match="The value"):
+        codec.decode(make_fetched([b"7"], [b'{"id":1,"dt":"2026-01-31"}']), topic="t")
     with pytest.raises(DataCorrupted, match="kind"):
         codec.decode(make_fetched([None], [b'{"id":1,"dt":"2026-01-31"}'], [b"+X"]), topic="t")
 
