@@ -1,6 +1,6 @@
 """Cost per row of writing and reading records of the log, and the ways that were looked at.
 
-Run `python -m bench.kernels.log_codecs`: Q1 rows (about 163 bytes, 390 as a message), one thread, the best of three.
+Run `python -m bench.kernels.log_codecs`: Q1 rows (about 163 bytes, 458 as a message), one thread, the best of three.
 Prints thousands of rows a second.
 """
 
