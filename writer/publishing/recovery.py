@@ -141,7 +141,8 @@ def _without_position(info: LogInfo, known: Witnesses, tail: Sequence[TailRecord
     beyond = [record for record in tail if _order_of(record) > (mirror.snapshot_id + 1, mirror.next_index)]
     if not beyond:
         never_told = not mirror.reported_at_ms
-        if never_told and not info.is_named and info.generation == 1 and any(known.ends):
+        # What nobody ever saw, as records of a first transaction that was aborted, is still there where it stood.
+        if never_told and not info.is_named and info.generation == 1 and not known.tail and any(known.starts):
             raise _diverged(
                 info, "The topic has had records, but none of them is left and nobody knows how far it was published."
             )

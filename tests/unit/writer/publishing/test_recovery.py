@@ -64,6 +64,8 @@ def _know(
     ("known", "resume"),
     [
         pytest.param(_know(None, _NEVER, ends=(0, 0)), LogPosition(0, ""), id="nothing was ever published"),
+        pytest.param(_know(None, _NEVER), LogPosition(0, ""), id="died in its first transaction, which was aborted"),
+        pytest.param(_know(None, _NEVER, TailRecord(0, 19, None)), LogPosition(0, ""), id="sent before their commits"),
         pytest.param(_know(_at(3), _mirror(3, 10, 9), _last(0, 3, 7)), _at(3), id="all agree"),
         pytest.param(_know(_at(4), _mirror(3, 10, 9), _last(0, 4, 7)), _at(4), id="died before it told the metastore"),
         pytest.param(_know(_at(4, 50), _mirror(3, 10, 9), _last(1, 4, 50)), _at(4, 50), id="died between two chunks"),
@@ -112,7 +114,7 @@ def test_goes_on_behind_what_is_published(known: Witnesses, resume: LogPosition)
             "others have committed",
             id="forgotten, restored, then committed",
         ),
-        pytest.param(_know(None, _NEVER), "nobody knows", id="nothing is left to tell"),
+        pytest.param(_know(None, _NEVER, starts=(20, 0), ends=(20, 0)), "nobody knows", id="nothing is left to tell"),
         pytest.param(
             _know(None, _mirror(3, 10, 9), starts=(12, 9), ends=(12, 9)), "nothing is kept", id="forgotten and deleted"
         ),
