@@ -25,9 +25,6 @@ from .seats import Seats, fair_share
 LOOK_EVERY_S: Final = 1.0
 """How late a table that was made, or that nobody publishes any more, is noticed."""
 
-_COUNT_EVERY: Final = 5
-"""Looks between two counts of the replicas."""
-
 _STOP_WITHIN_S: Final = 30.0
 
 
@@ -71,7 +68,6 @@ class PublisherService:
         self._runners: dict[str, TableRunner] = {}
         self._stop = threading.Event()
         self._replicas = 1
-        self._looks = 0
         self._answered_s = clock.monotonic_s()
 
     @property
@@ -125,9 +121,8 @@ class PublisherService:
             for info in self._metastore.list_logs()
             if not self._tables or info.name in self._tables
         }
-        if self._looks % _COUNT_EVERY == 0:
-            self._replicas = self._seats.count()
-        self._looks += 1
+        # Each time: who dies is counted for no longer than its tables are leased, so that they are taken over at once.
+        self._replicas = self._seats.count()
         for table_uuid, runner in list(self._runners.items()):
             if not runner.is_running:
                 del self._runners[table_uuid]
