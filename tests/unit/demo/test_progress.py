@@ -50,7 +50,7 @@ def test_a_file_gets_a_line_now_and_then_and_a_terminal_none(
         cast(Any, SimpleNamespace(metastore=SimpleNamespace(list_pipelines=list_pipelines))),
     )
     counting = SimpleNamespace(start=lambda: None, numbers=lambda: SimpleNamespace(snapshot_id=0))
-    story._counting = cast(Any, counting)
+    story._counting, story._plain = cast(Any, counting), None
     story._run_pipeline(cast(Any, SimpleNamespace(snapshots=lambda: [1])))
     lines = [line.strip() for line in out.getvalue().splitlines()]
     told = [line for line in lines if line.startswith(("Spark is starting", "7 of 366 files"))]
