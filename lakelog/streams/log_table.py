@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from lakelog.errors import InvalidArgument, LakelogError, NotFound, PermissionDenied, SnapshotExpired, Unavailable
+from lakelog.errors import LakelogError, SnapshotExpired
 from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind, decode_kinds
 from lakelog.format.snapshot import ChangelogState, LogContent, Snapshot, SnapshotKind
 from lakelog.format.table import TableInfo
@@ -37,6 +37,7 @@ from lakelog.storage.routing import route_rows, to_routing
 from lakelog.storage.superseded import to_merge_policy
 from lakelog.streams.batch import StreamBatch
 from lakelog.streams.log_feed import LOG_TOO_SHORT, LogFeed
+from lakelog.streams.log_start import can_do_without_log
 from lakelog.streams.table import StreamTable, StreamView
 
 if TYPE_CHECKING:
@@ -73,13 +74,23 @@ class LogStreamTable(StreamTable):
         view: What to show.
         counts: Told of what is read.
         insists: The log was asked for: where it cannot be used at all, that is an error.
+        since_ms: Snapshots are passed over up to the first one of which a record was appended at or after this time, or
+            that was committed then; None: none is.
     """
 
     def __init__(
-        self, catalog: Catalog, table: TableInfo, view: StreamView, counts: ReadCounts, *, insists: bool
+        self,
+        catalog: Catalog,
+        table: TableInfo,
+        view: StreamView,
+        counts: ReadCounts,
+        *,
+        insists: bool,
+        since_ms: int | None = None,
     ) -> None:
         super().__init__(catalog, table, view, counts)
         self._insists = insists
+        self._since_ms = since_ms
         self._feed = LogFeed(catalog.metastore, table.table_uuid, catalog.open_log)
         self._codec = make_codec(table, table.schema)
         self._is_upsert = load_log_settings(table).is_upsert
@@ -95,7 +106,7 @@ class LogStreamTable(StreamTable):
             if way is _Way.NOTHING:
                 continue
             if way is _Way.FILES or time.monotonic() < self._rests_until_s:
-                yield from super().read_changes(list(group))
+                yield from self._read_files(list(group))
             else:
                 yield from self._read_log(way, list(group))
 
@@ -132,28 +143,43 @@ class LogStreamTable(StreamTable):
                 break
             if told is None:
                 return
-            for batch in self._to_batches(way, told):
+            for batch in self._to_batches(way, self._without_earlier(told)):
                 ids: int = batch.column(SNAPSHOT_ID_COLUMN)[0].as_py()
                 yield StreamBatch(batch.drop_columns([SNAPSHOT_ID_COLUMN]), ids, self.name)
             done = told[-1][0].snapshot_id
-        yield from super().read_changes([each for each in snapshots if each.snapshot_id > done])
+        yield from self._read_files([each for each in snapshots if each.snapshot_id > done])
+
+    def _read_files(self, snapshots: list[Snapshot]) -> Iterator[StreamBatch]:
+        if self._since_ms is not None:
+            since_ms = self._since_ms
+            snapshots = [each for each in snapshots if each.committed_at_ms >= since_ms]
+            self._since_ms = None if snapshots else since_ms
+        if snapshots:
+            yield from super().read_changes(snapshots)
+
+    def _without_earlier(self, told: Told) -> Told:
+        """Without what is passed over: a snapshot is shown as a whole, however its partitions disagree."""
+        if self._since_ms is None:
+            return told
+        for place, (snapshot, records) in enumerate(told):
+            if max(snapshot.committed_at_ms, int(records.timestamps_ms.max())) >= self._since_ms:
+                self._since_ms = None
+                return told[place:]
+        return []
 
     def _can_do_without(self, error: LakelogError) -> bool:
         if self._feed.is_closed:
             return False
         if isinstance(error, SnapshotExpired):
             return error.reason == LOG_TOO_SHORT
-        if isinstance(error, NotFound):
-            return error.reason != "TABLE_NOT_FOUND"
-        if isinstance(error, PermissionDenied | InvalidArgument):
-            # Who reads may have no credentials of the brokers, or no client for them, but all files.
-            return not self._insists
-        return isinstance(error, Unavailable)
+        return can_do_without_log(error, insists=self._insists)
 
     def _to_batches(self, way: _Way, told: Told) -> Iterator[pa.RecordBatch]:
         if way is _Way.AS_LOGGED:
             for snapshot, records in told:
                 yield from self._show(snapshot, records)
+            return
+        if not told:
             return
         changes = self._plan(way)
         part: list[tuple[Snapshot, pa.Table]] = []

@@ -34,7 +34,7 @@ class HandPublisher:
             clock=SystemClock(),
         )
         lease = metastore.acquire_lease(to_publisher_lease(table.uuid), "test", 600_000)
-        self._metastore, self._table = metastore, table
+        self._metastore, self._table, self._epoch = metastore, table, lease.epoch
         self._publisher = TablePublisher(table.uuid, lease.epoch, parts)
 
     def publish(self) -> None:
@@ -46,6 +46,11 @@ class HandPublisher:
             if self._publisher.step(0.05) is Step.IDLE:
                 continue
         raise AssertionError("never published")
+
+    def release(self) -> None:
+        """Nobody publishes any more."""
+        self.close()
+        self._metastore.release_lease(to_publisher_lease(self._table.uuid), self._epoch)
 
     def close(self) -> None:
         self._publisher.forget()
