@@ -21,21 +21,26 @@ from writer.publishing.publisher import PublisherParts, Step, TablePublisher
 Row = tuple[object, ...]
 
 
+def make_parts(metastore: Metastore, cluster: MemoryCluster) -> PublisherParts:
+    """What publishers over brokers in memory work with."""
+    return PublisherParts(
+        metastore=metastore,
+        open_log=lambda info: MemoryLog(cluster),
+        check_topic=lambda info, state: None,
+        logs=FileLogs(metastore, LocationStores()),
+        open_feed=lambda position, info: WatchFeed(metastore, position, complete=True),
+        clock=SystemClock(),
+    )
+
+
 class HandPublisher:
     """Publishes a table whenever it is told to."""
 
     def __init__(self, metastore: Metastore, cluster: MemoryCluster, table: Table) -> None:
-        parts = PublisherParts(
-            metastore=metastore,
-            open_log=lambda info: MemoryLog(cluster),
-            check_topic=lambda info, state: None,
-            logs=FileLogs(metastore, LocationStores()),
-            open_feed=lambda position, info: WatchFeed(metastore, position, complete=True),
-            clock=SystemClock(),
-        )
+        parts = make_parts(metastore, cluster)
         lease = metastore.acquire_lease(to_publisher_lease(table.uuid), "test", 600_000)
         self._metastore, self._table, self._epoch = metastore, table, lease.epoch
-        self._publisher = TablePublisher(table.uuid, lease.epoch, parts)
+        self.publisher = TablePublisher(table.uuid, lease.epoch, parts)
 
     def publish(self) -> None:
         """All that is there."""
@@ -43,7 +48,7 @@ class HandPublisher:
         for _ in range(1000):
             if self._metastore.get_publish_state(self._table.uuid).snapshot_id >= newest:
                 return
-            if self._publisher.step(0.05) is Step.IDLE:
+            if self.publisher.step(0.05) is Step.IDLE:
                 continue
         raise AssertionError("never published")
 
@@ -53,7 +58,7 @@ class HandPublisher:
         self._metastore.release_lease(to_publisher_lease(self._table.uuid), self._epoch)
 
     def close(self) -> None:
-        self._publisher.forget()
+        self.publisher.forget()
 
 
 def read_all(subscription: Subscription, until: int, timeout_s: float = 20) -> list[StreamBatch]:
