@@ -8,8 +8,9 @@ import pyarrow as pa
 
 from lakelog.client.metastore import Metastore
 from lakelog.clock import SystemClock
-from lakelog.format.log_state import to_publisher_lease
+from lakelog.format.log_state import LogInfo, to_publisher_lease
 from lakelog.log.memory import MemoryCluster, MemoryLog
+from lakelog.log.protocol import Log
 from lakelog.storage.stores import LocationStores
 from lakelog.streams.batch import StreamBatch
 from lakelog.streams.subscription import Subscription
@@ -21,11 +22,14 @@ from writer.publishing.publisher import PublisherParts, Step, TablePublisher
 Row = tuple[object, ...]
 
 
-def make_parts(metastore: Metastore, cluster: MemoryCluster) -> PublisherParts:
-    """What publishers over brokers in memory work with."""
+LogOpener = Callable[[LogInfo], Log]
+
+
+def make_parts(metastore: Metastore, brokers: MemoryCluster | LogOpener) -> PublisherParts:
+    """What publishers over brokers in memory, or over others, work with."""
     return PublisherParts(
         metastore=metastore,
-        open_log=lambda info: MemoryLog(cluster),
+        open_log=(lambda info: MemoryLog(brokers)) if isinstance(brokers, MemoryCluster) else brokers,
         check_topic=lambda info, state: None,
         logs=FileLogs(metastore, LocationStores()),
         open_feed=lambda position, info: WatchFeed(metastore, position, complete=True),
@@ -36,8 +40,8 @@ def make_parts(metastore: Metastore, cluster: MemoryCluster) -> PublisherParts:
 class HandPublisher:
     """Publishes a table whenever it is told to."""
 
-    def __init__(self, metastore: Metastore, cluster: MemoryCluster, table: Table) -> None:
-        parts = make_parts(metastore, cluster)
+    def __init__(self, metastore: Metastore, brokers: MemoryCluster | LogOpener, table: Table) -> None:
+        parts = make_parts(metastore, brokers)
         lease = metastore.acquire_lease(to_publisher_lease(table.uuid), "test", 600_000)
         self._metastore, self._table, self._epoch = metastore, table, lease.epoch
         self.publisher = TablePublisher(table.uuid, lease.epoch, parts)
