@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -27,6 +28,9 @@ from lakelog.log.records import SNAPSHOT_HEADER, UUID_HEADER, EncodedRecords, Lo
 
 _ABORT_TIMEOUT_S: Final = 10.0
 _CONNECTION_S: Final = 0.5
+_MARKERS_NS: Final = 50_000_000
+"""So long after its end the markers of a transaction are surely written, if the broker answers at all."""
+
 _INIT_TIMEOUT_S: Final = 60.0
 """A transaction that somebody left open is ended first, which takes as long as its partitions' leaders do."""
 
@@ -136,10 +140,15 @@ class KafkaProducer:
         """See the protocol."""
         client = self._get_client()
         try:
-            # The records first: adding partitions waits until the last transaction's markers are written, and is not
-            # counted as trying again; adding the position is, and would then be a reason for a fresh start.
-            call_client(client.flush)
-            self._send_position(client, position)
+            if time.monotonic_ns() - self._ended_ns > _MARKERS_NS:
+                # While records are on their way.
+                self._send_position(client, position)
+                _flush(client)
+            else:
+                # The records first: adding partitions waits until the last transaction's markers are written, and is
+                # not counted as trying again; adding the position is, and would then be a reason for a fresh start.
+                _flush(client)
+                self._send_position(client, position)
         except KafkaException as e:
             # Nobody has asked for the end of the transaction yet, and with this client nobody ever will.
             raise self._give_up(e, "could not send its records and position") from e
@@ -241,6 +250,14 @@ def _ask_position(positions: Consumer, topic: str) -> tuple[int, str]:
     if found.error is not None:
         raise KafkaException(found.error)
     return found.offset, found.metadata or ""
+
+
+def _flush(client: Producer) -> None:
+    """Waits until all records are answered for."""
+    # The client's own wait looks each 10 ms, where another thread serves the answers.
+    pause_s = 0.001
+    while call_client(partial(client.flush, pause_s)):
+        pause_s = min(pause_s * 1.3, 0.1)
 
 
 def _insist(call: Callable[[], None]) -> None:
