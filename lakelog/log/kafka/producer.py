@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -21,7 +20,7 @@ from lakelog.log.kafka.errors import FENCED_CODES, call_client, get_cause, to_la
 from lakelog.log.kafka.evidence import SendEvidence
 from lakelog.log.kafka.offsets import DeliveredOffsets
 from lakelog.log.kafka.polling import Poller
-from lakelog.log.kafka.producing import produce_records
+from lakelog.log.kafka.producing import flush_records, produce_records
 from lakelog.log.kafka.settings import KafkaSettings, to_reader_config, to_transactional_config
 from lakelog.log.position import from_committed, to_metadata
 from lakelog.log.records import SNAPSHOT_HEADER, UUID_HEADER, EncodedRecords, LogPosition, LogSnapshot
@@ -143,11 +142,11 @@ class KafkaProducer:
             if time.monotonic_ns() - self._ended_ns > _MARKERS_NS:
                 # While records are on their way.
                 self._send_position(client, position)
-                _flush(client)
+                flush_records(client)
             else:
                 # The records first: adding partitions waits until the last transaction's markers are written, and is
                 # not counted as trying again; adding the position is, and would then be a reason for a fresh start.
-                _flush(client)
+                flush_records(client)
                 self._send_position(client, position)
         except KafkaException as e:
             # Nobody has asked for the end of the transaction yet, and with this client nobody ever will.
@@ -250,14 +249,6 @@ def _ask_position(positions: Consumer, topic: str) -> tuple[int, str]:
     if found.error is not None:
         raise KafkaException(found.error)
     return found.offset, found.metadata or ""
-
-
-def _flush(client: Producer) -> None:
-    """Waits until all records are answered for."""
-    # The client's own wait looks each 10 ms, where another thread serves the answers.
-    pause_s = 0.001
-    while call_client(partial(client.flush, pause_s)):
-        pause_s = min(pause_s * 1.3, 0.1)
 
 
 def _insist(call: Callable[[], None]) -> None:

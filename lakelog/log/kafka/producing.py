@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
+import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -54,6 +57,22 @@ def produce_records(
                 _produce_when_there_is_room(producer, topic, value, key, partition, headers, on_each)
     for key, value, headers in _to_rows(records, slice(last, last + 1), owner):
         _produce_when_there_is_room(producer, topic, value, key, partition, headers, on_last)
+
+
+def flush_records(producer: Producer, timeout_s: float = math.inf) -> int:
+    """Waits until all records are answered for; how many are not within that time.
+
+    Raises:
+        KafkaException: The client failed for good.
+    """
+    deadline = time.monotonic() + timeout_s
+    # The client's own wait looks each 10 ms, where another thread serves the answers.
+    pause_s = 0.001
+    while left := call_client(partial(producer.flush, pause_s)):
+        if time.monotonic() >= deadline:
+            return left
+        pause_s = min(pause_s * 1.3, 0.1)
+    return 0
 
 
 def _to_rows(records: EncodedRecords, piece: slice, owner: tuple[Header, ...]) -> Iterator[tuple[Any, Any, list[Any]]]:
