@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lakelog.client.metastore import Metastore
-from lakelog.errors import InvalidArgument, LakelogError, NotFound, PermissionDenied, Unavailable
+from lakelog.errors import LakelogError
 from lakelog.format.log_content import find_log_content
 from lakelog.format.log_state import LogInfo, PublishState
 from lakelog.format.snapshot import LogContent
@@ -24,6 +24,7 @@ from lakelog.options.log_options import STREAM_READ_MODE
 from lakelog.options.stream_options import STREAM_TIMESTAMP_MILLIS
 from lakelog.options.table_options import CHANGELOG_PRODUCER, FULL_COMPACTION
 from lakelog.options.values import StreamOptions, TableOptions
+from lakelog.reads.log_ways import can_do_without_log
 from lakelog.reads.stream_start import StreamStart
 
 if TYPE_CHECKING:
@@ -41,21 +42,6 @@ def comes_from_log(table: TableInfo, settings: LogSettings) -> bool:
     content = find_log_content(options, has_key=bool(table.schema.primary_key))
     # Of an upsert log the old rows of updates were left out, and nothing makes up for what `input` shows of them.
     return content is not LogContent.CHANGELOG or not settings.is_upsert or producer == "lookup"
-
-
-def can_do_without_log(error: LakelogError, *, insists: bool) -> bool:
-    """Whether a stream goes on without a log that failed so. Pure.
-
-    Args:
-        error: What happened.
-        insists: The log was asked for.
-    """
-    if isinstance(error, NotFound):
-        return error.reason != "TABLE_NOT_FOUND"
-    if isinstance(error, PermissionDenied | InvalidArgument):
-        # Who reads may have no credentials of the brokers, or no client for them, but all files.
-        return not insists
-    return isinstance(error, Unavailable)
 
 
 LogPlacing = Callable[["Catalog", TableInfo, StreamStart, StreamOptions], StreamStart]
