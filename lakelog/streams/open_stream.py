@@ -29,6 +29,9 @@ from lakelog.reads.reading import check_columns, without_kind
 from lakelog.reads.stream_start import StreamStart, find_starts, resume
 from lakelog.storage.read_counts import ReadCounts
 from lakelog.streams.batch import Position
+from lakelog.streams.early_follow import EarlyFollower
+from lakelog.streams.early_opening import open_early_table
+from lakelog.streams.early_table import EarlyStreamTable
 from lakelog.streams.follow import TablesFollower
 from lakelog.streams.held_start import HeldStart
 from lakelog.streams.log_table import LogStreamTable
@@ -127,12 +130,16 @@ def open_stream(
             on_begin(to_points(begins))
 
     counts = ReadCounts()
-    follower = TablesFollower(
+    # Several tables are shown commit by commit, and a reader that goes on within one counts its rows.
+    tells_early = len(tables) == 1 and on_begin is None and not points
+    opened = [
+        _open_table(catalog, table, view, counts, parsed, tells_early=tells_early)
+        for table, view in zip(tables, views, strict=True)
+    ]
+    kind = EarlyFollower if isinstance(opened[0], EarlyStreamTable) else TablesFollower
+    follower = kind(
         catalog.metastore,
-        [
-            (_open_table(catalog, table, view, counts, parsed), start)
-            for table, view, start in zip(tables, views, starts, strict=True)
-        ],
+        list(zip(opened, starts, strict=True)),
         counts,
         last_watermark_ms=parsed.get(SCAN_BOUNDED_WATERMARK),
         expired=parsed.get(EXPIRED_POSITION),
@@ -150,14 +157,26 @@ def open_stream(
 
 
 def _open_table(
-    catalog: Catalog, table: TableInfo, view: StreamView, counts: ReadCounts, options: StreamOptions
+    catalog: Catalog,
+    table: TableInfo,
+    view: StreamView,
+    counts: ReadCounts,
+    options: StreamOptions,
+    *,
+    tells_early: bool,
 ) -> StreamTable:
     settings = read_log_settings(table.options, has_primary_key=bool(table.schema.primary_key))
     from_log = choose_log(options, settings)
-    # Rows as they were written are those of the files. Records that were sent before their commit name no snapshot.
-    if not from_log or settings is None or settings.is_eventual or (view.raw and table.schema.primary_key):
+    # Rows as they were written are those of the files.
+    if not from_log or settings is None or (view.raw and table.schema.primary_key):
         return StreamTable(catalog, table, view, counts)
-    return LogStreamTable(catalog, table, view, counts, insists=options.get(STREAM_READ_MODE) is not None)
+    insists = options.get(STREAM_READ_MODE) is not None
+    if not settings.is_eventual:
+        return LogStreamTable(catalog, table, view, counts, insists=insists)
+    # Records that were sent before their commit name no snapshot. Those behind an end that a commit sets are not shown.
+    if not tells_early or options.get(SCAN_BOUNDED_WATERMARK) is not None:
+        return StreamTable(catalog, table, view, counts)
+    return open_early_table(catalog, table, view, counts, insists=insists)
 
 
 def _open_consumers(
