@@ -82,7 +82,7 @@ class LogStreamTable(StreamTable):
             if way is LogWay.NOTHING:
                 continue
             if way is LogWay.FILES or time.monotonic() < self._rests_until_s:
-                yield from self._read_files(list(group))
+                yield from self._read_rest(list(group))
             else:
                 yield from self._read_log(way, list(group))
 
@@ -106,9 +106,9 @@ class LogStreamTable(StreamTable):
                 ids: int = batch.column(SNAPSHOT_ID_COLUMN)[0].as_py()
                 yield StreamBatch(batch.drop_columns([SNAPSHOT_ID_COLUMN]), ids, self.name)
             done = told[-1][0].snapshot_id
-        yield from self._read_files([each for each in snapshots if each.snapshot_id > done])
+        yield from self._read_rest([each for each in snapshots if each.snapshot_id > done])
 
-    def _read_files(self, snapshots: list[Snapshot]) -> Iterator[StreamBatch]:
+    def _read_rest(self, snapshots: list[Snapshot]) -> Iterator[StreamBatch]:
         if self._since_ms is not None:
             since_ms = self._since_ms
             snapshots = [each for each in snapshots if each.committed_at_ms >= since_ms]
