@@ -10,6 +10,7 @@ from lakelog.client.metastore import Metastore
 from lakelog.clock import SystemClock
 from lakelog.format.log_state import to_publisher_lease
 from lakelog.log.memory import MemoryCluster, MemoryLog
+from lakelog.log.protocol import Log
 from lakelog.storage.stores import LocationStores
 from lakelog.streams.batch import StreamBatch
 from lakelog.streams.subscription import Subscription
@@ -22,12 +23,13 @@ Row = tuple[object, ...]
 
 
 class HandPublisher:
-    """Publishes a table whenever it is told to."""
+    """Publishes a table whenever it is told to, to brokers in memory or to those of a log."""
 
-    def __init__(self, metastore: Metastore, cluster: MemoryCluster, table: Table) -> None:
+    def __init__(self, metastore: Metastore, cluster: MemoryCluster | Log, table: Table) -> None:
+        log = MemoryLog(cluster) if isinstance(cluster, MemoryCluster) else cluster
         parts = PublisherParts(
             metastore=metastore,
-            open_log=lambda info: MemoryLog(cluster),
+            open_log=lambda info: log,
             check_topic=lambda info, state: None,
             logs=FileLogs(metastore, LocationStores()),
             open_feed=lambda position, info: WatchFeed(metastore, position, complete=True),
