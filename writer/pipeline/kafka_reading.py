@@ -33,10 +33,9 @@ def read_kafka_source(
         read_text: Reads `options`.
     """
     servers = section.required_text("bootstrap_servers", "kafka-1:9092")
-    topic = section.required_text("topic", "orders")
-    for key, option, value in (("bootstrap_servers", KAFKA_SERVERS.key, servers), ("topic", KAFKA_TOPIC.key, topic)):
-        if value:
-            _check_option(section, key, option, value)
+    if servers:
+        _check_option(section, "bootstrap_servers", KAFKA_SERVERS.key, servers)
+    topics = _read_topics(section)
     format_ = RecordFormat(section.choice("format", [item.value for item in RecordFormat], None))
     options = {f"{_PREFIX}{name}": value for name, value in section.text_map("kafka").items()}
     _check_options(section, {SERVERS_OPTION: servers or "localhost:9092"}, options)
@@ -52,7 +51,7 @@ def read_kafka_source(
             "time_unit", f"it is for {RecordFormat.DEBEZIUM_JSON.value}, and one of {', '.join(_TIME_UNITS)}."
         )
     source = KafkaSource(
-        topic=topic,
+        topics=topics,
         format=format_,
         options={SERVERS_OPTION: servers, **options},
         starting=_read_start(section),
@@ -64,6 +63,19 @@ def read_kafka_source(
     )
     section.finish()
     return source
+
+
+def _read_topics(section: Section) -> tuple[str, ...]:
+    """One topic, or a list of them."""
+    topics = section.texts("topic", ())
+    if not topics:
+        section.problem("topic", "it is missing; give one, or a list, for instance `topic: orders`.")
+        return ("",)
+    for name in topics:
+        _check_option(section, "topic", KAFKA_TOPIC.key, name)
+    if doubled := sorted({name for name in topics if topics.count(name) > 1}):
+        section.problem("topic", f"'{doubled[0][:100]}' stands there twice, and would be read twice; leave one out.")
+    return topics
 
 
 def _check_option(section: Section, key: str, option: str, value: str) -> None:

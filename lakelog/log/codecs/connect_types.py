@@ -54,13 +54,15 @@ PLAIN: Final = ConnectType()
 
 
 def read_connect_types(schema: str) -> dict[str, ConnectType]:
-    """The columns that are encoded in a way of their own, from the JSON of a message's schema. Pure.
+    """The columns that are encoded in a way of their own, from the JSON of the schema of a message or a key. Pure.
 
     What the schema does not tell is left out.
     """
     try:
         fields = json.loads(schema).get("fields") or []
-        rows: Mapping[str, Any] = next((field for field in fields if field.get("field") in ("after", "before")), {})
+        # A key has no rows in it, but is one.
+        key = {"fields": fields}
+        rows: Mapping[str, Any] = next((field for field in fields if field.get("field") in ("after", "before")), key)
         return {str(field["field"]): found for field in rows.get("fields") or [] if (found := _read_type(field))}
     except (ValueError, AttributeError, TypeError, KeyError):
         return {}

@@ -33,10 +33,16 @@ def read(folder: Path, text: str) -> KafkaSource:
 
 def test_smallest(tmp_path: Path) -> None:
     source = read(tmp_path, GOOD)
-    assert (source.topic, source.format, source.starting) == ("shop.orders", RecordFormat.JSON, Start.EARLIEST)
+    assert (source.topics, source.format, source.starting) == (("shop.orders",), RecordFormat.JSON, Start.EARLIEST)
     assert source.options == {"kafka.bootstrap.servers": "kafka-1:9092"}
     assert (source.unit, source.ignore_unknown) == ("records", False)
     assert source.description == "json records of topic shop.orders at kafka-1:9092"
+
+
+def test_several_topics(tmp_path: Path) -> None:
+    source = read(tmp_path, GOOD.replace("topic: shop.orders", "topic: [orders, returns]"))
+    assert source.topics == ("orders", "returns")
+    assert source.description == "json records of topics orders, returns at kafka-1:9092"
 
 
 def test_everything(tmp_path: Path) -> None:
@@ -93,6 +99,9 @@ def test_mistakes(tmp_path: Path, more: str, place: str, parts: list[str]) -> No
         ("kafka-1:9092", "kafka-1", "source.bootstrap_servers: Option"),
         ("  topic: shop.orders\n", "", "source.topic: it is missing"),
         ("topic: shop.orders", "topic: a/b", "source.topic: Option"),
+        ("topic: shop.orders", "topic: []", "source.topic: it is missing"),
+        ("topic: shop.orders", "topic: [a, b, a]", "source.topic: 'a' stands there twice"),
+        ("topic: shop.orders", "topic: [a, b/c]", "source.topic: Option 'kafka.topic' = 'b/c'"),
         ("format: json", "format: csv", "source.format: 'csv' is not possible"),
         ("format: json", "format: debezium-json\n  unknown_columns: error", "no meaning for debezium-json"),
     ],
