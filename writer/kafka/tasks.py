@@ -23,6 +23,7 @@ from ..records.sink import BadRecordSink
 from ..records.source_rows import SourceRows
 from ..records.tasks import BAD_RECORD
 from ..source import ReadTasks
+from .avro_values import read_avro_values
 from .topic import Topic, check_id, open_log
 from .values import read_debezium_values, read_json_values
 
@@ -166,6 +167,11 @@ def _read_rows(task: KafkaReadTask, records: FetchedRecords, sink: BadRecordSink
     fitting, source = task.fitting, task.source
     if source.format is RecordFormat.JSON:
         yield from read_json_values(values, offsets, fitting.json_types(), fitting.ignore_unknown, sink.report)
+        return
+    if source.avro is not None:
+        found = read_avro_values(values, offsets, source.avro, sink.report)
+        if found is not None:
+            yield found
         return
     rows = read_debezium_values(
         values,

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from lakelog.log.codecs.writer_schema import WriterSchema
+
 from .spec import ColumnSource, TextOptions
 
 DEFAULT_RECORDS_PER_BATCH: Final = 1_000_000
@@ -20,6 +22,7 @@ class RecordFormat(enum.Enum):
 
     JSON = "json"
     DEBEZIUM_JSON = "debezium-json"
+    AVRO = "avro"
 
 
 class Start(enum.Enum):
@@ -27,6 +30,20 @@ class Start(enum.Enum):
 
     EARLIEST = "earliest"
     LATEST = "latest"
+
+
+@dataclass(frozen=True)
+class AvroForm:
+    """How records of Avro are to be read.
+
+    Args:
+        schema: What they are written by.
+        registry_id: They begin with the header of a schema registry (a byte 0, and the schema's number there in four
+            bytes), and this is the number; None: they have no header.
+    """
+
+    schema: WriterSchema
+    registry_id: int | None = None
 
 
 @dataclass(frozen=True)
@@ -44,6 +61,7 @@ class KafkaSource:
         ignore_unknown: Whether fields that the table does not have are passed over; else they are an error.
         text: How text in JSON is to be understood.
         time_unit: Of Debezium's timestamps that are numbers and have no schema with them: `ms`, `us` or `ns`.
+        avro: Given if and only if the format is Avro.
     """
 
     topics: tuple[str, ...]
@@ -55,6 +73,7 @@ class KafkaSource:
     ignore_unknown: bool = False
     text: TextOptions = field(default_factory=TextOptions)
     time_unit: str | None = None
+    avro: AvroForm | None = None
 
     @property
     def identity(self) -> str:

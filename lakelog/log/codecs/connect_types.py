@@ -108,7 +108,7 @@ def _read_decimals(values: Values, data_type: pa.DataType, scale: int) -> pa.Arr
     values.refuse((values.kinds != TEXT) & (values.kinds != NOTHING))
     encoded, wrong = from_base64(values.read_texts())
     values.refuse(wrong)
-    whole, wrong = _from_big_endian(encoded)
+    whole, wrong = from_big_endian(encoded)
     values.refuse(wrong)
     if not 0 <= scale <= 38:
         values.refuse(np.asarray(whole.is_valid()))
@@ -119,7 +119,7 @@ def _read_decimals(values: Values, data_type: pa.DataType, scale: int) -> pa.Arr
     return found
 
 
-def _from_big_endian(column: pa.Array) -> tuple[pa.Array, Mask]:
+def from_big_endian(column: pa.Array) -> tuple[pa.Array, Mask]:
     """Numbers of any length, most significant byte first, in two's complement; as decimals without a scale."""
     data, bounds = to_bytes(column)
     lengths = np.diff(bounds)

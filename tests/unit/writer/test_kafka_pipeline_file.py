@@ -111,3 +111,37 @@ def test_what_must_be_there(tmp_path: Path, old: str, new: str, part: str) -> No
     with pytest.raises(InvalidArgument) as caught:
         read(tmp_path, GOOD.replace(old, new))
     assert part in caught.value.message
+
+
+SCHEMA = '{"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}'
+
+
+def test_avro_by_a_schema_in_a_file_or_here(tmp_path: Path) -> None:
+    (tmp_path / "orders.avsc").write_text(SCHEMA)
+    source = read(tmp_path, GOOD.replace("format: json", "format: avro\n  schema_file: ./orders.avsc\n  schema_id: 7"))
+    assert source.avro is not None
+    assert (source.avro.schema.names, source.avro.registry_id) == (("id",), 7)
+    here = read(
+        tmp_path, GOOD.replace("format: json", f"format: avro\n  schema: '{SCHEMA}'\n  options: {{timezone: UTC}}")
+    )
+    assert here.avro is not None
+    assert (here.avro.schema, here.avro.registry_id, here.text.timezone) == (source.avro.schema, None, "UTC")
+
+
+@pytest.mark.parametrize(
+    ("new", "part"),
+    [
+        ("format: avro", "source.schema_file: it is missing; give the schema"),
+        (f"format: avro\n  schema: '{SCHEMA}'\n  schema_file: a.avsc", "source.schema_file: both are given"),
+        ("format: avro\n  schema_file: ./none.avsc", "source.schema_file: './none.avsc' cannot be read: No such file"),
+        ("format: avro\n  schema: '{}'", "source.schema: The Avro schema cannot be used: it is no record"),
+        (f"format: avro\n  schema: '{SCHEMA}'\n  schema_id: seven", "source.schema_id"),
+        (f"format: avro\n  schema: '{SCHEMA}'\n  options: {{delimiter: x}}", "no meaning for records of Avro"),
+        (f"format: json\n  schema: '{SCHEMA}'", "source.schema: it is for avro; leave it out"),
+        ("format: json\n  schema_id: 7", "source.schema_id: it is for avro; leave it out"),
+    ],
+)
+def test_mistakes_of_avro(tmp_path: Path, new: str, part: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        read(tmp_path, GOOD.replace("format: json", new))
+    assert part in caught.value.message
