@@ -96,8 +96,8 @@ class PlainTopics:
                     message.partition() or 0,
                     message.offset() or 0,
                     message.timestamp()[1],
-                    message.key(),  # type: ignore[arg-type]
-                    message.value(),  # type: ignore[arg-type]
+                    message.key(),
+                    message.value(),
                     {name: value.decode() for name, value in headers},
                 )
             )
