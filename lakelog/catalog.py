@@ -23,7 +23,6 @@ from lakelog.client.metastore import Metastore
 from lakelog.client.reader_target import ReaderTarget
 from lakelog.clock import Clock, SystemClock
 from lakelog.format.table import TableInfo
-from lakelog.log.opening import open_table_log
 from lakelog.log.protocol import Log
 from lakelog.reads.held_reads import HeldReads
 from lakelog.storage.caches import Caches
@@ -33,6 +32,7 @@ from lakelog.streams.request import check_together
 from lakelog.streams.subscribe import subscribe
 from lakelog.streams.subscription import Subscription
 from lakelog.table import Table
+from lakelog.table_log import open_table_log
 from lakelog.transaction import Transaction
 from lakelog.upkeep.dropped import restore_table, to_dropped_table
 from lakelog.writes.attempts_ahead import AttemptsAhead

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from lakelog.errors import LakelogError, SnapshotExpired
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import TableInfo
+from lakelog.log.records import FetchedRecords
 from lakelog.reads.changes import MetastoreStates
 from lakelog.reads.log_changes import LogChanges
 from lakelog.reads.log_ways import LogWay, LogWays, can_do_without_log
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+Told = list[tuple[Snapshot, FetchedRecords]]
+
 _REST_S: Final = 10.0
 """So long files are read before a log that could not be used is tried again."""
 
@@ -44,13 +47,23 @@ class LogStreamTable(StreamTable):
         view: What to show.
         counts: Told of what is read.
         insists: The log was asked for: where it cannot be used at all, that is an error.
+        since_ms: Snapshots are passed over up to the first one of which a record was appended at or after this time, or
+            that was committed then; None: none is.
     """
 
     def __init__(
-        self, catalog: Catalog, table: TableInfo, view: StreamView, counts: ReadCounts, *, insists: bool
+        self,
+        catalog: Catalog,
+        table: TableInfo,
+        view: StreamView,
+        counts: ReadCounts,
+        *,
+        insists: bool,
+        since_ms: int | None = None,
     ) -> None:
         super().__init__(catalog, table, view, counts)
         self._insists = insists
+        self._since_ms = since_ms
         self._feed = LogFeed(catalog.metastore, table.table_uuid, catalog.open_log)
         self._ways = LogWays.of(table)
         self._changes = LogChanges(
@@ -69,7 +82,7 @@ class LogStreamTable(StreamTable):
             if way is LogWay.NOTHING:
                 continue
             if way is LogWay.FILES or time.monotonic() < self._rests_until_s:
-                yield from super().read_changes(list(group))
+                yield from self._read_rest(list(group))
             else:
                 yield from self._read_log(way, list(group))
 
@@ -88,11 +101,30 @@ class LogStreamTable(StreamTable):
                 break
             if told is None:
                 return
-            for batch in self._changes.tell(way, told, topic=self._feed.topic):
+            shown = self._without_earlier(told)
+            for batch in self._changes.tell(way, shown, topic=self._feed.topic) if shown else ():
                 ids: int = batch.column(SNAPSHOT_ID_COLUMN)[0].as_py()
                 yield StreamBatch(batch.drop_columns([SNAPSHOT_ID_COLUMN]), ids, self.name)
             done = told[-1][0].snapshot_id
-        yield from super().read_changes([each for each in snapshots if each.snapshot_id > done])
+        yield from self._read_rest([each for each in snapshots if each.snapshot_id > done])
+
+    def _read_rest(self, snapshots: list[Snapshot]) -> Iterator[StreamBatch]:
+        if self._since_ms is not None:
+            since_ms = self._since_ms
+            snapshots = [each for each in snapshots if each.committed_at_ms >= since_ms]
+            self._since_ms = None if snapshots else since_ms
+        if snapshots:
+            yield from super().read_changes(snapshots)
+
+    def _without_earlier(self, told: Told) -> Told:
+        """Without what is passed over: a snapshot is shown as a whole, however its partitions disagree."""
+        if self._since_ms is None:
+            return told
+        for place, (snapshot, records) in enumerate(told):
+            if max(snapshot.committed_at_ms, int(records.timestamps_ms.max())) >= self._since_ms:
+                self._since_ms = None
+                return told[place:]
+        return []
 
     def _can_do_without(self, error: LakelogError) -> bool:
         return not self._feed.is_closed and can_do_without_log(error, insists=self._insists)

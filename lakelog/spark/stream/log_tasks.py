@@ -21,7 +21,6 @@ from lakelog.errors import LakelogError, SnapshotExpired
 from lakelog.format.filter import parse_filter
 from lakelog.format.snapshot import Snapshot
 from lakelog.log.columns import take_fetched
-from lakelog.log.opening import open_table_log
 from lakelog.log.records import FetchedRecords
 from lakelog.reads.log_changes import LogChanges
 from lakelog.reads.log_plan import has_topic_buckets, to_topic_partition
@@ -32,6 +31,7 @@ from lakelog.spark.stream.log_splits import LogSplit
 from lakelog.spark.stream.tasks import ChangeSplit, PlannedStates, read_from_files, to_target, to_told_names
 from lakelog.spark.task_errors import told_to_driver
 from lakelog.storage.live_file import LiveFile
+from lakelog.table_log import open_table_log
 
 _log = logging.getLogger(__name__)
 

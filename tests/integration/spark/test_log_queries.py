@@ -100,7 +100,7 @@ def test_queries_read_the_log_and_files_where_it_is_cut(
         catalog.create_table("logged.keys", STREAMED, primary_key=["k"], options=options),
     ]
     log = open_kafka_log(options, Secrets({}))
-    publishers = [HandPublisher(metastore, log, table) for table in tables]
+    publishers = [HandPublisher(metastore, lambda _info: log, table) for table in tables]
 
     def append(*rows: tuple[int, str]) -> None:
         for table, publisher in zip(tables, publishers, strict=True):
