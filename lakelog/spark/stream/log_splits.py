@@ -125,7 +125,9 @@ def find_log_range(metastore: Metastore, table_uuid: str, after: int, until: int
     starts = () if begin is None else begin.offsets
     # Of a partition that nothing is known of all is read.
     added = (0,) * (len(ends[0].offsets) - len(starts))
-    return LogRange(info.topic, info.options, (*starts, *added), ends[0].offsets, is_even=not added)
+    # Topics never lose a partition.
+    is_even = not added or len(ends[0].offsets) == 1
+    return LogRange(info.topic, info.options, (*starts, *added), ends[0].offsets, is_even)
 
 
 def plan_log_splits(
