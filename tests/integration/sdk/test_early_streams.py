@@ -335,6 +335,25 @@ def test_an_append_table_tells_all_of_a_commit_of_which_it_may_have_missed_rows(
         assert read_values(stream, 3) == [(1, 1), (1, 2), (1, 3)], "at least once"
 
 
+def test_rows_whose_number_nobody_can_tell_come_with_their_commit(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of Spark's tasks, which may run twice: whether all rows of an append table have come is not known."""
+    sent = MemoryEarlySender.send
+
+    def number(sender: MemoryEarlySender, records: EncodedRecords, attempt_id: str) -> None:
+        sent(sender, dataclasses.replace(records, indexes=records.indexes + (1 << 36)), attempt_id)
+
+    monkeypatch.setattr(MemoryEarlySender, "send", number)
+    table = make(catalog, keyed=False)
+    with table.subscribe() as stream:
+        tx = send(catalog, rows(1, 2), table)
+        assert stream.read(0.3) is None
+        tx.commit()
+        assert read_values(stream, 2) == [(1, 1), (1, 2)]
+        assert stream.read(0.1) is None
+
+
 def test_together_with_other_tables_rows_come_with_their_commits(catalog: Catalog) -> None:
     table = make(catalog)
     catalog.create_table("shop.items", SCHEMA, primary_key=["k"], options=OPTIONS)
