@@ -9,16 +9,11 @@ from pathlib import Path
 import pytest
 
 from lakelog.catalog import Catalog
-from lakelog.clock import SystemClock
 from lakelog.log.kafka import open_kafka_log
 from lakelog.log.secrets import Secrets
 from lakelog.storage.stores import LocationStores
 from metastore.brokers import Brokers
-from metastore.inprocess import InProcessMetastore
-from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
-from metastore.store import Store
-from tests.integration.sdk.early_streams import Folder, make, read_rows, read_values, rows, send
+from tests.integration.sdk.early_streams import Folder, make, open_metastore, read_rows, read_values, rows, send
 
 
 @pytest.fixture
@@ -28,13 +23,8 @@ def options(kafka_broker: str) -> dict[str, str]:
 
 @pytest.fixture
 def catalog(warehouse: Path, kafka_broker: str) -> Iterator[Catalog]:
-    async def open_store() -> Store:
-        return MemoryStore(SystemClock())
-
     brokers = Brokers([tuple(kafka_broker.split(","))], lambda given: open_kafka_log(given, Secrets({})))
-    metastore = InProcessMetastore(
-        open_store, lambda store: MetastoreService(store, f"file://{warehouse}/", brokers=brokers)
-    )
+    metastore = open_metastore(warehouse, brokers)
     catalog = Catalog(metastore, LocationStores())
     catalog.create_database("shop")
     yield catalog
