@@ -23,9 +23,9 @@ from lakelog.client.metastore import Metastore
 from lakelog.client.reader_target import ReaderTarget
 from lakelog.clock import Clock, SystemClock
 from lakelog.format.table import TableInfo
-from lakelog.log.opening import open_table_log
 from lakelog.log.protocol import Log
 from lakelog.reads.held_reads import HeldReads
+from lakelog.reads.log_opening import open_table_log
 from lakelog.storage.caches import Caches
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.stores import Stores

@@ -24,8 +24,8 @@ from lakelog.clock import Clock, SystemClock
 from lakelog.errors import LakelogError
 from lakelog.format.log_state import LogInfo
 from lakelog.format.table import TableInfo
-from lakelog.log.opening import open_table_log
 from lakelog.log.settings import read_log_settings
+from lakelog.reads.log_opening import open_table_log
 from lakelog.writes.early_sending import EarlyChannel, EarlyPlace, EarlyRows, LogOpener, RowForm, SentEarly
 
 if TYPE_CHECKING:
