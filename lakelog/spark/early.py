@@ -25,7 +25,7 @@ from lakelog.errors import LakelogError
 from lakelog.format.log_state import LogInfo
 from lakelog.format.table import TableInfo
 from lakelog.log.settings import read_log_settings
-from lakelog.reads.log_opening import open_table_log
+from lakelog.table_log import open_table_log
 from lakelog.writes.early_sending import EarlyChannel, EarlyPlace, EarlyRows, LogOpener, RowForm, SentEarly
 
 if TYPE_CHECKING:

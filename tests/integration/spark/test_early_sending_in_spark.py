@@ -100,7 +100,7 @@ class Logged:
         return concat_fetched(parts)
 
     def publish(self) -> None:
-        publisher = HandPublisher(self.catalog.metastore, self.log, self.table)
+        publisher = HandPublisher(self.catalog.metastore, lambda _info: self.log, self.table)
         publisher.publish()
         publisher.close()
 
