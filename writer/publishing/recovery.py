@@ -88,7 +88,7 @@ def find_resume(info: LogInfo, known: Witnesses, history: History) -> LogPositio
     if known.mirror.generation != info.generation:
         raise _diverged(info, f"The log has generation {info.generation} and its state {known.mirror.generation}.")
     _check_topic(info, known)
-    tail = [record for record in known.tail if _is_ours(info, record)]
+    tail = [record for record in known.tail if _is_ours(info, known.mirror, record)]
     for record in tail:
         # What is published for long may have expired; what comes behind the mirror is pinned.
         if _id_of(record) >= max(known.mirror.snapshot_id, 1):
@@ -198,9 +198,15 @@ def _check_known(info: LogInfo, history: History, snapshot: LogSnapshot | None, 
         )
 
 
-def _is_ours(info: LogInfo, record: TailRecord) -> bool:
-    """Whether a record is of this generation of the log; a named topic may hold records of others from before."""
-    return record.snapshot is not None and record.snapshot.snapshot_id > info.starts_after
+def _is_ours(info: LogInfo, mirror: PublishState, record: TailRecord) -> bool:
+    """Whether a record can be of this generation of the log, and of what comes behind the mirror.
+
+    A topic may hold records from before the generation: of another table, of a history that was set back. They stand
+    before the offsets that the generation began at, with which the mirror begins.
+    """
+    if record.snapshot is None or record.snapshot.snapshot_id <= info.starts_after:
+        return False
+    return record.partition >= len(mirror.offsets) or record.offset >= mirror.offsets[record.partition]
 
 
 def _id_of(record: TailRecord) -> int:
