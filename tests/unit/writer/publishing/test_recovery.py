@@ -143,8 +143,11 @@ def test_records_from_before_a_log_began_say_nothing_of_it(snapshot_id: int) -> 
     assert find_resume(named, _know(None, began, foreign), _History(9)) == LogPosition(0, "")
     assert find_resume(named, _know(_at(3), began, foreign, _last(1, 3, 7)), _History(9)) == _at(3)
     assert find_resume(named, _know(_at(3), _mirror(3, 10, 14), foreign), _History(9)) == _at(3)
-    with pytest.raises(HistoryDiverged, match="was set back"):
-        find_resume(named, _know(None, began, replace(foreign, offset=10)), _History(9))
+    for offset, snapshot in ((10, foreign.snapshot), (8, LogSnapshot(4, "u4"))):
+        # Behind where it began; and of this very table, however it came to stand there.
+        ours = replace(foreign, offset=offset, snapshot=snapshot)
+        with pytest.raises(HistoryDiverged, match="was set back"):
+            find_resume(named, _know(_at(3), began, ours), _History(9))
 
 
 def test_a_log_begun_anew_passes_over_the_records_before_it() -> None:
