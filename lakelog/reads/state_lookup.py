@@ -32,6 +32,7 @@ class StateLookup:
     """Looks rows of a table with a primary key up. For one thread at a time.
 
     It remembers the files of the snapshot asked for last, since whoever follows a table asks for one again and again.
+    Of tables whose first row of a key stays (SEMANTICS.md 2.4) it is not asked.
 
     Args:
         metastore: Tells which files a state consists of.
@@ -50,6 +51,7 @@ class StateLookup:
         self._table = table
         self._caches = caches
         self._options: Final = TableOptions(table.options)
+        self._policy: Final = to_merge_policy(table.schema, self._options)
         self._planned_at = 0
         self._planned: dict[Bucket, list[LiveFile]] = {}
 
@@ -87,11 +89,12 @@ class StateLookup:
         """As `find`, of those keys that the snapshot itself wrote; and these keys, encoded."""
         found = [self._empty()]
         for files, keys in self._plan(rows, snapshot_id):
-            own = [each for each in files if each.added_snapshot == snapshot_id]
-            written = self._look_up(own, keys)
-            if written.num_rows:
-                left = keys.filter(pc.is_in(self.with_keys(keys)[KEY_COLUMN], value_set=_keys_of(written)))
-                found.append(self._look_up(files, left))
+            written = self._look_up([each for each in files if each.added_snapshot == snapshot_id], keys)
+            if written.num_rows and self._policy.sequence:
+                # What was written may have lost to older rows.
+                left = pc.is_in(self.with_keys(keys).column(KEY_COLUMN), value_set=_keys_of(written))
+                written = self._look_up(files, keys.filter(left))
+            found.append(written)
         both = pa.concat_tables(found)
         return _keys_of(both), both
 
@@ -130,16 +133,15 @@ class StateLookup:
     def _look_up(self, files: Sequence[LiveFile], keys: pa.Table) -> pa.Table:
         if not files or not keys.num_rows:
             return self._empty()
-        policy = to_merge_policy(self._table.schema, self._options)
         stored = plan_file_schema(self._table.schema, with_row_kind=False)
         lookup = KeyLookup(
             self._store,
             self._table.schema,
-            policy,
+            self._policy,
             self._caches.find_copies(self._table.table_uuid, self._options),
             [each for each in stored if each.name in self.columns],
         )
-        found = self.with_keys(pa.table(lookup.find(files, keys.select(list(policy.key))).run.table))
+        found = self.with_keys(pa.table(lookup.find(files, keys.select(list(self._policy.key))).run.table))
         return found.select(self._empty().schema.names).cast(self._empty().schema)
 
     def _empty(self) -> pa.Table:
