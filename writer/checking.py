@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
+from lakelog.format.convert import find_mismatch
 from lakelog.format.table import TableInfo
 from lakelog.options.table_options import ROWKIND_FIELD
 from lakelog.options.values import TableOptions
@@ -10,7 +13,9 @@ from lakelog.serving.misfits import Misfits
 from .kafka.values import KIND_COLUMN
 from .pipeline.kafka_spec import KafkaSource, RecordFormat
 from .pipeline.spec import EPOCH_FORMATS, FileSource, Format, Mode, Pipeline, RowKindSource
+from .records.bad_records import FileRefused
 from .records.fitting import Fitting, check_format
+from .records.text_values import is_parsable
 
 
 def make_fitting(pipeline: Pipeline, info: TableInfo, misfits: Misfits) -> Fitting:
@@ -29,8 +34,11 @@ def make_fitting(pipeline: Pipeline, info: TableInfo, misfits: Misfits) -> Fitti
     problems = []
     if isinstance(source, FileSource):
         problems += [f"table: {problem}" for problem in check_format(fitting, source.format)]
+    elif source.avro is not None:
+        key = "source.schema_file" if "source.schema_file" in pipeline.marks else "source.schema"
+        problems += [f"{key}: {problem}" for problem in _avro_problems(fitting, source.avro.schema.arrow)]
     elif not says_kinds:
-        remedy = f"use format: {RecordFormat.DEBEZIUM_JSON.value}"
+        remedy = f"use format: {RecordFormat.DEBEZIUM_JSON.value} or {RecordFormat.AVRO.value}"
         problems += [f"table: {problem}" for problem in check_format(fitting, Format.JSON, remedy)]
     if says_kinds:
         problems += _debezium_problems(pipeline, info)
@@ -67,6 +75,30 @@ def _debezium_problems(pipeline: Pipeline, info: TableInfo) -> list[str]:
     return problems
 
 
+def _avro_problems(fitting: Fitting, given: pa.Schema) -> list[str]:
+    """What of a schema of Avro does not fit the table: columns, and types of which no value can."""
+    problems = []
+    try:
+        fitting.check_columns(given.names, "it")
+    except FileRefused as error:
+        problems.append(f"{error}.")
+    for field in fitting.schema.arrow:
+        name = fitting.sources[field.name].name
+        if name not in given.names:
+            continue
+        type_ = given.field(name).type
+        is_text = pa.types.is_string(type_) and is_parsable(field.type)
+        mismatch = None if is_text else find_mismatch(type_, field.type)
+        is_number_of_time = pa.types.is_integer(type_) and pa.types.is_timestamp(field.type)
+        if is_number_of_time and (fitting.sources[field.name].formats or fitting.text.timestamp_formats):
+            continue
+        if mismatch is not None:
+            problems.append(
+                f"its field '{name}' is {type_}, the table's column '{field.name}' is {field.type}: {mismatch}."
+            )
+    return problems
+
+
 def _column_problems(pipeline: Pipeline, info: TableInfo) -> list[str]:
     problems = []
     names = info.schema.arrow.names
@@ -89,8 +121,6 @@ def _header_problems(fitting: Fitting, pipeline: Pipeline) -> list[str]:
     names = pipeline.source.text.names
     if not names or pipeline.source.format is not Format.CSV:
         return []
-    from .records.bad_records import FileRefused
-
     try:
         fitting.check_columns(list(names), "source.options.names")
     except FileRefused as error:

@@ -74,8 +74,9 @@ def _check_source(pipeline: Pipeline, misfits: Misfits) -> None:
         with misfits.of("source.path"):
             list_files(source)
         return
-    with misfits.of("source.topic"), closing(Topic(source)) as topic:
-        topic.look()
+    for name in source.topics:
+        with misfits.of("source.topic"), closing(Topic(source, name)) as topic:
+            topic.look()
 
 
 def make_source(pipeline: Pipeline, info: TableInfo, fitting: Fitting, checkpoint: Checkpoint) -> Source:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Final
 
-from lakelog.errors import InvalidArgument, LakelogError, NotFound, PermissionDenied, Unavailable
+from lakelog.errors import InvalidArgument, LakelogError, NotFound, PermissionDenied, SnapshotExpired, Unavailable
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import ChangelogState, LogContent, Snapshot, SnapshotKind
 from lakelog.format.table import TableInfo
@@ -16,6 +17,9 @@ from lakelog.log.table_codec import load_log_settings
 from lakelog.options.table_options import CHANGELOG_PRODUCER
 from lakelog.options.values import TableOptions
 from lakelog.reads.changes import TOLD_ROWS
+
+LOG_TOO_SHORT: Final = "LOG_TOO_SHORT"
+"""Why a log that does not hold what is to be read of it (any more) cannot be used."""
 
 
 class LogWay(enum.Enum):
@@ -78,6 +82,8 @@ def can_do_without_log(error: LakelogError, *, insists: bool) -> bool:
         error: What happened.
         insists: The log was asked for.
     """
+    if isinstance(error, SnapshotExpired):
+        return error.reason == LOG_TOO_SHORT
     if isinstance(error, NotFound):
         return error.reason != "TABLE_NOT_FOUND"
     if isinstance(error, PermissionDenied | InvalidArgument):

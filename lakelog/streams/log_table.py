@@ -24,7 +24,7 @@ from lakelog.reads.reading import make_parser
 from lakelog.storage.file_scan import SNAPSHOT_ID_COLUMN
 from lakelog.storage.read_counts import ReadCounts
 from lakelog.streams.batch import StreamBatch
-from lakelog.streams.log_feed import LOG_TOO_SHORT, LogFeed
+from lakelog.streams.log_feed import LogFeed
 from lakelog.streams.table import StreamTable, StreamView
 
 if TYPE_CHECKING:
@@ -127,11 +127,7 @@ class LogStreamTable(StreamTable):
         return []
 
     def _can_do_without(self, error: LakelogError) -> bool:
-        if self._feed.is_closed:
-            return False
-        if isinstance(error, SnapshotExpired):
-            return error.reason == LOG_TOO_SHORT
-        return can_do_without_log(error, insists=self._insists)
+        return not self._feed.is_closed and can_do_without_log(error, insists=self._insists)
 
     def close(self) -> None:
         """See `StreamTable`."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -11,13 +12,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.format.rowkind import RowKind
-from lakelog.log.codecs.changes import read_debezium_changes
+from lakelog.log.codecs import Changes, read_debezium_changes, read_debezium_keys
 
 from ..records.bad_records import BadRecord, Report
 from ..records.blocks import Block, Places
 from ..records.json_records import read_json_block
 from ..records.source_rows import SourceRows
 
+_NO_KEY: Final = (
+    "its delete has neither an old row nor a key with all columns of the table's primary key; have Debezium send one "
+    "of them (REPLICA IDENTITY, message.key.columns)"
+)
 KIND_COLUMN: Final = "_row_kind"
 """The source's column that says what each row of Debezium does."""
 
@@ -56,9 +61,11 @@ def _to_block(values: pa.Array, offsets: Places) -> Block:
 
 def read_debezium_values(
     values: pa.Array,
+    keys: pa.Array,
     offsets: Places,
     schema: pa.Schema,
     *,
+    key: Sequence[str],
     time_unit: str | None,
     with_old_rows: bool,
     report: Report,
@@ -67,8 +74,10 @@ def read_debezium_values(
 
     Args:
         values: Binary.
+        keys: Binary: which row a delete without its old row is of.
         offsets: Of the records.
         schema: The columns, by their names in the source.
+        key: Which of them are the table's primary key.
         time_unit: Of timestamps that are numbers without a schema.
         with_old_rows: Whether the table takes the old row of an update too, as `-U` before the `+U`.
         report: Told of records that are no such messages, or whose rows do not fit.
@@ -76,11 +85,11 @@ def read_debezium_values(
     Returns:
         The rows with `KIND_COLUMN`; None: there are none.
     """
-    found = read_debezium_changes(values, schema, time_unit=time_unit)
+    found = _take_keys(read_debezium_changes(values, schema, time_unit=time_unit), keys, key, time_unit)
     without_row = ~found.wrong & ~found.has_row & (found.kinds == RowKind.DELETE)
     for mask, reason in (
         (found.wrong, "it is no message of Debezium whose row fits the table's columns"),
-        (without_row, "its delete has no old row, not even the key; have Debezium send it (REPLICA IDENTITY)"),
+        (without_row, _NO_KEY),
     ):
         # A loop over bad records, of which there are few.
         for place in np.flatnonzero(mask):
@@ -99,6 +108,25 @@ def read_debezium_values(
     columns = {name: _single(taken.column(name)) for name in taken.column_names}
     columns[KIND_COLUMN] = _KINDS.take(pa.array(kinds.astype(np.int64)))
     return SourceRows(columns, len(records), offsets[records], lambda row: values[int(records[row])].as_py() or b"")
+
+
+def _take_keys(found: Changes, keys: pa.Array, names: Sequence[str], time_unit: str | None) -> Changes:
+    """Takes the rows of deletes that have no old row from the keys of their records, where these have all of it."""
+    without_row = ~found.wrong & ~found.has_row & (found.kinds == RowKind.DELETE)
+    if not names or not without_row.any():
+        return found
+    mask = pa.array(without_row)
+    key_schema = pa.schema([(name, found.rows.schema.field(name).type) for name in names])
+    rows, is_whole = read_debezium_keys(
+        pc.if_else(mask, keys, pa.scalar(None, keys.type)), key_schema, time_unit=time_unit
+    )
+    is_known = without_row & is_whole
+    table = found.rows
+    for name in names:
+        place = table.schema.get_field_index(name)
+        column = pc.if_else(pa.array(is_known), _single(rows.column(name)), _single(table.column(name)))
+        table = table.set_column(place, table.schema.field(place), column)
+    return replace(found, rows=table, has_row=found.has_row | is_known)
 
 
 def _interleave(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +19,23 @@ from lakelog.log.protocol import Log
 from lakelog.log.records import EncodedRecords
 from lakelog.storage.stores import LocationStores
 from lakelog.streams import early_follow, early_keyed_table, log_tail
-from lakelog.streams.subscription import Subscription
-from lakelog.table import Table
-from lakelog.transaction import Transaction
+from lakelog.streams.early_attempts import OpenAttempts
 from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
 from metastore.service import MetastoreService
 from metastore.store import Store
 from tests.contract.metastore.log_brokers import FakeBrokers
-
-SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64()), ("w", pa.string())])
-OPTIONS = {"log.system": "kafka", "log.consistency": "eventual", "bucket": "2"}
-SOON_S = 10.0
-"""Far longer than a row takes; no test waits for so long."""
+from tests.integration.sdk.early_streams import (
+    OPTIONS,
+    SCHEMA,
+    SOON_S,
+    Folder,
+    make,
+    read_rows,
+    read_values,
+    rows,
+    send,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -68,73 +72,6 @@ def catalog(metastore: InProcessMetastore, brokers: FakeBrokers) -> Catalog:
     return catalog
 
 
-def make(catalog: Catalog, options: Mapping[str, str] | None = None, *, keyed: bool = True) -> Table:
-    options = {**OPTIONS, **(options or {})}
-    if not keyed:
-        del options["bucket"]
-    return catalog.create_table("shop.orders", SCHEMA, primary_key=["k"] if keyed else [], options=options)
-
-
-def rows(*keys: int, value: int = 1) -> pa.Table:
-    return pa.table({"k": keys, "v": [value] * len(keys), "w": ["x"] * len(keys)}, schema=SCHEMA)
-
-
-class Folder:
-    """Applies what it is told by key; what is said of the row before has to be what it was told."""
-
-    def __init__(self, stream: Subscription) -> None:
-        self.stream = stream
-        self.rows: dict[int, tuple[Any, ...]] = {}
-        self.told: list[tuple[int, str, int]] = []
-        """Snapshot, kind and key of each."""
-        self.replaced: int | None = None
-
-    def read_until(self, is_done: Callable[[], bool]) -> None:
-        end_s = time.monotonic() + SOON_S
-        while not is_done():
-            assert time.monotonic() < end_s, f"told {self.told}, has {self.rows}"
-            self.read(0.05)
-
-    def read(self, timeout_s: float) -> None:
-        batch = self.stream.read(timeout_s)
-        if batch is None:
-            return
-        assert batch.is_early == (batch.snapshot_id == 0)
-        assert not (batch.is_early and self.stream.is_whole), "no position stands behind it"
-        for row in batch.data.to_pylist():
-            kind, key = row.pop("_row_kind"), row["k"]
-            self.told.append((batch.snapshot_id, kind, key))
-            row_now = tuple(row.values())
-            if kind == "+U":
-                assert self.replaced == key, "an old row stands right before"
-                self.replaced = None
-            else:
-                assert self.rows.pop(key, None) == (None if kind == "+I" else row_now), (kind, key)
-                self.replaced = key if kind == "-U" else None
-            if kind in ("+I", "+U"):
-                self.rows[key] = row_now
-
-
-def read_rows(table: Table) -> dict[int, tuple[Any, ...]]:
-    return {row["k"]: tuple(row.values()) for row in table.scan().to_arrow().to_pylist()}
-
-
-def send(catalog: Catalog, data: pa.Table, table: Table) -> Transaction:
-    """Writes rows that stand in the log, and whose commit is held back."""
-    tx = catalog.transaction()
-    target = tx.table("shop.orders")
-    if "_row_kind" in data.schema.names:
-        target.write(data)
-    elif table.info.schema.primary_key:
-        target.upsert(data)
-    else:
-        target.append(data)
-    early = tx._parts[table.uuid].early
-    assert early is not None
-    assert early.finish() is not None
-    return tx
-
-
 def test_rows_are_told_before_their_commit(catalog: Catalog) -> None:
     table = make(catalog)
     table.upsert(rows(1, 2))
@@ -168,6 +105,23 @@ def test_an_attempt_that_is_given_up_is_taken_back(catalog: Catalog) -> None:
         table.upsert(rows(2, value=9))
         told.read_until(lambda: stream.position == 2)
     assert told.rows == read_rows(table)
+
+
+def test_without_asking_what_became_of_attempts_nothing_is_taken_back(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control of the test before."""
+    monkeypatch.setattr(OpenAttempts, "find_given_up", lambda self, told_until: [])
+    table = make(catalog)
+    with table.subscribe() as stream:
+        told = Folder(stream)
+        tx = send(catalog, rows(3), table)
+        told.read_until(lambda: len(told.rows) == 1)
+        tx.abandon()
+        table.upsert(rows(1))
+        told.read_until(lambda: stream.position == 1)
+        assert stream.read(0.3) is None
+    assert told.rows != read_rows(table)
 
 
 @pytest.mark.parametrize("first", [0, 1])
@@ -345,16 +299,6 @@ def test_an_overwrite_settles_what_it_took_away(catalog: Catalog) -> None:
         tx.abandon()
         told.read_until(lambda: set(told.rows) == {7})
     assert told.rows == read_rows(table)
-
-
-def read_values(stream: Subscription, count: int) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
-    end_s = time.monotonic() + SOON_S
-    while len(found) < count and time.monotonic() < end_s:
-        batch = stream.read(0.05)
-        if batch is not None:
-            found += [(batch.snapshot_id, key) for key in batch.data.column("k").to_pylist()]
-    return found
 
 
 def test_rows_of_an_append_table_are_told_as_they_come_and_once(catalog: Catalog) -> None:

@@ -1,4 +1,4 @@
-"""Opening the log of a table for whoever reads in this process."""
+"""Opening the log of a table for whoever reads or writes in this process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def open_table_log(options: Mapping[str, str]) -> Log:
         from lakelog.log.kafka import open_kafka_log
     except ModuleNotFoundError as error:
         raise InvalidArgument(
-            f"{explain_missing(error, 'Reading a log', 'kafka')}. Or give 'streaming-read-mode' = 'file'.",
+            f"{explain_missing(error, 'A log', 'kafka')}. Or give 'streaming-read-mode' = 'file'.",
             reason="MISSING_EXTRA",
         ) from None
     return open_kafka_log(options, read_log_secrets())

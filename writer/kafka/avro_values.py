@@ -1,0 +1,62 @@
+"""The values of records of Avro become rows of the source, in columns. Runs on executors."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakelog.log.codecs.writer_records import read_writer_records
+
+from ..pipeline.kafka_spec import AvroForm
+from ..records.bad_records import BadRecord, Report
+from ..records.blocks import Places
+from ..records.source_rows import SourceRows
+
+_MOST_BYTES: Final = 2**31 - 1
+_NO_VALUE: Final = "it has no value (as a tombstone), so it says no row"
+_NO_RECORD: Final = "it is no record of the schema that the pipeline has"
+_HINT: Final = "; it begins as records of a schema registry do: give the schema's number there in source.schema_id"
+
+
+def read_avro_values(values: pa.Array, offsets: Places, form: AvroForm, report: Report) -> SourceRows | None:
+    """Reads values that are an Avro record each.
+
+    Args:
+        values: Binary.
+        offsets: Of the records.
+        form: Their schema, and what stands before them.
+        report: Told of records that are none of this schema.
+
+    Returns:
+        The rows; None: there are none.
+    """
+    there = np.asarray(values.is_valid())
+    _report(report, ~there, values, offsets, _NO_VALUE)
+    header = b"" if form.registry_id is None else b"\0" + form.registry_id.to_bytes(4, "big")
+    fits = there & np.asarray(pc.starts_with(values, header).fill_null(False))
+    _report(report, there & ~fits, values, offsets, f"its header names another schema than {form.registry_id}")
+    # SUBTLE: without an end Arrow fails at a second value.
+    datums = pc.binary_slice(values.filter(pa.array(fits)), start=len(header), stop=_MOST_BYTES)
+    found, wrong_there = read_writer_records(datums, form.schema)
+    wrong = np.zeros(len(values), dtype=np.bool_)
+    wrong[fits] = wrong_there
+    has_header = np.asarray(pc.starts_with(values, b"\0\0").fill_null(False)) if not header else np.zeros_like(wrong)
+    _report(report, wrong & ~has_header, values, offsets, _NO_RECORD)
+    _report(report, wrong & has_header, values, offsets, _NO_RECORD + _HINT)
+    if wrong_there.any():
+        found = found.filter(pa.array(~wrong_there))
+    places = np.flatnonzero(fits & ~wrong)
+    if not len(places):
+        return None
+    columns = {name: column.combine_chunks() for name, column in zip(found.column_names, found.columns, strict=True)}
+    return SourceRows(columns, len(places), offsets[places], lambda row: values[int(places[row])].as_py())
+
+
+def _report(report: Report, mask: npt.NDArray[np.bool_], values: pa.Array, offsets: Places, reason: str) -> None:
+    # A loop over bad records, of which there are few.
+    for place in np.flatnonzero(mask):
+        report(BadRecord(int(offsets[place]), None, reason, values[int(place)].as_py() or b""))
