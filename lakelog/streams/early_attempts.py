@@ -32,6 +32,10 @@ commits."""
 _MAX_RANGES: Final = 10_000
 """Of one attempt; each bucket's rows make one for each piece that was sent."""
 
+_COUNTED: Final = 1 << 36
+"""Rows below this index are numbered from 0 on without gaps; Spark's tasks number theirs from here on, each by itself
+and again when it runs again."""
+
 _ID: Final = re.compile(r"[0-9a-f]{32}")
 
 
@@ -56,11 +60,13 @@ class OpenAttempts:
     Args:
         metastore: Knows what became of them.
         table: As it was subscribed to.
+        counts: Rows are told early only of attempts of which it can be said at their commit whether all have come.
     """
 
-    def __init__(self, metastore: Metastore, table: TableInfo) -> None:
+    def __init__(self, metastore: Metastore, table: TableInfo, *, counts: bool) -> None:
         self._metastore = metastore
         self._table = table
+        self._counts = counts
         self._known: dict[str, _Attempt] = {}
         self._is_altered = False
 
@@ -92,6 +98,9 @@ class OpenAttempts:
                 continue
             own = order[starts[number] : starts[number + 1]]
             own = own[indexes[own] >= 0]
+            if self._counts and len(own) and indexes[own[-1]] >= _COUNTED:
+                attempt.is_silent = True
+                continue
             own = own[attempt.seen.add(indexes[own])]
             attempt.is_silent = len(attempt.seen) > _MAX_RANGES
             if len(own):

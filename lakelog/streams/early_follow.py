@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Final
 
 from lakelog.client.metastore import Watch, WatchEvent
@@ -24,7 +24,7 @@ _WAIT_S: Final = 1.0
 class EarlyFollower(TablesFollower):
     """Follows one table, an `EarlyStreamTable`."""
 
-    def _listen(self, watch: Watch) -> Iterator[WatchEvent | Progress]:
+    def _listen(self, watch: Watch) -> Generator[WatchEvent | Progress]:
         ((uuid, table),) = self._tables.items()
         assert isinstance(table, EarlyStreamTable), "it is the only kind that is followed so"
         table.begin()

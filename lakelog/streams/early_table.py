@@ -56,7 +56,7 @@ class EarlyStreamTable(StreamTable, ABC):
         super().__init__(catalog, table, view, counts)
         self.tail: Final = LogTail(catalog.metastore, table.table_uuid, catalog.open_log, insists=insists)
         self.clock: Final = catalog.clock
-        self._attempts: Final = OpenAttempts(catalog.metastore, table)
+        self._attempts: Final = OpenAttempts(catalog.metastore, table, counts=not table.schema.primary_key)
         self._codec: Final = make_codec(table, table.schema)
         self._condition: Final = make_parser(view.filter)(table.schema)
         self._store: Final = catalog.open_store(table)

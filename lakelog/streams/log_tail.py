@@ -117,9 +117,11 @@ class LogTail:
 
     def _find_start(self, reader: LogReader) -> dict[int, int]:
         """Where it stood; else behind the newest snapshot known to be in the log, since files tell of those."""
-        earliest = reader.list_offsets(earliest=True)
+        earliest, ends = reader.list_offsets(earliest=True), reader.list_offsets()
         starts: Mapping[int, int] = self._positions
         if not starts:
             known = self._metastore.find_log_offsets(self._table_uuid)
             starts = {} if known is None else dict(enumerate(known.offsets))
-        return {p: max(starts.get(p, 0), first) for p, first in enumerate(earliest)}
+        # What is known may be of a topic that was made anew: its end will do.
+        bounds = enumerate(zip(earliest, ends, strict=False))
+        return {p: min(max(starts.get(p, 0), first), max(first, end)) for p, (first, end) in bounds}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -16,15 +16,9 @@ TRIED = [(case, form) for case in CASES for form in case.forms]
 _TIMEOUT_S = 20.0
 
 
-@pytest.fixture(scope="module")
-def stage(kafka_broker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogStage]:
-    stage = LogStage(kafka_broker, tmp_path_factory.mktemp("stage"))
-    yield stage
-    stage.close()
-
-
 @pytest.mark.parametrize(("case", "form"), TRIED, ids=[f"{case.rule} {form}".replace(" ", "-") for case, form in TRIED])
-def test_rule(case: LogCase, form: str, stage: LogStage) -> None:
+def test_rule(case: LogCase, form: str, log_stage: LogStage) -> None:
+    stage = log_stage
     name = stage.create(case.table, FORMS[form])
     for act in case.acts:
         stage.act(name, case.table, act)

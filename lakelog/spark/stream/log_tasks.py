@@ -72,7 +72,8 @@ def read_log_split(split: LogSplit, target: pa.Schema, condition: str | None) ->
             yield from _read_log(split, target, condition, progress)
         except LakelogError as error:
             # Spark repeats a task as a whole, which then finds the log as it is.
-            if progress.is_torn or not can_do_without_log(error, insists=split.insists):
+            stays = progress.is_torn or (progress.done and not can_pick_rest(split))
+            if stays or not can_do_without_log(error, insists=split.insists):
                 raise
             _log.warning("%s: files are read instead of the log: %s", split.files.table.name, error)
             if not isinstance(error, SnapshotExpired):
@@ -121,6 +122,11 @@ def _note(progress: _Progress, part: SpanPart) -> None:
     progress.is_torn = not part.is_whole
     if part.is_whole:
         progress.done[part.partition] = int(part.records.snapshot_ids[-1].as_py())
+
+
+def can_pick_rest(split: LogSplit) -> bool:
+    """Whether it is known which files stand for which partitions of the topic. Pure."""
+    return split.partitions > 0 or has_topic_buckets(split.files.table)
 
 
 def pick_rest(split: LogSplit, done: dict[int, int]) -> ChangeSplit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog
-from lakelog.clock import SystemClock
+from lakelog.errors import PermissionDenied
 from lakelog.format.table import TableInfo
 from lakelog.log.memory.producing import MemoryEarlySender
 from lakelog.log.protocol import Log
@@ -21,9 +22,6 @@ from lakelog.storage.stores import LocationStores
 from lakelog.streams import early_follow, early_keyed_table, log_tail
 from lakelog.streams.early_attempts import OpenAttempts
 from metastore.inprocess import InProcessMetastore
-from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
-from metastore.store import Store
 from tests.contract.metastore.log_brokers import FakeBrokers
 from tests.integration.sdk.early_streams import (
     OPTIONS,
@@ -31,6 +29,7 @@ from tests.integration.sdk.early_streams import (
     SOON_S,
     Folder,
     make,
+    open_metastore,
     read_rows,
     read_values,
     rows,
@@ -52,12 +51,7 @@ def brokers() -> FakeBrokers:
 
 @pytest.fixture
 def metastore(warehouse: Path, brokers: FakeBrokers) -> Iterator[InProcessMetastore]:
-    async def open_store() -> Store:
-        return MemoryStore(SystemClock())
-
-    service = InProcessMetastore(
-        open_store, lambda store: MetastoreService(store, f"file://{warehouse}/", brokers=brokers.make())
-    )
+    service = open_metastore(warehouse, brokers.make())
     yield service
     service.close()
 
@@ -335,6 +329,25 @@ def test_an_append_table_tells_all_of_a_commit_of_which_it_may_have_missed_rows(
         assert read_values(stream, 3) == [(1, 1), (1, 2), (1, 3)], "at least once"
 
 
+def test_rows_whose_number_nobody_can_tell_come_with_their_commit(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of Spark's tasks, which may run twice: whether all rows of an append table have come is not known."""
+    sent = MemoryEarlySender.send
+
+    def number(sender: MemoryEarlySender, records: EncodedRecords, attempt_id: str) -> None:
+        sent(sender, dataclasses.replace(records, indexes=records.indexes + (1 << 36)), attempt_id)
+
+    monkeypatch.setattr(MemoryEarlySender, "send", number)
+    table = make(catalog, keyed=False)
+    with table.subscribe() as stream:
+        tx = send(catalog, rows(1, 2), table)
+        assert stream.read(0.3) is None
+        tx.commit()
+        assert read_values(stream, 2) == [(1, 1), (1, 2)]
+        assert stream.read(0.1) is None
+
+
 def test_together_with_other_tables_rows_come_with_their_commits(catalog: Catalog) -> None:
     table = make(catalog)
     catalog.create_table("shop.items", SCHEMA, primary_key=["k"], options=OPTIONS)
@@ -345,3 +358,37 @@ def test_together_with_other_tables_rows_come_with_their_commits(catalog: Catalo
         batch = stream.read(SOON_S)
         assert batch is not None
         assert batch.snapshot_id == 1
+
+
+def test_who_may_not_read_the_log_is_told_with_the_commits_unless_it_was_asked_for(
+    catalog: Catalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = make(catalog)
+
+    def refuse(options: Mapping[str, str]) -> Log:
+        raise PermissionDenied("No such secret.")
+
+    readers = Catalog(catalog.metastore, LocationStores(), open_log=refuse).table("shop.orders")
+    with readers.subscribe() as stream:
+        tx = send(catalog, rows(1), table)
+        tx.commit()
+        told = Folder(stream)
+        told.read_until(lambda: stream.position == 1)
+        assert told.told == [(1, "+I", 1)]
+        assert "No such secret" in caplog.text
+    with (
+        readers.subscribe(options={"streaming-read-mode": "log"}) as stream,
+        pytest.raises(PermissionDenied, match="No such secret"),
+    ):
+        Folder(stream).read_until(lambda: False)
+
+
+def test_what_listens_ends_with_the_subscription(catalog: Catalog) -> None:
+    table = make(catalog)
+    with table.subscribe() as stream:
+        tx = send(catalog, rows(1), table)
+        told = Folder(stream)
+        told.read_until(lambda: 1 in told.rows)
+    tx.abandon()
+    names = {thread.name for thread in threading.enumerate()}
+    assert not names & {"lakelog-watch", "lakelog-log-tail", "lakelog-subscribe"}

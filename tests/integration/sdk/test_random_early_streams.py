@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog
-from lakelog.clock import SystemClock
 from lakelog.log.memory import MemoryCluster, MemoryLog
 from lakelog.log.memory.producing import MemoryEarlySender
 from lakelog.log.records import EncodedRecords
@@ -22,11 +21,7 @@ from lakelog.streams.subscription import Subscription
 from lakelog.table import Table
 from lakelog.transaction import Transaction
 from metastore.brokers import Brokers
-from metastore.inprocess import InProcessMetastore
-from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
-from metastore.store import Store
-from tests.integration.sdk.early_streams import SCHEMA, Folder, make, read_rows
+from tests.integration.sdk.early_streams import SCHEMA, Folder, make, open_metastore, read_rows
 from tests.integration.sdk.logging_tables import HandPublisher
 
 STEPS = 40
@@ -44,13 +39,8 @@ def cluster() -> MemoryCluster:
 
 @pytest.fixture
 def catalog(warehouse: Path, cluster: MemoryCluster) -> Iterator[Catalog]:
-    async def open_store() -> Store:
-        return MemoryStore(SystemClock())
-
     brokers = Brokers([("kafka:9092",)], lambda options: MemoryLog(cluster))
-    metastore = InProcessMetastore(
-        open_store, lambda store: MetastoreService(store, f"file://{warehouse}/", brokers=brokers)
-    )
+    metastore = open_metastore(warehouse, brokers)
     catalog = Catalog(metastore, LocationStores(), open_log=lambda options: MemoryLog(cluster))
     catalog.create_database("shop")
     yield catalog

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import pickle
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog
@@ -15,6 +18,7 @@ from lakelog.errors import InvalidArgument, PermissionDenied, Unavailable
 from lakelog.log.memory import Fault, MemoryCluster, MemoryLog, Step
 from lakelog.log.memory.reader import MemoryReader
 from lakelog.log.protocol import Log
+from lakelog.log.records import FetchedRecords
 from lakelog.spark.stream import log_reach, log_span, log_tasks, splits
 from lakelog.spark.stream.log_splits import LogSplit
 from lakelog.spark.task_errors import TaskFailed
@@ -26,7 +30,7 @@ from metastore.memory import MemoryStore
 from metastore.service import MetastoreService
 from metastore.store import Store
 from tests.integration.sdk.logging_tables import HandPublisher
-from tests.integration.sdk.test_log_streams import TABLES, fill, make, random_rows
+from tests.integration.sdk.test_log_streams import SCHEMA, TABLES, fill, make, random_rows
 from tests.integration.spark.driven_stream import DrivenStream, Row
 
 Rows = list[tuple[Any, ...]]
@@ -36,14 +40,14 @@ START = {"scan.snapshot-id": "1", "metadata-columns": "_snapshot_id,_commit_time
 class FailsLater:
     """Stands in for fetching, which fails once some records have come."""
 
-    def __init__(self, fetch: Any) -> None:
-        self.fetch = fetch
+    def __init__(self, fetch: Any, at: int = 4) -> None:
+        self.fetch, self.at = fetch, at
         self.count = 0
 
     def __get__(self, reader: Any, kind: Any) -> Any:
         def call(*args: Any) -> Any:
             self.count += 1
-            if self.count == 4:
+            if self.count == self.at:
                 raise Unavailable("No broker answers.")
             return self.fetch(reader, *args)
 
@@ -311,3 +315,112 @@ def test_tasks_that_cannot_use_the_log_read_files(
         stream.start()
         with pytest.raises(TaskFailed, match=r"No\."):
             stream.show(0)
+
+
+def test_what_was_shown_in_part_is_an_error_and_the_task_begins_again(
+    catalog: Catalog, publisher: Any, uses: LogUses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make(catalog, False, {})
+    table.append(random_rows(Random(1), 90, None))
+    publisher(table).publish()
+    monkeypatch.setattr(log_span, "TOLD_ROWS", 20)
+    monkeypatch.setattr(log_span, "_FETCHED", 30)
+    stream = stream_of(table)
+    wanted = flat(stream.run())
+    monkeypatch.setattr(MemoryReader, "fetch", FailsLater(MemoryReader.fetch, at=3))
+    stream.start()
+    with pytest.raises(TaskFailed, match="No broker answers"):
+        stream.show(0)
+    assert stream.show(0) == wanted
+
+
+def test_a_topic_that_grew_shows_all_rows(
+    catalog: Catalog, metastore: InProcessMetastore, cluster: MemoryCluster, publisher: Any, uses: LogUses
+) -> None:
+    table = make(catalog, False, {"log.system.partitions": "2"})
+    first = publisher(table)
+    for seed in range(3):
+        table.append(random_rows(Random(seed), 5, None))
+    first.publish()
+    cluster.add_partitions(metastore.get_log(table.uuid).topic, 3)
+    # Whoever begins afresh knows of all of them.
+    first.close()
+    for seed in range(3, 6):
+        table.append(random_rows(Random(seed), 5, None))
+    first.publish()
+    assert len(metastore.get_publish_state(table.uuid).offsets) == 3
+    for limits in ({}, {"maxRowsPerTrigger": "10"}):
+        stream = stream_of(table, **limits)
+        found = flat(stream.run())
+        assert sorted(map(repr, found)) == sorted(map(repr, of_files(table)))
+        uses.refuses = Unavailable("No broker answers.")
+        stream.start()
+        again = [row for number in range(len(stream.offsets) - 1) for row in stream.show(number)]
+        assert sorted(map(repr, again)) == sorted(map(repr, found))
+        uses.refuses = None
+        log_tasks._resting.clear()
+    assert uses.count
+
+
+def test_records_of_another_history_stop_the_stream(
+    catalog: Catalog, publisher: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make(catalog, False, {})
+    table.append(random_rows(Random(1), 3, None))
+    publisher(table).publish()
+    fetch = MemoryReader.fetch
+
+    def forge(self: MemoryReader, *args: Any) -> FetchedRecords:
+        records = fetch(self, *args)
+        return dataclasses.replace(records, uuids=pa.array([b"0" * 32] * len(records), pa.binary()))
+
+    monkeypatch.setattr(MemoryReader, "fetch", forge)
+    with pytest.raises(TaskFailed, match="HistoryDiverged"):
+        stream_of(table).run()
+
+
+def test_a_log_that_began_anew_is_read_once_it_is_known_where(
+    catalog: Catalog, metastore: InProcessMetastore, publisher: Any, uses: LogUses
+) -> None:
+    table = make(catalog, True, {"bucket": "2"})
+    by_hand = publisher(table)
+    table.upsert(random_rows(Random(1), 9, None))
+    by_hand.publish()
+    stream = stream_of(table, maxRowsPerTrigger="1")
+    rows = flat(stream.run())
+    table.upsert(random_rows(Random(2), 9, None))
+    metastore.restart_log(table.uuid)
+    by_hand.close()
+    for seed in (3, 4):
+        table.upsert(random_rows(Random(seed), 9, None))
+        by_hand.publish()
+    before = uses.count
+    rows += flat(stream.run())
+    # The first snapshot behind the new beginning begins where other records may stand.
+    assert uses.count == before + 1
+    assert by_bucket(rows) == by_bucket(of_files(table))
+
+
+def test_the_log_is_refused_where_there_is_none(catalog: Catalog) -> None:
+    table = catalog.create_table("shop.plain", schema=SCHEMA)
+    with pytest.raises(InvalidArgument, match=r"streaming-read-mode.*no log"):
+        stream_of(table, streaming_read_mode="log").start()
+
+
+def test_tasks_are_told_of_no_secret(catalog: Catalog, publisher: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKELOG_SECRET_password", "hunter2-never-shown")
+    secret = {
+        "kafka.security.protocol": "sasl_plaintext",
+        "kafka.sasl.mechanism": "plain",
+        "kafka.sasl.username": "me",
+        "kafka.sasl.password": "secret:password",
+    }
+    table = make(catalog, False, secret)
+    table.append(random_rows(Random(1), 3, None))
+    publisher(table).publish()
+    stream = stream_of(table)
+    assert flat(stream.run())
+    assert stream.reader is not None
+    (task,) = stream.reader.partitions(*stream.offsets[:2])
+    assert cast(LogSplit, task).options["kafka.sasl.password"] == "secret:password"
+    assert b"hunter2" not in pickle.dumps((task, stream.reader))
