@@ -33,6 +33,7 @@ from lakelog.log.protocol import Log, LogProducer
 from lakelog.log.records import NOTHING_PUBLISHED, EncodedRecords, LogPosition, LogSnapshot, TopicState
 
 from .feed import SnapshotFeed
+from .reading_ahead import read_ahead
 from .recovery import Witnesses, find_resume
 from .snapshot_log import SnapshotLog, SnapshotLogs
 from .transactions import TransactionLimits, pick_together
@@ -118,6 +119,7 @@ class TablePublisher:
         self._epoch: Final = epoch
         self._parts: Final = parts
         self._session: _Session | None = None
+        self._seen: LogInfo | None = None
         self.published: Final = Published()
 
     @property
@@ -130,6 +132,13 @@ class TablePublisher:
         """Snapshots that have come and are not published."""
         return 0 if self._session is None else len(self._session.waiting)
 
+    def see(self, info: LogInfo) -> None:
+        """Tells what the log is like by now, from any thread: where its options are others, the next step is a start.
+
+        So partitions that were added get records, and brokers and credentials that were altered are used.
+        """
+        self._seen = info
+
     def step(self, wait_s: float) -> Step:
         """Does one thing; blocks.
 
@@ -139,7 +148,11 @@ class TablePublisher:
         Raises:
             LakelogError: Something failed. The next step is a fresh start.
         """
+        # Once: it may have been looked up before the last start.
+        seen, self._seen = self._seen, None
         try:
+            if self._session is not None and seen is not None and _is_altered(self._session.info, seen):
+                self.forget()
             if self._session is None:
                 self._session = self._start()
                 return Step.STARTED
@@ -229,9 +242,9 @@ class TablePublisher:
     def _publish_whole(self, session: _Session, count: int) -> None:
         taken = [session.waiting[place] for place in range(count)]
         session.producer.begin()
-        for log in taken:
-            first_index = self._first_index(session, log)
-            for piece in log.read(first_index):
+        pieces = ((log, piece) for log in taken for piece in log.read(self._first_index(session, log)))
+        with contextlib.closing(read_ahead(pieces, sum(log.row_count for log in taken))) as ahead:
+            for log, piece in ahead:
                 self._send(session, log, piece.size_bytes, piece.records)
         last = taken[-1].snapshot
         self._commit(session, taken, LogPosition(last.snapshot_id, last.snapshot_uuid))
@@ -241,13 +254,15 @@ class TablePublisher:
         until_s = self._parts.clock.monotonic_s() + limits.chunk_s
         sent_bytes = 0
         session.producer.begin()
-        for piece in log.read(self._first_index(session, log)):
-            self._send(session, log, piece.size_bytes, piece.records)
-            sent_bytes += piece.size_bytes
-            is_full = sent_bytes >= limits.chunk_records_bytes or self._parts.clock.monotonic_s() >= until_s
-            if is_full and piece.next_index < log.row_count:
-                self._commit(session, [], LogPosition(snapshot.snapshot_id, snapshot.snapshot_uuid, piece.next_index))
-                return
+        with contextlib.closing(read_ahead(log.read(self._first_index(session, log)), log.row_count)) as ahead:
+            for piece in ahead:
+                self._send(session, log, piece.size_bytes, piece.records)
+                sent_bytes += piece.size_bytes
+                is_full = sent_bytes >= limits.chunk_records_bytes or self._parts.clock.monotonic_s() >= until_s
+                if is_full and piece.next_index < log.row_count:
+                    position = LogPosition(snapshot.snapshot_id, snapshot.snapshot_uuid, piece.next_index)
+                    self._commit(session, [], position)
+                    return
         self._commit(session, [log], LogPosition(snapshot.snapshot_id, snapshot.snapshot_uuid))
 
     def _first_index(self, session: _Session, log: SnapshotLog) -> int:
@@ -303,6 +318,11 @@ class MetastoreHistory:
         """A snapshot; None: it is not kept, or there never was one."""
         page = self.metastore.list_snapshots(self.table_uuid, after=snapshot_id - 1, until=snapshot_id, limit=1)
         return next((found for found in page.snapshots if found.snapshot_id == snapshot_id), None)
+
+
+def _is_altered(started: LogInfo, seen: LogInfo) -> bool:
+    """Whether what a start has looked up is another by now. Pure."""
+    return (started.generation, started.topic, started.options) != (seen.generation, seen.topic, seen.options)
 
 
 def to_transactional_id(info: LogInfo) -> str:

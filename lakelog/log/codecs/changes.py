@@ -151,6 +151,28 @@ def read_debezium_changes(values: pa.Array, schema: pa.Schema, *, time_unit: str
     return Changes(rows, kinds, (row.kinds == OBJECT) & ~roots.wrong, olds, has_before & ~roots.wrong, roots.wrong)
 
 
+def read_debezium_keys(keys: pa.Array, schema: pa.Schema, *, time_unit: str | None = None) -> tuple[pa.Table, Mask]:
+    """Keys of Debezium's records, with and without a schema around them. Pure.
+
+    Args:
+        keys: Binary; NULL is none.
+        schema: The columns of the key.
+        time_unit: As of `read_debezium_changes`.
+
+    Returns:
+        The columns, and which keys have a value of each; the others are NULL, or say nothing.
+    """
+    roots = Values.of_roots(scan_json(keys))
+    payload, said = roots.find_members(["payload", "schema"])
+    inside = (payload.kinds == OBJECT) & (said.kinds == OBJECT)
+    row = _choose(inside, payload, roots)
+    rows = _read_in_groups(row, schema, _group_by_schema(said, time_unit, schema))
+    is_whole = (row.kinds == OBJECT) & ~roots.wrong
+    for column in rows.columns:
+        is_whole &= np.asarray(column.is_valid())
+    return rows, is_whole
+
+
 def _read_debezium_quickly(values: pa.Array, schema: pa.Schema) -> Changes | None:
     """Messages without a schema around them, in which nothing is unusual; None: there are others."""
     row = pa.struct([field.with_nullable(True) for field in schema])

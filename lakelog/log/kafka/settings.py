@@ -6,13 +6,13 @@ outside, and is refused here once more should a list ever let it through.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from lakelog.errors import InvalidArgument
 from lakelog.log.client_settings import to_producer_settings
+from lakelog.log.kafka.client_lines import LOGGER
 from lakelog.log.secrets import Secrets
 from lakelog.log.topic_rules import FRAMING_BYTES
 from lakelog.options import LOG_MAX_RECORD_SIZE
@@ -62,12 +62,10 @@ _OURS: Final = frozenset(
         "transactional.id",
     )
 )
-_LOGGER: Final = logging.getLogger("lakelog.log.kafka")
-
 
 _OF_ALL: Final[Mapping[str, Any]] = {
     # Logs go the way of all others, instead of to stderr.
-    "logger": _LOGGER,
+    "logger": LOGGER,
     # A topic that is not there is never made by asking for it.
     "allow.auto.create.topics": False,
     # SUBTLE: with `rebootstrap`, the default, a client that lost all its connections at once forgets its brokers and
@@ -152,10 +150,15 @@ def to_reader_config(settings: KafkaSettings, group: str) -> dict[str, Any]:
     }
 
 
-def to_sender_config(settings: KafkaSettings) -> dict[str, Any]:
+def to_early_config(settings: KafkaSettings) -> dict[str, Any]:
+    """For the producer of what is sent before its commit: somebody waits for the first record of a few."""
+    return to_sender_config(settings, linger_ms="1")
+
+
+def to_sender_config(settings: KafkaSettings, linger_ms: str = "5") -> dict[str, Any]:
     """For producers of both kinds: idempotent, each record on all replicas in sync, in order, in bounded memory."""
     return {
-        "linger.ms": "5",
+        "linger.ms": linger_ms,
         "compression.type": "lz4",
         **settings.properties,
         **_OF_ALL,
