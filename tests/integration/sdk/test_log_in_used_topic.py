@@ -13,6 +13,7 @@ from lakelog.clock import SystemClock
 from lakelog.errors import HistoryDiverged
 from lakelog.log.memory import MemoryCluster, MemoryLog
 from lakelog.log.records import LogPosition, LogSnapshot
+from lakelog.spark.stream.log_splits import find_log_range
 from lakelog.storage.stores import LocationStores
 from lakelog.table import Table
 from metastore.brokers import Brokers
@@ -97,6 +98,10 @@ def test_a_table_made_anew_has_its_log_in_the_topic_of_the_old_one(
         publisher.publish()
         publisher.close()
     assert read(new, 1, 2) == [(1, 11, 11), (2, 12, 12)]
+    # What Spark's tasks read; before it stand three records of the old table, and the end of their transaction.
+    planned = find_log_range(metastore, new.uuid, 0, 2)
+    assert planned is not None
+    assert (planned.starts, planned.ends) == ((4,), (7,))
 
 
 def test_a_log_begun_anew_goes_on_behind_records_of_a_history_that_was_set_back(
