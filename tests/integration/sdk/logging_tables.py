@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from lakelog.client.metastore import Metastore
-from lakelog.clock import SystemClock
-from lakelog.format.log_state import to_publisher_lease
+from lakelog.clock import Clock, SystemClock
+from lakelog.format.log_state import LogInfo, to_publisher_lease
 from lakelog.log.memory import MemoryCluster, MemoryLog
+from lakelog.log.records import TopicState
 from lakelog.storage.stores import LocationStores
 from lakelog.streams.batch import StreamBatch
 from lakelog.streams.subscription import Subscription
@@ -24,14 +25,15 @@ Row = tuple[object, ...]
 class HandPublisher:
     """Publishes a table whenever it is told to."""
 
-    def __init__(self, metastore: Metastore, cluster: MemoryCluster, table: Table) -> None:
+    def __init__(self, metastore: Metastore, cluster: MemoryCluster, table: Table, clock: Clock | None = None) -> None:
+        self.check: Callable[[LogInfo, TopicState], None] = lambda info, state: None
         parts = PublisherParts(
             metastore=metastore,
             open_log=lambda info: MemoryLog(cluster),
-            check_topic=lambda info, state: None,
+            check_topic=lambda info, state: self.check(info, state),
             logs=FileLogs(metastore, LocationStores()),
             open_feed=lambda position, info: WatchFeed(metastore, position, complete=True),
-            clock=SystemClock(),
+            clock=clock or SystemClock(),
         )
         lease = metastore.acquire_lease(to_publisher_lease(table.uuid), "test", 600_000)
         self._metastore, self._table = metastore, table
@@ -46,6 +48,10 @@ class HandPublisher:
             if self._publisher.step(0.05) is Step.IDLE:
                 continue
         raise AssertionError("never published")
+
+    def step(self) -> Step:
+        """One step, without waiting for anything to do."""
+        return self._publisher.step(0.0)
 
     def close(self) -> None:
         self._publisher.forget()
