@@ -29,7 +29,7 @@ _LONGEST_PAUSE_S: Final = 5.0
 _TELL_AFTER_S: Final = 10.0
 """What may pass is told once it has lasted so long."""
 
-_MEND_S: Final = 15.0
+_MEND_S: Final = 5.0
 """Between two tries of what a person has to mend."""
 
 _LONGEST_PROBLEM: Final = 2000

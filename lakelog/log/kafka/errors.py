@@ -19,7 +19,7 @@ from lakelog.errors import (
 
 Answer = TypeVar("Answer")
 FENCED_CODES: Final = frozenset((KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH))
-DENIED_CODES: Final = frozenset(
+_DENIED_CODES: Final = frozenset(
     (
         KafkaError._AUTHENTICATION,
         KafkaError._SSL,
@@ -32,6 +32,7 @@ DENIED_CODES: Final = frozenset(
         KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     )
 )
+_TLS_ALERT: Final = "SSL alert number"
 NO_TOPIC_CODES: Final = frozenset(
     (
         KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -73,7 +74,7 @@ def to_lakelog_error(error: KafkaError | KafkaException, doing: str, servers: st
             f" says nothing about what was committed.",
             metadata=metadata,
         )
-    if code in DENIED_CODES:
+    if is_denied(cause):
         return PermissionDenied(
             f"{doing}: the brokers {servers} refuse: {text}. Check credentials and access rights.", metadata=metadata
         )
@@ -91,6 +92,12 @@ def to_lakelog_error(error: KafkaError | KafkaException, doing: str, servers: st
     if code in _INVALID_CODES:
         return InvalidArgument(f"{doing}: {text}.", metadata=metadata)
     return Unavailable(f"{doing}: {text}. Brokers: {servers}.", metadata=metadata)
+
+
+def is_denied(error: KafkaError) -> bool:
+    """Whether brokers do not let us in, so that trying again does not help. Pure."""
+    # A certificate that is refused, or missing, shows as a broken connection, whose text has the broker's last word.
+    return error.code() in _DENIED_CODES or (error.code() == KafkaError._TRANSPORT and _TLS_ALERT in error.str())
 
 
 def call_client(call: Callable[[], Answer]) -> Answer:

@@ -18,12 +18,10 @@ from confluent_kafka import (
 
 from lakelog.errors import InternalError, InvalidArgument, LakelogError, NotFound, SnapshotExpired
 from lakelog.log.columns import NO_RECORDS, RawRecords, to_fetched
-from lakelog.log.kafka.errors import DENIED_CODES, to_lakelog_error
+from lakelog.log.kafka.errors import is_denied, to_lakelog_error
 from lakelog.log.kafka.offset_questions import READER_GROUP, OffsetQuestions, to_headers
 from lakelog.log.kafka.settings import KafkaSettings, to_reader_config
 from lakelog.log.records import FetchedRecords, TailRecord
-
-_AWAY_CODES: Final = frozenset((KafkaError._ALL_BROKERS_DOWN, *DENIED_CODES))
 
 
 class KafkaReader:
@@ -79,7 +77,7 @@ class KafkaReader:
         self._client.assign([TopicPartition(self._topic, p, offset) for p, offset in offsets.items()])
 
     def _note_error(self, error: KafkaError) -> None:
-        if error.code() in _AWAY_CODES:
+        if error.code() == KafkaError._ALL_BROKERS_DOWN or is_denied(error):
             self._away = error
 
     def fetch(self, max_records: int, timeout_s: float) -> FetchedRecords:
