@@ -88,9 +88,10 @@ KAFKA_COMPRESSION: Final = Option[str](
     "lz4",
     "How batches of records are compressed.",
 )
-KAFKA_LINGER_MS: Final = Option[int](
+KAFKA_LINGER_MS: Final = Option[int | None](
     "kafka.linger.ms",
     Whole(0, 1000),
-    5,
-    "How many milliseconds a record waits for others to share a batch with.",
+    None,
+    "How many milliseconds a record waits for others to share a batch with. Not given: 5, and 1 where it is sent "
+    "before its commit (`eventual`).",
 )

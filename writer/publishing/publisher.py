@@ -33,6 +33,7 @@ from lakelog.log.protocol import Log, LogProducer
 from lakelog.log.records import NOTHING_PUBLISHED, EncodedRecords, LogPosition, LogSnapshot, TopicState
 
 from .feed import SnapshotFeed
+from .reading_ahead import read_ahead
 from .recovery import Witnesses, find_resume, topic_gone
 from .snapshot_log import SnapshotLog, SnapshotLogs
 from .topic_watch import TopicWatch, check_appended
@@ -234,9 +235,9 @@ class TablePublisher:
     def _publish_whole(self, session: _Session, count: int) -> None:
         taken = [session.waiting[place] for place in range(count)]
         session.producer.begin()
-        for log in taken:
-            first_index = self._first_index(session, log)
-            for piece in log.read(first_index):
+        pieces = ((log, piece) for log in taken for piece in log.read(self._first_index(session, log)))
+        with contextlib.closing(read_ahead(pieces, sum(log.row_count for log in taken))) as ahead:
+            for log, piece in ahead:
                 self._send(session, log, piece.size_bytes, piece.records)
         last = taken[-1].snapshot
         self._commit(session, taken, LogPosition(last.snapshot_id, last.snapshot_uuid))
@@ -246,13 +247,15 @@ class TablePublisher:
         until_s = self._parts.clock.monotonic_s() + limits.chunk_s
         sent_bytes = 0
         session.producer.begin()
-        for piece in log.read(self._first_index(session, log)):
-            self._send(session, log, piece.size_bytes, piece.records)
-            sent_bytes += piece.size_bytes
-            is_full = sent_bytes >= limits.chunk_records_bytes or self._parts.clock.monotonic_s() >= until_s
-            if is_full and piece.next_index < log.row_count:
-                self._commit(session, [], LogPosition(snapshot.snapshot_id, snapshot.snapshot_uuid, piece.next_index))
-                return
+        with contextlib.closing(read_ahead(log.read(self._first_index(session, log)), log.row_count)) as ahead:
+            for piece in ahead:
+                self._send(session, log, piece.size_bytes, piece.records)
+                sent_bytes += piece.size_bytes
+                is_full = sent_bytes >= limits.chunk_records_bytes or self._parts.clock.monotonic_s() >= until_s
+                if is_full and piece.next_index < log.row_count:
+                    position = LogPosition(snapshot.snapshot_id, snapshot.snapshot_uuid, piece.next_index)
+                    self._commit(session, [], position)
+                    return
         self._commit(session, [log], LogPosition(snapshot.snapshot_id, snapshot.snapshot_uuid))
 
     def _first_index(self, session: _Session, log: SnapshotLog) -> int:

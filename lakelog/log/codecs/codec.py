@@ -24,7 +24,7 @@ from lakelog.log.codecs.debezium_text import MessageSource, find_envelope_bytes,
 from lakelog.log.codecs.decode import DecodedRecords, join_records
 from lakelog.log.codecs.json_text import to_array_texts, to_json_texts, to_object_texts
 from lakelog.log.codecs.messages import Mask, MessagePlan, plan_messages
-from lakelog.log.codecs.row_sizes import Sizes, find_row_sizes
+from lakelog.log.codecs.row_sizes import Sizes, find_largest_size, find_row_sizes
 from lakelog.log.records import EncodedRecords, FetchedRecords, Kinds
 
 DEBEZIUM_JSON: Final = "debezium-json"
@@ -167,6 +167,9 @@ class LogCodec:
         Raises:
             InvalidArgument: Names the first row that does not.
         """
+        bound = find_largest_size(rows)
+        if bound is not None and not len(self._find_largest(np.array([bound]), max_record_bytes)):
+            return
         most = self._find_largest(find_row_sizes(rows), max_record_bytes)
         if not len(most):
             return

@@ -38,6 +38,31 @@ def find_row_sizes(rows: pa.Table) -> Sizes:
     return sizes
 
 
+def find_largest_size(rows: pa.Table) -> int | None:
+    """An upper bound of every row's size, for a tenth of what `find_row_sizes` costs; None: there are nested columns.
+
+    Args:
+        rows: Columns of canonical types.
+    """
+    size = 2
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        if pt.is_nested(column.type):
+            return None
+        size += len(to_json_name(name).encode()) + 2
+        size += max((_find_largest_value(chunk) for chunk in column.chunks if len(chunk)), default=0)
+    return size
+
+
+def _find_largest_value(column: pa.Array) -> int:
+    data_type = column.type
+    if not (pt.is_string(data_type) or pt.is_binary(data_type)):
+        return _find_width(data_type)
+    offsets = np.frombuffer(column.buffers()[1], np.int32, len(column) + 1, 4 * column.offset)
+    # Where a value is NULL there may be bytes as well, which makes the bound higher.
+    longest = int(np.diff(offsets).max(initial=0))
+    return longest * _ESCAPED_BYTES + 4 if pt.is_string(data_type) else (longest + 2) // 3 * 4 + 4
+
+
 def _find_sizes(column: pa.Array) -> Sizes | int:
     data_type = column.type
     if pt.is_string(data_type):

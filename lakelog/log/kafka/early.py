@@ -6,12 +6,12 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from lakelog.errors import LakelogError, Unavailable
 from lakelog.log.kafka.connecting import ask_partitions
-from lakelog.log.kafka.errors import call_client, get_cause, is_denied, to_lakelog_error
+from lakelog.log.kafka.errors import get_cause, is_denied, to_lakelog_error
 from lakelog.log.kafka.evidence import SendEvidence
 from lakelog.log.kafka.offsets import DeliveredOffsets
 from lakelog.log.kafka.polling import Poller
-from lakelog.log.kafka.producing import produce_records
-from lakelog.log.kafka.settings import KafkaSettings, to_sender_config
+from lakelog.log.kafka.producing import flush_records, produce_records
+from lakelog.log.kafka.settings import KafkaSettings, to_early_config
 from lakelog.log.records import ATTEMPT_HEADER, EncodedRecords
 
 _ALL = 0
@@ -49,7 +49,7 @@ class KafkaEarlySender:
 
     def _connect(self) -> Producer:
         if self._client is None:
-            client = Producer({**to_sender_config(self._settings), "error_cb": self._evidence.note_error})
+            client = Producer({**to_early_config(self._settings), "error_cb": self._evidence.note_error})
             poller = Poller(client, self._evidence.note_error)
             try:
                 ask_partitions(client, self._topic, self._evidence, self._settings.servers)
@@ -70,7 +70,7 @@ class KafkaEarlySender:
         if client is None:
             return {}
         try:
-            left = call_client(lambda: client.flush(timeout_s))
+            left = flush_records(client, timeout_s)
         except KafkaException as e:
             self._failure = get_cause(e)
             return None

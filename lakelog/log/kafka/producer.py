@@ -20,13 +20,16 @@ from lakelog.log.kafka.errors import FENCED_CODES, call_client, get_cause, to_la
 from lakelog.log.kafka.evidence import SendEvidence
 from lakelog.log.kafka.offsets import DeliveredOffsets
 from lakelog.log.kafka.polling import Poller
-from lakelog.log.kafka.producing import produce_records
+from lakelog.log.kafka.producing import flush_records, produce_records
 from lakelog.log.kafka.settings import KafkaSettings, to_reader_config, to_transactional_config
 from lakelog.log.position import from_committed, to_metadata
 from lakelog.log.records import SNAPSHOT_HEADER, UUID_HEADER, EncodedRecords, LogPosition, LogSnapshot
 
 _ABORT_TIMEOUT_S: Final = 10.0
 _CONNECTION_S: Final = 0.5
+_MARKERS_NS: Final = 50_000_000
+"""So long after its end the markers of a transaction are surely written, if the broker answers at all."""
+
 _INIT_TIMEOUT_S: Final = 60.0
 """A transaction that somebody left open is ended first, which takes as long as its partitions' leaders do."""
 
@@ -136,10 +139,15 @@ class KafkaProducer:
         """See the protocol."""
         client = self._get_client()
         try:
-            # The records first: adding partitions waits until the last transaction's markers are written, and is not
-            # counted as trying again; adding the position is, and would then be a reason for a fresh start.
-            call_client(client.flush)
-            self._send_position(client, position)
+            if time.monotonic_ns() - self._ended_ns > _MARKERS_NS:
+                # While records are on their way.
+                self._send_position(client, position)
+                flush_records(client)
+            else:
+                # The records first: adding partitions waits until the last transaction's markers are written, and is
+                # not counted as trying again; adding the position is, and would then be a reason for a fresh start.
+                flush_records(client)
+                self._send_position(client, position)
         except KafkaException as e:
             # Nobody has asked for the end of the transaction yet, and with this client nobody ever will.
             raise self._give_up(e, "could not send its records and position") from e

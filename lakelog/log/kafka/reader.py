@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Final, cast
+from typing import cast
 
 import numpy as np
 from confluent_kafka import (

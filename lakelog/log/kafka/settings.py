@@ -152,10 +152,15 @@ def to_reader_config(settings: KafkaSettings, group: str) -> dict[str, Any]:
     }
 
 
-def to_sender_config(settings: KafkaSettings) -> dict[str, Any]:
+def to_early_config(settings: KafkaSettings) -> dict[str, Any]:
+    """For the producer of what is sent before its commit: somebody waits for the first record of a few."""
+    return to_sender_config(settings, linger_ms="1")
+
+
+def to_sender_config(settings: KafkaSettings, linger_ms: str = "5") -> dict[str, Any]:
     """For producers of both kinds: idempotent, each record on all replicas in sync, in order, in bounded memory."""
     return {
-        "linger.ms": "5",
+        "linger.ms": linger_ms,
         "compression.type": "lz4",
         **settings.properties,
         **_OF_ALL,

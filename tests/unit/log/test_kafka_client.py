@@ -12,7 +12,13 @@ from confluent_kafka import KafkaError, KafkaException
 from lakelog.errors import Fenced, InvalidArgument, LakelogError, NotFound, PermissionDenied, Unavailable
 from lakelog.log.kafka.errors import to_lakelog_error
 from lakelog.log.kafka.evidence import SendEvidence, find_doubt
-from lakelog.log.kafka.settings import KafkaSettings, to_reader_config, to_sender_config, to_transactional_config
+from lakelog.log.kafka.settings import (
+    KafkaSettings,
+    to_early_config,
+    to_reader_config,
+    to_sender_config,
+    to_transactional_config,
+)
 
 SETTINGS = KafkaSettings({"bootstrap.servers": "b:1", "compression.type": "zstd", "sasl.password": "hush"}, 5000)
 
@@ -103,6 +109,9 @@ def test_configurations() -> None:
     sending = to_sender_config(SETTINGS)
     assert (sending["acks"], sending["enable.idempotence"], sending["compression.type"]) == ("all", True, "zstd")
     assert sending["batch.size"] == 5000 < sending["message.max.bytes"]
+    assert (sending["linger.ms"], to_early_config(SETTINGS)["linger.ms"]) == ("5", "1")
+    patient = KafkaSettings({**SETTINGS.properties, "linger.ms": "7"})
+    assert (to_sender_config(patient)["linger.ms"], to_early_config(patient)["linger.ms"]) == ("7", "7")
     publishing = to_transactional_config(SETTINGS, "id")
     assert (publishing["transactional.id"], publishing["retry.backoff.ms"]) == ("id", 1)
 

@@ -19,7 +19,7 @@ from lakelog.format.schema import TableSchema, assign_field_ids
 from lakelog.log.codecs import codec as codec_module
 from lakelog.log.codecs.codec import EncodedPiece, LogCodec
 from lakelog.log.codecs.json_text import to_json_texts, to_object_texts
-from lakelog.log.codecs.row_sizes import find_row_sizes
+from lakelog.log.codecs.row_sizes import find_largest_size, find_row_sizes
 from tests.unit.log.codecs.any_rows import make_codec, tables, to_json_value
 
 TIMES: dict[str, Any] = {"snapshot_id": 7, "ts_ms": 1700000000123, "bucket": 2, "is_last": True}
@@ -127,6 +127,9 @@ def test_rows_are_read_by_any_reader_of_json(made: tuple[TableSchema, pa.Table],
     rows = rows.select(names)
     texts = to_object_texts(names, [rows[name].combine_chunks() for name in names]).to_pylist() if names else []
     assert (find_row_sizes(rows).tolist() if names else []) >= [0] * len(texts)
+    largest = find_largest_size(rows)
+    assert largest is None or all(largest >= bound for bound in find_row_sizes(rows).tolist())
+    assert (largest is None) == any(map(pa.types.is_nested, rows.schema.types))
     for text, row, bound in zip(texts, rows.to_pylist(), find_row_sizes(rows), strict=False):
         expected = {name: to_json_value(row[name], schema.arrow.field(name).type) for name in names}
         assert same_json(json.loads(text), expected)
