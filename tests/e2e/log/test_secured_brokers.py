@@ -227,3 +227,5 @@ def test_certificates(lab: Lab, catalog: Catalog) -> None:
 def test_nothing_holds_a_secret(lab: Lab) -> None:
     """Last: of all that was said and written down by those before."""
     assert lab.find_secrets() == []
+    lab.said.append(f"The password is {PASSWORDS['second']}.")
+    assert lab.find_secrets() == lab.said[-3:-2], "the control: one that was said is not found"
