@@ -21,7 +21,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from lakelog.errors import InvalidArgument, LakelogError, Unavailable
 from lakelog.log.kafka.connecting import ANSWER_TIMEOUT_S
-from lakelog.log.kafka.errors import NO_TOPIC_CODES, get_cause, is_denied, to_lakelog_error
+from lakelog.log.kafka.errors import NO_TOPIC_CODES, get_cause, is_denied, make_client, to_lakelog_error
 from lakelog.log.kafka.evidence import SendEvidence
 from lakelog.log.kafka.polling import Poller
 from lakelog.log.kafka.settings import KafkaSettings, to_admin_config
@@ -40,7 +40,7 @@ class KafkaTopicAdmin:
         self._settings = settings
         self._evidence = SendEvidence()
         config: dict[str, Any] = {**to_admin_config(settings), "error_cb": self._evidence.note_error}
-        self._client = AdminClient(config)
+        self._client = make_client(AdminClient, config)
         self._poller: Poller | None = Poller(self._client, self._evidence.note_error)
 
     def create_topic(self, spec: TopicSpec) -> TopicState:

@@ -6,7 +6,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from lakelog.errors import LakelogError, Unavailable
 from lakelog.log.kafka.connecting import ask_partitions
-from lakelog.log.kafka.errors import get_cause, is_denied, to_lakelog_error
+from lakelog.log.kafka.errors import get_cause, is_denied, make_client, to_lakelog_error
 from lakelog.log.kafka.evidence import SendEvidence
 from lakelog.log.kafka.offsets import DeliveredOffsets
 from lakelog.log.kafka.polling import Poller
@@ -49,7 +49,7 @@ class KafkaEarlySender:
 
     def _connect(self) -> Producer:
         if self._client is None:
-            client = Producer({**to_early_config(self._settings), "error_cb": self._evidence.note_error})
+            client = make_client(Producer, {**to_early_config(self._settings), "error_cb": self._evidence.note_error})
             poller = Poller(client, self._evidence.note_error)
             try:
                 ask_partitions(client, self._topic, self._evidence, self._settings.servers)

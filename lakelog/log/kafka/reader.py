@@ -18,7 +18,7 @@ from confluent_kafka import (
 
 from lakelog.errors import InternalError, InvalidArgument, LakelogError, NotFound, SnapshotExpired
 from lakelog.log.columns import NO_RECORDS, RawRecords, to_fetched
-from lakelog.log.kafka.errors import is_denied, to_lakelog_error
+from lakelog.log.kafka.errors import is_denied, make_client, to_lakelog_error
 from lakelog.log.kafka.offset_questions import READER_GROUP, OffsetQuestions, to_headers
 from lakelog.log.kafka.settings import KafkaSettings, to_reader_config
 from lakelog.log.records import FetchedRecords, TailRecord
@@ -71,7 +71,7 @@ class KafkaReader:
             )
         if self._client is None:
             config = {**to_reader_config(self._settings, READER_GROUP), "error_cb": self._note_error}
-            self._client = Consumer(config)
+            self._client = make_client(Consumer, config)
         self._failure = self._away = None
         self._positions = dict(offsets)
         self._client.assign([TopicPartition(self._topic, p, offset) for p, offset in offsets.items()])

@@ -165,6 +165,9 @@ def test_passwords(lab: Lab, catalog: Catalog, capsys: pytest.CaptureFixture[str
     lab.refuse(catalog, lab.sasl(ssl_ca_pem="secret:other-ca"), PermissionDenied, "certificate")
     lab.refuse(catalog, lab.sasl(password="unheard-of"), InvalidArgument, "secret:unheard-of", "LAKELOG_SECRET_")
     lab.refuse(catalog, {**lab.sasl(), "kafka.sasl.password": PASSWORDS["first"]}, InvalidArgument, "secret:NAME")
+    lab.refuse(catalog, lab.sasl(ssl_ca_pem="secret:password"), InvalidArgument, "ssl.ca.pem", "secrets that they name")
+    nobody = {name: value for name, value in lab.sasl().items() if name != "kafka.sasl.username"}
+    lab.refuse(catalog, nobody, InvalidArgument, "username")
     table = catalog.create_table("shop.orders", SCHEMA, options=lab.sasl())
     write(table, "one")
     assert len(lab.read(table, 1)) == 1

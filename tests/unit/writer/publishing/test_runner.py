@@ -45,7 +45,7 @@ class _Clock:
 class _Publisher:
     """Fails as it is told to, then publishes."""
 
-    def __init__(self, *failures: LakelogError) -> None:
+    def __init__(self, *failures: Exception) -> None:
         self.failures = list(failures)
         self.published = Published()
         self.waiting_count = 0
@@ -115,6 +115,13 @@ def test_what_a_person_must_mend_is_told_at_once_and_tried_now_and_then() -> Non
     assert runner.step(0.0) == 5.0
     assert [report.problem for report in metastore.reports] == ["row 7 is larger than the topic takes"]
     assert runner.step(0.0) == 0.0
+
+
+def test_a_defect_is_told_and_does_not_end_it() -> None:
+    metastore = _Metastore()
+    runner = _runner(_Publisher(ValueError("seven"), ZeroDivisionError()), metastore)
+    assert [runner.step(0.0) for _ in range(3)] == [5.0, 5.0, 0.0]
+    assert metastore.reports[0].problem == "The publisher has failed: ValueError: seven"
 
 
 def test_a_divergence_is_believed_when_it_is_found_again() -> None:
