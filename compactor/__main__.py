@@ -11,6 +11,7 @@ from lakelog.extras import explain_missing
 try:
     from lakelog.serving.logs import set_up_logs
     from lakelog.serving.stopping import leave, on_signals
+    from lakelog.without_pandas import leave_pandas_out
 
     from .config import parse_config, read_environment
     from .ending import Ending, to_ending
@@ -21,6 +22,7 @@ except ModuleNotFoundError as error:
 
 def main(arguments: Sequence[str]) -> int:
     """Runs the service; returns the exit code (`compactor.ending`)."""
+    leave_pandas_out()
     try:
         config = parse_config(arguments, read_environment())
         log = set_up_logs(config.log_level)

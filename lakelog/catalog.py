@@ -28,11 +28,11 @@ from lakelog.reads.held_reads import HeldReads
 from lakelog.storage.caches import Caches
 from lakelog.storage.store import ObjectStore
 from lakelog.storage.stores import Stores
-from lakelog.streams.log_opening import open_table_log
 from lakelog.streams.request import check_together
 from lakelog.streams.subscribe import subscribe
 from lakelog.streams.subscription import Subscription
 from lakelog.table import Table
+from lakelog.table_log import open_table_log
 from lakelog.transaction import Transaction
 from lakelog.upkeep.dropped import restore_table, to_dropped_table
 from lakelog.writes.attempts_ahead import AttemptsAhead

@@ -8,6 +8,8 @@ import sys
 from lakelog.extras import explain_missing
 
 try:
+    from lakelog.without_pandas import leave_pandas_out
+
     from .config import MigrateConfig, ServeConfig, parse_command, read_environment
     from .server.logs import set_up_logs
     from .server.startup import StartupFailure
@@ -24,6 +26,7 @@ def main() -> int:
     Returns:
         The exit code: 0, or 2 with one line on standard error when the service cannot start as it is told.
     """
+    leave_pandas_out()
     try:
         command = parse_command(sys.argv[1:], read_environment())
         set_up_logs(command.config.log_level)

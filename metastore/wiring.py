@@ -21,12 +21,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import sys
 from collections.abc import Mapping
-from importlib.abc import MetaPathFinder
 from typing import Final
 
-import pyarrow as pa
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from lakelog.client.target import Target
@@ -60,7 +57,6 @@ async def serve(config: ServeConfig) -> None:
     Raises:
         StartupFailure: A check failed, or a port is taken.
     """
-    leave_pandas_out()
     await check(config)
     _settle_memory()
     ids, clock = RandomIds(), SystemClock()
@@ -91,29 +87,6 @@ async def serve(config: ServeConfig) -> None:
         await service.close()
         await store.close()
         await probe.close()
-
-
-class _WithoutPandas(MetaPathFinder):
-    """Finds no pandas."""
-
-    def find_spec(self, name: str, path: object, target: object = None) -> None:
-        """Says that there is no pandas; of all else others know."""
-        if name == "pandas":
-            raise ModuleNotFoundError("pandas is left out", name=name)
-
-
-def leave_pandas_out() -> None:
-    """Has pyarrow make its first array of Python's values now, and find no pandas: it looks once in a process.
-
-    Where pandas is installed it would import it between two commits, and all would wait for it: a second on a busy
-    machine, when a table was first packed. The service has no use for it.
-    """
-    finder = _WithoutPandas()
-    sys.meta_path.insert(0, finder)
-    try:
-        pa.array([0])
-    finally:
-        sys.meta_path.remove(finder)
 
 
 def _settle_memory() -> None:

@@ -12,6 +12,7 @@ from lakelog.extras import explain_missing
 try:
     from lakelog.serving.logs import set_up_logs
     from lakelog.serving.stopping import leave
+    from lakelog.without_pandas import leave_pandas_out
 
     from .config import ServeConfig, parse_config, read_environment
 except ModuleNotFoundError as error:
@@ -22,6 +23,7 @@ CANNOT_START = 2
 
 def main(arguments: Sequence[str]) -> int:
     """Runs a command; returns the exit code."""
+    leave_pandas_out()
     try:
         config = parse_config(arguments, read_environment())
         if isinstance(config, ServeConfig):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import subprocess
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from lakelog.embedded.postgres import EmbeddedPostgres
 from lakelog.embedded.stack import EmbeddedStack
 from tests.kafka_broker import shared_broker
 from tests.log_settings import kept_log_settings
+from tests.spark_classes import options_with_classes, start_making
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,10 +30,10 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 _numbers = itertools.count(1)
 SPARK_SCOPE = "spark"
+_makers: list[subprocess.Popen[bytes] | None] = []
 
-# Of Spark, here and in the services that tests start: what runs for seconds or minutes is over before Java's second
-# compiler has paid for itself. A session and two jobs take 10 s of CPU instead of 21, sixty jobs more 21 instead of 48.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# Of Spark, here and in the services that tests start.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", options_with_classes())
 
 # Deadlines measure the machine, not the code: the first example pays for imports, and other work shares the cores.
 settings.register_profile("lakelog", settings.get_profile(settings.get_current_profile_name()), deadline=None)
@@ -62,12 +64,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(
                 f"{item.nodeid} uses the Spark session, but find_scope in {__file__} does not see it."
             )
+    # Of the processes of a run one makes what all use.
+    if os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0" and any(map(_starts_spark, items)):
+        _makers.append(start_making())
     items.sort(key=lambda item: (find_scope(item.nodeid) != SPARK_SCOPE, item.nodeid.startswith("tests/unit/")))
 
 
 def pytest_unconfigure() -> None:
     """Called last. Java for Spark runs until this process ends, which is no news behind pytest's closing line."""
     warnings.simplefilter("ignore", ResourceWarning)
+    for maker in filter(None, _makers):
+        maker.wait()
+
+
+def _starts_spark(item: pytest.Item) -> bool:
+    return find_scope(item.nodeid) == SPARK_SCOPE or item.get_closest_marker("spark") is not None
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from lakelog.extras import explain_missing
 try:
     from lakelog.serving.logs import set_up_logs
     from lakelog.serving.stopping import leave, on_signals
+    from lakelog.without_pandas import leave_pandas_out
 
     from .config import Config, parse_config, read_environment
     from .ending import Ending, to_ending
@@ -25,6 +26,7 @@ except ModuleNotFoundError as error:
 
 def main(arguments: Sequence[str]) -> int:
     """Runs a command; returns the exit code (`writer.ending`)."""
+    leave_pandas_out()
     try:
         config = parse_config(arguments, read_environment())
         if isinstance(config, PublishConfig):

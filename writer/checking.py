@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
+from lakelog.format.convert import find_mismatch
 from lakelog.format.table import TableInfo
 from lakelog.options.table_options import ROWKIND_FIELD
 from lakelog.options.values import TableOptions
 from lakelog.serving.misfits import Misfits
 
-from .kafka.values import KIND_COLUMN
+from .kafka.header_kinds import KIND_COLUMN
 from .pipeline.kafka_spec import KafkaSource, RecordFormat
 from .pipeline.spec import EPOCH_FORMATS, FileSource, Format, Mode, Pipeline, RowKindSource
+from .records.bad_records import FileRefused
 from .records.fitting import Fitting, check_format
+from .records.text_values import is_parsable
 
 
 def make_fitting(pipeline: Pipeline, info: TableInfo, misfits: Misfits) -> Fitting:
     """How the pipeline's rows become the table's; what does not fit is noted."""
     schema, source = info.schema, pipeline.source
     says_kinds = isinstance(source, KafkaSource) and source.format is RecordFormat.DEBEZIUM_JSON
+    rowkind_field = TableOptions(info.options).get(ROWKIND_FIELD)
+    heeded = heeds_headers(pipeline, info)
     fitting = Fitting(
         schema=schema,
         mode=pipeline.mode,
         columns=source.columns,
-        row_kind=RowKindSource(KIND_COLUMN) if says_kinds else pipeline.row_kind,
-        rowkind_field=TableOptions(info.options).get(ROWKIND_FIELD),
+        row_kind=RowKindSource(KIND_COLUMN) if says_kinds or heeded else pipeline.row_kind,
+        rowkind_field=rowkind_field,
         ignore_unknown=source.ignore_unknown,
         text=source.text,
     )
     problems = []
     if isinstance(source, FileSource):
         problems += [f"table: {problem}" for problem in check_format(fitting, source.format)]
+    elif source.avro is not None:
+        key = "source.schema_file" if "source.schema_file" in pipeline.marks else "source.schema"
+        problems += [f"{key}: {problem}" for problem in _avro_problems(fitting, source.avro.schema.arrow, heeded)]
     elif not says_kinds:
-        remedy = f"use format: {RecordFormat.DEBEZIUM_JSON.value}"
+        remedy = f"use format: {RecordFormat.DEBEZIUM_JSON.value} or {RecordFormat.AVRO.value}"
         problems += [f"table: {problem}" for problem in check_format(fitting, Format.JSON, remedy)]
     if says_kinds:
         problems += _debezium_problems(pipeline, info)
@@ -57,6 +67,17 @@ def make_fitting(pipeline: Pipeline, info: TableInfo, misfits: Misfits) -> Fitti
     return fitting
 
 
+def heeds_headers(pipeline: Pipeline, info: TableInfo) -> bool:
+    """Whether the headers of a topic's records may say what their rows do: nothing else does. Pure."""
+    return (
+        isinstance(pipeline.source, KafkaSource)
+        and pipeline.mode is Mode.UPSERT
+        and bool(info.schema.primary_key)
+        and pipeline.row_kind is None
+        and TableOptions(info.options).get(ROWKIND_FIELD) is None
+    )
+
+
 def _debezium_problems(pipeline: Pipeline, info: TableInfo) -> list[str]:
     problems = []
     what = "messages of Debezium say by themselves what each row does"
@@ -64,6 +85,31 @@ def _debezium_problems(pipeline: Pipeline, info: TableInfo) -> list[str]:
         problems.append(f"mode: {what}, which mode '{pipeline.mode.value}' contradicts; use mode: upsert.")
     if pipeline.row_kind is not None:
         problems.append(f"row_kind: {what}; leave it out.")
+    return problems
+
+
+def _avro_problems(fitting: Fitting, given: pa.Schema, heeded: bool) -> list[str]:
+    """What of a schema of Avro does not fit the table: columns, and types of which no value can."""
+    problems = []
+    try:
+        beside = [fitting.row_kind.column] if heeded and fitting.row_kind is not None else []
+        fitting.check_columns([*given.names, *beside], "it")
+    except FileRefused as error:
+        problems.append(f"{error}.")
+    for field in fitting.schema.arrow:
+        name = fitting.sources[field.name].name
+        if name not in given.names:
+            continue
+        type_ = given.field(name).type
+        is_text = pa.types.is_string(type_) and is_parsable(field.type)
+        mismatch = None if is_text else find_mismatch(type_, field.type)
+        is_number_of_time = pa.types.is_integer(type_) and pa.types.is_timestamp(field.type)
+        if is_number_of_time and (fitting.sources[field.name].formats or fitting.text.timestamp_formats):
+            continue
+        if mismatch is not None:
+            problems.append(
+                f"its field '{name}' is {type_}, the table's column '{field.name}' is {field.type}: {mismatch}."
+            )
     return problems
 
 
@@ -89,8 +135,6 @@ def _header_problems(fitting: Fitting, pipeline: Pipeline) -> list[str]:
     names = pipeline.source.text.names
     if not names or pipeline.source.format is not Format.CSV:
         return []
-    from .records.bad_records import FileRefused
-
     try:
         fitting.check_columns(list(names), "source.options.names")
     except FileRefused as error:

@@ -31,6 +31,13 @@ class Metrics:
         self.running: Final = gauge("running", "1 while the pipeline holds its lease and reads.")
         self.last_batch_id: Final = gauge("last_batch_id", "The last batch that was committed.")
         self.lag: Final = gauge(f"lag_{unit}", f"{unit.capitalize()} that waited when the last batch was planned.")
+        self._partition_lag: Final = Gauge(
+            "lakelog_writer_partition_lag_records",
+            "Records of a partition of a topic that waited when the last batch was planned.",
+            ["pipeline", "topic", "partition"],
+            registry=self.registry,
+        )
+        self._pipeline: Final = pipeline
         self.taken: Final = gauge(f"taken_{unit}", f"{unit.capitalize()} read since the pipeline was made.")
         self.rows: Final = gauge("rows", "Rows committed since the pipeline was made.")
         self.dead_letters: Final = gauge("dead_letters", "Records set aside since the pipeline was made.")
@@ -45,3 +52,7 @@ class Metrics:
             registry=self.registry,
         )
         self.batch_seconds: Final = seconds.labels(pipeline)
+
+    def set_partition_lag(self, topic: str, partition: int, lag: int) -> None:
+        """How much waits in a partition of a topic."""
+        self._partition_lag.labels(self._pipeline, topic, str(partition)).set(lag)

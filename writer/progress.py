@@ -130,3 +130,5 @@ class Progress:
         self._report.state = replace(self._report.state, position=standing.position, lag=standing.lag)
         self._metrics.taken.set(standing.taken)
         self._metrics.lag.set(standing.lag)
+        for part in standing.partitions:
+            self._metrics.set_partition_lag(part.topic, part.partition, part.lag)

@@ -8,6 +8,15 @@ from typing import Protocol
 
 
 @dataclass(frozen=True)
+class PartitionLag:
+    """How much waits in one partition of a topic."""
+
+    topic: str
+    partition: int
+    lag: int
+
+
+@dataclass(frozen=True)
 class Standing:
     """How far a source is read.
 
@@ -15,11 +24,13 @@ class Standing:
         position: For people.
         taken: How much was read.
         lag: How much waits.
+        partitions: Of a source of topics, how much waits in each of their partitions.
     """
 
     position: str
     taken: int
     lag: int
+    partitions: tuple[PartitionLag, ...] = ()
 
 
 class PlannedBatch(Protocol):

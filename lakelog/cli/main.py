@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.abc
 import os
 import signal
 import sys
@@ -28,7 +27,9 @@ def main() -> None:
         sys.exit(1)
     # gRPC's own lines of C++ on the standard error say less than the error that is told; unless somebody wants them.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    _keep_pandas_away()
+    from lakelog.without_pandas import leave_pandas_out
+
+    leave_pandas_out()
     from lakelog.cli.app import run
 
     try:
@@ -42,30 +43,6 @@ def main() -> None:
 
 def _leave(_signal: int, _frame: object) -> NoReturn:
     os._exit(_INTERRUPTED)
-
-
-def _keep_pandas_away() -> None:
-    """Lets pyarrow believe that there is no pandas, until somebody needs it.
-
-    pyarrow imports pandas, where it is installed, with its first scalar, to see whether that is one of its own.
-    It takes about a second (measured: 0.9 to 1.9 s), and no command handles such objects. What needs pandas, as
-    `to_pandas`, asks pyarrow for it once more, and then it is imported. SUBTLE: pyarrow has no switch for this, and a
-    None in `sys.modules`, by which Python itself hides modules, is taken for the module by code that Cython made.
-    """
-
-    class NoPandas(importlib.abc.MetaPathFinder):
-        def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
-            if fullname == "pandas":
-                raise ModuleNotFoundError("No module named 'pandas'", name="pandas")
-
-    import pyarrow
-
-    finder = NoPandas()
-    sys.meta_path.insert(0, finder)
-    try:
-        pyarrow.scalar(0)
-    finally:
-        sys.meta_path.remove(finder)
 
 
 if __name__ == "__main__":

@@ -86,10 +86,10 @@ def tail(
 ) -> None:
     """Show a table's changes.
 
-    Each row has its kind and the snapshot that brought it. In a table with a primary key that is +I for a new row, -D
-    for one that went, -U and +U for the old and the new form of one that changed. Snapshots that overwrote rows show
-    none, unless the table's option streaming-read-overwrite is set; a warning says which. With --output json each row
-    is an object on a line of its own.
+    Each row has its kind and the snapshot that brought it, 0 before its commit. In a table with a primary key that is
+    +I for a new row, -D for one that went, -U and +U for the old and the new form of one that changed. Snapshots that
+    overwrote rows show none, unless the table's option streaming-read-overwrite is set; a warning says which. With
+    --output json each row is an object on a line of its own.
 
     Several tables begin with the rows there are, unless --mode says otherwise, and what was committed to them together
     is shown together; each row then names its table.

@@ -44,6 +44,8 @@ _BY_SCOPE: Final[dict[Scope, dict[str, Option[Any]]]] = {
 _SLIP: Final = 0.93
 """How near, of 1, an option of ours must be to a key for that to be a slip, and not the name of another option: two
 letters of a long name."""
+_LIKE: Final = 0.8
+"""How near one must be to be worth a question where a whole family of options is refused, as 'log.retension' is."""
 
 _WHERE: Final[dict[Scope, str]] = {
     Scope.TABLE: "an option of tables: give it when the table is made, or with ALTER TABLE",
@@ -95,8 +97,12 @@ def unknown_option(key: str, scope: Scope, also: Sequence[str] = ()) -> InvalidA
     # A pattern that refuses a family of options also fits what is one of ours but for a slip of the pen.
     is_slip = wanted not in REFUSED_OPTIONS and difflib.get_close_matches(wanted, keys, n=1, cutoff=_SLIP)
     if refusal is not None and not is_slip:
+        near = [] if wanted in REFUSED_OPTIONS else difflib.get_close_matches(wanted, keys, n=2, cutoff=_LIKE)
+        remedy = (
+            f"Leave it out, or did you mean {quote_names(keys[each] for each in near)}?" if near else "Leave it out."
+        )
         return InvalidArgument(
-            f"Option '{shown}' is not in this version: {refusal}. Leave it out.",
+            f"Option '{shown}' is not in this version: {refusal}. {remedy}",
             reason="REFUSED_OPTION",
             metadata=metadata,
         )

@@ -45,7 +45,7 @@ STREAM_TIMESTAMP_MILLIS: Final = Option[int | None](
     Whole(0, _LAST),
     None,
     "`from-timestamp`: begin with the first snapshot that was committed at or after this time, in milliseconds since "
-    "1970-01-01 UTC; one in the future is waited for.",
+    "1970-01-01 UTC, or, from the log, of which a record was appended then; one in the future is waited for.",
     Scope.STREAM,
 )
 STREAM_FILE_CREATION_TIME_MILLIS: Final = Option[int | None](

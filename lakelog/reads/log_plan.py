@@ -18,6 +18,7 @@ from lakelog.format.plan import InRange, PlanRequest
 from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import ChangelogState, LogContent, Snapshot
 from lakelog.format.table import TableInfo
+from lakelog.options.values import TableOptions
 from lakelog.storage.live_file import LiveFile, to_live_files
 
 _ORDER: Final = [
@@ -82,6 +83,16 @@ def plan_log(metastore: Metastore, table_uuid: str, after: int, until: int) -> L
     ready = {each.snapshot_id: each for each in snapshots}
     files = [file for file in to_live_files(plan.files.sort_by(_ORDER)) if file.added_snapshot in ready]
     return LogPlan(plan.table, plan.schema, plan.file_schemas, snapshots, _to_pieces(files, ready))
+
+
+def has_topic_buckets(table: TableInfo) -> bool:
+    """Whether a bucket of a table is the topic's partition of its number; else any will do (SEMANTICS.md 4.3). Pure."""
+    return bool(table.schema.primary_key) or TableOptions(table.options).bucket_count(False) > 0
+
+
+def to_topic_partition(file: LiveFile, partitions: int, *, has_buckets: bool) -> int:
+    """The topic's partition that a file's rows go to; those without buckets are spread file by file. Pure."""
+    return file.bucket if has_buckets else (file.added_snapshot + file.order_ordinal) % partitions
 
 
 def _to_pieces(files: list[LiveFile], snapshots: Mapping[int, Snapshot]) -> tuple[LogPiece, ...]:

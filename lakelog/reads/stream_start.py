@@ -30,6 +30,8 @@ class StreamStart:
         files_since_ms: Of these only the rows of files committed at or after this time; None: all.
         first_snapshot: Changes of snapshots before this one are passed over.
         first_time_ms: So are those of snapshots committed before this time; None: none.
+        first_record_ms: So are, where they come from the log, those of which no record was appended at or after this
+            time, up to the first one that is shown; None: none.
         skip_rows: The reader has so many rows of what comes next already.
     """
 
@@ -39,6 +41,7 @@ class StreamStart:
     files_since_ms: int | None = None
     first_snapshot: int = 0
     first_time_ms: int | None = None
+    first_record_ms: int | None = None
     skip_rows: int = 0
 
 

@@ -41,12 +41,14 @@ from lakelog.format.table import TableInfo
 from lakelog.options.values import TableOptions
 from lakelog.results import WriteResult
 from lakelog.spark.connection import open_caches, open_table_store
+from lakelog.spark.early import merge_sent
 from lakelog.spark.tasks import LookupBase, WrittenFiles
 from lakelog.storage.bucket_changelog import TellBuckets, tell_in_threads
 from lakelog.storage.commit_merge import CommitMerger, MergeFiles, merge_in_threads, merge_small_files
 from lakelog.storage.input_copies import InputCopies, plan_input_copies
 from lakelog.writes.commit_changelog import commit_lookups, find_producer, to_changelog_state, to_open_rules
 from lakelog.writes.commit_note import check_identity, name_dropped_table
+from lakelog.writes.early_sending import SentEarly
 from lakelog.writes.lookup_changelog import LookupChangelog
 from lakelog.writes.overwrite import StaticPartition
 
@@ -162,12 +164,13 @@ def commit_attempt(
     files = tuple(file for each in ordered for file in each.files)
     producer = find_producer(TableOptions(attempt.info.options), replaces=overwrite is not None)
     inputs = tuple(file for each in ordered for file in each.inputs)
+    sent = merge_sent(ordered, has_key=bool(attempt.info.schema.primary_key))
     lookup: LookupChangelog | None = None
     in_flight = False
 
     def try_commit() -> CommitResult:
         nonlocal in_flight
-        request = _make_request(attempt, files, terms, overwrite, producer, inputs, lookup)
+        request = _make_request(attempt, files, terms, overwrite, producer, inputs, sent, lookup)
         in_flight = True
         try:
             return call_repeatedly(
@@ -244,6 +247,7 @@ def _make_request(
     overwrite: Overwrite | None,
     producer: str,
     inputs: tuple[DataFile, ...],
+    sent: SentEarly | None,
     lookup: LookupChangelog | None,
 ) -> CommitRequest:
     info = attempt.info
@@ -266,6 +270,8 @@ def _make_request(
         changelog_files=changelog if lookup is None else lookup.files,
         log=log,
         log_files=to_log_files(log, inputs),
+        sent_offsets=None if sent is None else sent.offsets,
+        sent_generation=0 if sent is None else sent.generation,
     )
     return CommitRequest(
         writer=attempt.writer,

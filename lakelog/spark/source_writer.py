@@ -35,6 +35,7 @@ from lakelog.spark.commit import (
     plan_copies,
 )
 from lakelog.spark.connection import SparkConnection, open_metastore
+from lakelog.spark.early import EarlyTask, plan_early
 from lakelog.spark.source_options import SourceOptions
 from lakelog.spark.stream_identity import read_query_id, to_writer_name
 from lakelog.spark.task_errors import told_to_driver
@@ -47,12 +48,21 @@ from lakelog.writes.log_rows import plan_log_rows
 
 @dataclass(frozen=True)
 class WriteTarget:
-    """A table that is written to."""
+    """A table that is written to.
+
+    Args:
+        connection: Where its metastore is.
+        info: The table.
+        overwrite: What is replaced; None: rows are added.
+        source: Where the rows' kinds come from.
+        early: How tasks send rows to the external log before the commit; None: they do not.
+    """
 
     connection: SparkConnection
     info: TableInfo
     overwrite: Overwrite | None
     source: KindSource
+    early: EarlyTask | None = None
 
     @property
     def metastore(self) -> Metastore:
@@ -64,7 +74,8 @@ class WriteTarget:
         connection: SparkConnection, options: SourceOptions, schema: StructType, overwrite: bool, *, is_stream: bool
     ) -> WriteTarget:
         """Looks the table up and checks that the rows' columns fit it."""
-        info = open_metastore(connection).get_table(parse_table_name(options.table))
+        metastore = open_metastore(connection)
+        info = metastore.get_table(parse_table_name(options.table))
         given = options.write
         partition = _read_partition(options.partition, info)
         # A stream overwrites in the output mode complete: each batch is the whole result, so that a partition in which
@@ -75,8 +86,9 @@ class WriteTarget:
         replaced = settle_overwrite("overwrite" if overwrite else "append", partition, info, given)
         source = kind_source("append", info, schema.names)
         _check_columns(schema, info, source, replaced)
+        early = None if replaced is not None else plan_early(metastore, info)
         # It has answered just now; the commit comes from a process of its own, perhaps hours later.
-        return WriteTarget(replace(connection, is_known=True), info, replaced, source)
+        return WriteTarget(replace(connection, is_known=True), info, replaced, source, early)
 
     def to_task(self, attempt: Attempt) -> WriteTask:
         """What a task needs to know; changes by `lookup` are told when all tasks have written. Pure."""
@@ -94,6 +106,7 @@ class WriteTarget:
             log_rows=plan_log_rows(
                 self.info, plan_log_content(self.info, options, replaces=self.overwrite is not None)
             ),
+            early=self.early,
         )
 
 

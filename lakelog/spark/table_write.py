@@ -29,6 +29,7 @@ from lakelog.spark.commit import (
     open_attempt,
     plan_copies,
 )
+from lakelog.spark.early import EarlyTask, plan_early
 from lakelog.spark.installation import installation_of
 from lakelog.spark.lookup import load_base, teller, to_lookup_task
 from lakelog.spark.merging import file_merger
@@ -125,7 +126,8 @@ def write(
     producer = find_producer(TableOptions(info.options), replaces=overwrite is not None)
     try:
         base = load_base(metastore, info) if producer == "lookup" else None
-        written = _run(spark, df, attempt, mode, overwrite, base)
+        early = None if overwrite is not None else plan_early(metastore, info)
+        written = _run(spark, df, attempt, mode, overwrite, base, early)
     except BaseException:
         abandon_attempt(metastore, attempt)
         raise
@@ -141,6 +143,7 @@ def _run(
     mode: str,
     overwrite: Overwrite | None,
     base: LookupBase | None,
+    early: EarlyTask | None,
 ) -> list[WrittenFiles]:
     info = attempt.info
     options = TableOptions(info.options)
@@ -170,6 +173,7 @@ def _run(
         log_rows=plan_log_rows(info, plan_log_content(info, options, replaces=overwrite is not None)),
         lookup=None if base is None else to_lookup_task(attempt),
         base=base,
+        early=early,
     )
     with lakelog_errors(), _large_batches(spark):
         rows = bring_to_types(df, columns, static)

@@ -1,7 +1,8 @@
 """What runs in Spark's Python workers on executors: superseded positions, casts, data files, changelogs.
 
-Tasks touch files only, never the metastore. They may run twice, at once, or after their driver died: so file names
-carry the task attempt, what a task returns names its files, and a task that fails deletes its own.
+Tasks touch files, and of tables with `log.consistency` = `eventual` the log; never the metastore. They may run twice,
+at once, or after their driver died: so file names carry the task attempt, what a task returns names its files, and a
+task that fails deletes its own.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.schema import TableSchema
 from lakelog.options.values import TableOptions
 from lakelog.spark.connection import open_caches, open_table_store
+from lakelog.spark.early import EarlyTask, begin_early
 from lakelog.spark.task_errors import told_to_driver
 from lakelog.storage.bucket_changelog import BucketChangelogs, BucketLookup, ToldBucket, to_added, to_lookups
 from lakelog.storage.commit_merge import CommitMerger, MergeWork, merge_small_files
@@ -33,6 +35,7 @@ from lakelog.storage.intake import Intake, KindSource
 from lakelog.storage.live_file import LiveFile, to_live_files
 from lakelog.storage.superseded import MergePolicy, find_superseded_positions
 from lakelog.storage.table_writer import TableWriter
+from lakelog.writes.early_sending import SentEarly
 from lakelog.writes.log_rows import LogRows
 from lakelog.writes.overwrite import StaticPartition
 
@@ -181,6 +184,7 @@ class WriteTask:
         log_rows: What the rows must fit into; None: anything.
         lookup: Makes a changelog of old rows, with `base`; None: the task makes none.
         base: The state in which old rows are looked up; only where all rows of a bucket come to one task.
+        early: How rows are sent to the external log before the commit; None: they are not.
     """
 
     table_name: str
@@ -196,6 +200,7 @@ class WriteTask:
     log_rows: LogRows | None = None
     lookup: LookupTask | None = None
     base: LookupBase | None = None
+    early: EarlyTask | None = None
 
 
 @dataclass(frozen=True)
@@ -208,6 +213,7 @@ class WrittenFiles:
         row_count: Rows taken.
         inputs: The files that hold records as they came.
         told: The changes in its buckets, against the base that the task was given.
+        sent: That all of its rows stand in the external log; None: that is not known.
     """
 
     partition_id: int
@@ -215,6 +221,7 @@ class WrittenFiles:
     row_count: int
     inputs: tuple[DataFile, ...] = ()
     told: tuple[ToldBucket, ...] = ()
+    sent: SentEarly | None = None
 
 
 def write_rows(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> WrittenFiles:
@@ -241,6 +248,7 @@ def write_rows(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> WrittenFil
         copies=task.copies,
         keeps_runs=task.lookup is not None and task.base is not None,
     )
+    early = begin_early(task.early, task.attempt_id, partition_id, context.taskAttemptId())
     merged: list[DataFile] = []
     try:
         for batch in batches:
@@ -249,6 +257,8 @@ def write_rows(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> WrittenFil
             table, kinds = intake.take(rows, task.source)
             if task.log_rows is not None:
                 task.log_rows.check(table)
+            if early is not None:
+                early.send(table, kinds)
             if table.num_rows:
                 writer.write(table, kinds)
         files, inputs = writer.finish(), writer.copies
@@ -261,12 +271,13 @@ def write_rows(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> WrittenFil
             merged += (*files, *inputs)
         _check_buckets(task, partition_id, files)
         told = _look_up(task, f"{prefix}lookup", partition_id, files, writer.runs)
+        sent = None if early is None else early.finish()
     except BaseException:
         writer.abort()
         with contextlib.suppress(LakelogError):
             store.delete_many([file.path for file in merged])
         raise
-    return WrittenFiles(partition_id, files, writer.row_count, inputs, told)
+    return WrittenFiles(partition_id, files, writer.row_count, inputs, told, sent)
 
 
 def merge_in_task(

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import pyarrow as pa
+
+NO_SNAPSHOT: Final = 0
+"""In place of a snapshot's id: the rows were told before their commit."""
 
 
 @dataclass(frozen=True)
@@ -14,13 +18,22 @@ class StreamBatch:
 
     Attributes:
         data: The rows; of a table with a primary key the last column, `_row_kind`, says what became of each.
-        snapshot_id: The snapshot that changed them, or whose state they are.
+        snapshot_id: The snapshot that changed them, or whose state they are; 0: no snapshot has them yet (`is_early`).
         table: `database.table`.
     """
 
     data: pa.RecordBatch
     snapshot_id: int
     table: str
+
+    @property
+    def is_early(self) -> bool:
+        """Whether the rows were told before their commit, or are taken back because it never comes.
+
+        So it is with `log.consistency` = `eventual` alone. No position stands behind such rows: whoever begins anew at
+        one is told of them again.
+        """
+        return self.snapshot_id == NO_SNAPSHOT
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 
-from lakelog.client.metastore import Metastore, Watch, WatchPosition
+from lakelog.client.metastore import Metastore, Watch, WatchEvent, WatchPosition
 from lakelog.errors import HistoryDiverged, NotFound, SnapshotExpired
 from lakelog.format.commit_order import MAX_KNOWN, Commit, CommitOrder
 from lakelog.format.snapshot import Snapshot
@@ -119,13 +119,24 @@ class TablesFollower:
             self._watch = watch
             if self._closed.is_set():
                 return
-            for event in watch:
-                order.add(event.table_uuid, event.snapshots)
-                yield from self._show_ready(order)
-                if order.has_ended:
-                    return
-                if event.dropped:
-                    raise self._tables[event.table_uuid].to_dropped()
+            with closing(self._listen(watch)) as events:
+                yield from self._show_events(events, order)
+
+    def _show_events(self, events: Iterator[WatchEvent | Progress], order: CommitOrder) -> Iterator[Progress]:
+        for event in events:
+            if isinstance(event, Progress):
+                yield event
+                continue
+            order.add(event.table_uuid, event.snapshots)
+            yield from self._show_ready(order)
+            if order.has_ended:
+                return
+            if event.dropped:
+                raise self._tables[event.table_uuid].to_dropped()
+
+    def _listen(self, watch: Watch) -> Generator[WatchEvent | Progress]:
+        """What the watch tells, and what is to be shown in between; asked for the next once all of one was shown."""
+        yield from watch
 
     def _show_states(self, order: CommitOrder, positions: dict[str, Position]) -> Iterator[Progress]:
         """Hands out the rows to begin with. The position moves when those of all tables are done.

@@ -22,8 +22,7 @@ from lakelog.format.snapshot import Snapshot
 from lakelog.log.columns import concat_fetched, take_fetched
 from lakelog.log.protocol import Log, LogReader
 from lakelog.log.records import FetchedRecords
-
-LOG_TOO_SHORT: Final = "LOG_TOO_SHORT"
+from lakelog.reads.log_ways import LOG_TOO_SHORT
 
 _FETCHED: Final = 20_000
 """Records at a time."""

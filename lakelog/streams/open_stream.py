@@ -10,7 +10,7 @@ from lakelog.errors import Fenced, InvalidArgument, NotFound
 from lakelog.format.consumer import Consumer, ConsumerPosition
 from lakelog.format.filter import parse_filter
 from lakelog.format.table import TableInfo
-from lakelog.log.settings import choose_log, read_log_settings
+from lakelog.log.settings import LogSettings, choose_log, read_log_settings
 from lakelog.options.log_options import STREAM_READ_MODE
 from lakelog.options.stream_options import (
     CONSUMER_ID,
@@ -29,8 +29,12 @@ from lakelog.reads.reading import check_columns, without_kind
 from lakelog.reads.stream_start import StreamStart, find_starts, resume
 from lakelog.storage.read_counts import ReadCounts
 from lakelog.streams.batch import Position
+from lakelog.streams.early_follow import EarlyFollower
+from lakelog.streams.early_opening import open_early_table
+from lakelog.streams.early_table import EarlyStreamTable
 from lakelog.streams.follow import TablesFollower
 from lakelog.streams.held_start import HeldStart
+from lakelog.streams.log_start import LogPlacing, begin_by_log, comes_from_log, go_on_by_log, place_by_log
 from lakelog.streams.log_table import LogStreamTable
 from lakelog.streams.request import ResumePoint, StreamRequest
 from lakelog.streams.subscription import Follower
@@ -100,11 +104,13 @@ def open_stream(
     }
     if points:
         starts = [_go_on(point, parsed) for point in points]
+        starts = _place_in_log(catalog, tables, views, starts, parsed, go_on_by_log)
     elif positions:
         _check_positions(consumers, names)
         starts = resume(catalog.metastore, tables, parsed, consumers)
     else:
         starts = find_starts(catalog.metastore, tables, parsed)
+        starts = _place_in_log(catalog, tables, views, starts, parsed, begin_by_log)
     epochs = [each.epoch for each in consumers] or [0] * len(tables)
     is_new = bool(consumers) and not positions
     held = HeldStart(catalog.held_reads, zip(tables, starts, strict=True) if is_new else ())
@@ -127,12 +133,16 @@ def open_stream(
             on_begin(to_points(begins))
 
     counts = ReadCounts()
-    follower = TablesFollower(
+    # Several tables are shown commit by commit, and a reader that goes on within one counts its rows.
+    tells_early = len(tables) == 1 and on_begin is None and not points
+    opened = [
+        _open_table(catalog, table, view, counts, parsed, start, tells_early=tells_early)
+        for table, view, start in zip(tables, views, starts, strict=True)
+    ]
+    kind = EarlyFollower if isinstance(opened[0], EarlyStreamTable) else TablesFollower
+    follower = kind(
         catalog.metastore,
-        [
-            (_open_table(catalog, table, view, counts, parsed), start)
-            for table, view, start in zip(tables, views, starts, strict=True)
-        ],
+        list(zip(opened, starts, strict=True)),
         counts,
         last_watermark_ms=parsed.get(SCAN_BOUNDED_WATERMARK),
         expired=parsed.get(EXPIRED_POSITION),
@@ -149,15 +159,55 @@ def open_stream(
     )
 
 
-def _open_table(
-    catalog: Catalog, table: TableInfo, view: StreamView, counts: ReadCounts, options: StreamOptions
-) -> StreamTable:
+def _find_log(table: TableInfo, view: StreamView, options: StreamOptions) -> LogSettings | None:
+    """The log out of which a table's changes are to come; None: its files tell them. Pure."""
     settings = read_log_settings(table.options, has_primary_key=bool(table.schema.primary_key))
-    from_log = choose_log(options, settings)
-    # Rows as they were written are those of the files. Records that were sent before their commit name no snapshot.
-    if not from_log or settings is None or settings.is_eventual or (view.raw and table.schema.primary_key):
+    # Rows as they were written are those of the files.
+    if not choose_log(options, settings) or (view.raw and table.schema.primary_key):
+        return None
+    return settings
+
+
+def _open_table(
+    catalog: Catalog,
+    table: TableInfo,
+    view: StreamView,
+    counts: ReadCounts,
+    options: StreamOptions,
+    start: StreamStart,
+    *,
+    tells_early: bool,
+) -> StreamTable:
+    settings = _find_log(table, view, options)
+    if settings is None:
         return StreamTable(catalog, table, view, counts)
-    return LogStreamTable(catalog, table, view, counts, insists=options.get(STREAM_READ_MODE) is not None)
+    insists = options.get(STREAM_READ_MODE) is not None
+    if not settings.is_eventual:
+        return LogStreamTable(catalog, table, view, counts, insists=insists, since_ms=start.first_record_ms)
+    # Records that were sent before their commit name no snapshot. Those behind an end that a commit sets are not shown.
+    if not tells_early or options.get(SCAN_BOUNDED_WATERMARK) is not None:
+        return StreamTable(catalog, table, view, counts)
+    return open_early_table(catalog, table, view, counts, insists=insists)
+
+
+def _place_in_log(
+    catalog: Catalog,
+    tables: Sequence[TableInfo],
+    views: Sequence[StreamView],
+    starts: list[StreamStart],
+    options: StreamOptions,
+    place: LogPlacing,
+) -> list[StreamStart]:
+    """Where a stream of one table begins or goes on by its log.
+
+    Several begin at one moment, which no log knows, and records that were sent before their commit at no snapshot.
+    """
+    if len(tables) > 1:
+        return starts
+    settings = _find_log(tables[0], views[0], options)
+    if settings is None or settings.is_eventual or not comes_from_log(tables[0], settings):
+        return starts
+    return [place_by_log(catalog, tables[0], starts[0], options, place)]
 
 
 def _open_consumers(

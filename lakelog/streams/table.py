@@ -120,12 +120,18 @@ class StreamTable:
         Yields:
             Batches of rising snapshots, the rows of each of one snapshot; none of a snapshot that shows nothing.
         """
+        for batch in self._read_files(snapshots, self._columns()):
+            snapshot_id: int = batch.column(SNAPSHOT_ID_COLUMN)[0].as_py()
+            yield StreamBatch(batch.drop_columns([SNAPSHOT_ID_COLUMN]), snapshot_id, self.name)
+
+    def _read_files(self, snapshots: Sequence[Snapshot], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """What some snapshots changed by their files, in these columns, with the snapshot's id."""
         scan = plan_changes(
             self._catalog,
             self._table,
             after=snapshots[0].snapshot_id - 1,
             until=snapshots[-1].snapshot_id,
-            columns=self._columns(),
+            columns=columns,
             filter=self._view.filter,
             raw=self._view.raw,
             overwrites=self._view.overwrites,
@@ -133,9 +139,7 @@ class StreamTable:
         )
         if scan.skipped_snapshots:
             _log.warning("%s", describe_skipped(self._table.name, scan.skipped_snapshots))
-        for batch in scan.to_batches():
-            snapshot_id: int = batch.column(SNAPSHOT_ID_COLUMN)[0].as_py()
-            yield StreamBatch(batch.drop_columns([SNAPSHOT_ID_COLUMN]), snapshot_id, self.name)
+        yield from scan.to_batches()
 
     def close(self) -> None:
         """Ends what a read waits for, from any thread; idempotent."""

@@ -14,6 +14,7 @@ write fail, nor wait for long. So:
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -72,8 +73,28 @@ class SentEarly:
 
 
 @dataclass(frozen=True)
+class EarlyPlace:
+    """Whose the rows of one sender are, and where among all rows of their attempt.
+
+    Args:
+        attempt_id: The attempt.
+        first_index: The index of the first; those of an attempt's other senders are far from it.
+        part: The number of the sender in the attempt.
+    """
+
+    attempt_id: str
+    first_index: int = 0
+    part: int = 0
+
+    @property
+    def spread(self) -> int:
+        """Where a table has no buckets, rows of one sender stay together; senders are spread over the partitions."""
+        return int(self.attempt_id[:8], 16) + self.part
+
+
+@dataclass(frozen=True)
 class RowForm:
-    """How rows of a table become records. Pure."""
+    """How rows of a table become records. Picklable; pure."""
 
     codec: LogCodec
     settings: LogSettings
@@ -85,7 +106,7 @@ class RowForm:
         return RowForm(make_codec(info, info.schema), settings, to_routing(info.schema, TableOptions(info.options)))
 
     def send(
-        self, rows: pa.Table, kinds: Kinds | None, first_index: int, attempt_id: str, ts_ms: int, sender: EarlySender
+        self, rows: pa.Table, kinds: Kinds | None, first_index: int, place: EarlyPlace, ts_ms: int, sender: EarlySender
     ) -> None:
         """Sends rows, of each bucket in their order; blocks while too many wait."""
         for routed in route_rows(rows, self.routing):
@@ -94,11 +115,10 @@ class RowForm:
             if kinds is not None:
                 codes = kinds if routed.positions is None else kinds[routed.positions]
             has_buckets = self.routing.bucket_count > 0
-            # An attempt's rows of a table without buckets stay together; attempts are spread.
-            partition = routed.bucket if has_buckets else int(attempt_id[:8], 16) % self.settings.partitions
+            partition = routed.bucket if has_buckets else place.spread % self.settings.partitions
             bucket = routed.bucket if has_buckets else None
             for records in self._encode(part, codes, first_index, partition, bucket, ts_ms):
-                sender.send(records, attempt_id)
+                sender.send(records, place.attempt_id)
             first_index += part.num_rows
 
     def _encode(
@@ -138,7 +158,7 @@ class EarlySenders:
         self._metastore = metastore
         self._open_log = open_log
         self._clock = clock
-        self._channels: dict[str, _Channel] = {}
+        self._channels: dict[str, EarlyChannel] = {}
         self._lock = threading.Lock()
 
     def begin(self, info: TableInfo, attempt_id: str) -> EarlyRows | None:
@@ -146,21 +166,30 @@ class EarlySenders:
         settings = read_log_settings(info.options, has_primary_key=bool(info.schema.primary_key))
         if settings is None or not settings.is_eventual:
             return None
+        table_uuid = info.table_uuid
         with self._lock:
-            channel = self._channels.get(info.table_uuid)
+            channel = self._channels.get(table_uuid)
             if channel is None:
-                channel = _Channel(info.table_uuid, self._metastore, self._open_log, self._clock)
-                self._channels[info.table_uuid] = channel
-        return EarlyRows(channel, RowForm.of(info, settings), attempt_id) if channel.is_open else None
+                channel = EarlyChannel(
+                    str(info.name), lambda: self._metastore.get_log(table_uuid), self._open_log, self._clock
+                )
+                self._channels[table_uuid] = channel
+        return EarlyRows(channel, RowForm.of(info, settings), EarlyPlace(attempt_id)) if channel.is_open else None
 
 
 class EarlyRows:
-    """The rows of one attempt at one table that are sent. For one thread."""
+    """The rows of one attempt at one table that are sent. For one thread.
 
-    def __init__(self, channel: _Channel, form: RowForm, attempt_id: str) -> None:
+    Args:
+        channel: Sends them.
+        form: How they become records.
+        place: Whose they are.
+    """
+
+    def __init__(self, channel: EarlyChannel, form: RowForm, place: EarlyPlace) -> None:
         self._channel = channel
         self._form = form
-        self._attempt_id = attempt_id
+        self._place = place
         self._count = 0
         self._is_whole = True
         self._failures: Final = channel.failures
@@ -169,11 +198,11 @@ class EarlyRows:
         """Has rows sent; does not wait, and never fails."""
         if not rows.num_rows or not self._is_whole:
             return
-        first_index = self._count
+        first_index = self._place.first_index + self._count
         self._count += rows.num_rows
-        form, attempt_id, clock = self._form, self._attempt_id, self._channel.clock
+        form, place, clock = self._form, self._place, self._channel.clock
         self._is_whole = self._channel.submit(
-            lambda sender: form.send(rows, kinds, first_index, attempt_id, clock.now_ms(), sender), rows.nbytes
+            lambda sender: form.send(rows, kinds, first_index, place, clock.now_ms(), sender), rows.nbytes
         )
 
     def finish(self) -> SentEarly | None:
@@ -181,16 +210,32 @@ class EarlyRows:
         return self._channel.flush(self._failures) if self._is_whole and self._count else None
 
 
-class _Channel:
-    """Sends to one table's topic, in a thread of its own."""
+class EarlyChannel:
+    """Sends to one table's topic, in a thread of its own.
 
-    def __init__(self, table_uuid: str, metastore: Metastore, open_log: LogOpener, clock: Clock) -> None:
+    Args:
+        table: For messages.
+        find_log: The table's log as it is now; asked now and then.
+        open_log: Opens it.
+        clock: For the time.
+        wait_s: For brokers to have answered.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        find_log: Callable[[], LogInfo],
+        open_log: LogOpener,
+        clock: Clock,
+        wait_s: float = _WAIT_S,
+    ) -> None:
         self.clock: Final = clock
         # Behind one it is not known of what was sent before whether it stands in the topic. Counted by the thread.
         self.failures = 0
-        self._table_uuid = table_uuid
-        self._metastore = metastore
+        self._table = table
+        self._find_log = find_log
         self._open_log = open_log
+        self._wait_s = wait_s
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="lakelog-early")
         self._lock = threading.Lock()
         self._pending_bytes = 0
@@ -219,11 +264,16 @@ class _Channel:
         """Waits until brokers have answered for all that was sent since there were so many failures; None: not all."""
         done: Future[SentEarly | None] = self._thread.submit(self._flush, failures)
         try:
-            return done.result(_WAIT_S)
+            return done.result(self._wait_s)
         except TimeoutError:
-            with self._lock:
-                self._closed_until_s = self.clock.monotonic_s() + _PAUSE_S
+            self._pause()
             return None
+
+    def close(self) -> None:
+        """Ends the connection; does not wait. Whoever still sends by it is told that not all was sent."""
+        with self._lock:
+            self._closed_until_s = math.inf
+        self._thread.submit(self._close)
 
     def _send(self, work: Callable[[EarlySender], None], size_bytes: int) -> None:
         try:
@@ -233,6 +283,10 @@ class _Channel:
                 self.failures += 1
         except LakelogError as error:
             self._fail(error)
+        except Exception:
+            # A bug, and nobody looks at what this thread raises; but what it left out must never count as sent.
+            log.exception("rows of table %s could not be sent before their commit", self._table)
+            self.failures += 1
         finally:
             with self._lock:
                 self._pending_bytes -= size_bytes
@@ -242,7 +296,7 @@ class _Channel:
         if failures != self.failures or sender is None or info is None:
             return None
         try:
-            offsets = sender.flush(_WAIT_S)
+            offsets = sender.flush(self._wait_s)
         except LakelogError as error:
             self._fail(error)
             return None
@@ -254,7 +308,7 @@ class _Channel:
     def _find_sender(self) -> EarlySender:
         now_s = self.clock.monotonic_s()
         if self._sender is None or now_s - self._looked_at_s > _LOOK_S:
-            info = self._metastore.get_log(self._table_uuid)
+            info = self._find_log()
             self._looked_at_s = now_s
             if self._sender is None or info != self._info:
                 self._close()
@@ -266,11 +320,14 @@ class _Channel:
 
     def _fail(self, error: LakelogError | None) -> None:
         said = "some records were refused" if error is None else error.message
-        log.warning("rows of table %s are not sent before their commit for a while: %s", self._table_uuid, said)
+        log.warning("rows of table %s are not sent before their commit for a while: %s", self._table, said)
         self.failures += 1
         self._close()
+        self._pause()
+
+    def _pause(self) -> None:
         with self._lock:
-            self._closed_until_s = self.clock.monotonic_s() + _PAUSE_S
+            self._closed_until_s = max(self._closed_until_s, self.clock.monotonic_s() + _PAUSE_S)
 
     def _close(self) -> None:
         sender, self._sender = self._sender, None

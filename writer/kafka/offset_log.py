@@ -2,7 +2,7 @@
 
 Rules:
 
-1. Where the pipeline began, and in which topic, stands in `start.json`; it is written once, before the first batch. So
+1. Where the pipeline began, and in which topics, stands in `start.json`; it is written once, before the first batch. So
    a pipeline that begins at the latest records does not begin anew, further on, when it is started again.
 2. Batch n takes what `<n>.json` says, and begins of each partition where batch n - 1 ended.
 3. A batch tells where it ends in the properties of its snapshot too, so that the table itself says how far it is.
@@ -11,21 +11,21 @@ Rules:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from lakelog.errors import DataCorrupted
 
 from ..durable_json import write_once
-from ..standing import Standing
+from ..standing import PartitionLag, Standing
 from .ranges import OffsetRange
 
 OFFSETS_PROPERTY: Final = "pipeline.offsets"
-"""A property of each snapshot: the topic with its id, and of each partition the offset behind what is in the table."""
+"""A property of each snapshot: the topics with their ids and, by partition, the offset behind what is in the table."""
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _KEPT: Final = 100
 """Newest logs: Spark may repeat the last batch, and people may look at some before it."""
 
@@ -34,16 +34,40 @@ _SHOWN: Final = 8
 
 
 @dataclass(frozen=True)
-class StartOffsets:
-    """Where a pipeline began.
+class TopicStart:
+    """Where a pipeline began in a topic.
 
     Args:
-        topic_id: The broker's own id of the topic.
+        topic: The topic.
+        topic_id: The broker's own id of it.
         offsets: Of each partition that it had then.
     """
 
+    topic: str
     topic_id: str
     offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TopicRanges:
+    """What a batch takes of a topic.
+
+    Args:
+        topic: The topic.
+        topic_id: The broker's own id of it.
+        ranges: One for each partition, in order; empty ones too.
+        latest: Of each partition where it ended when the batch was planned.
+    """
+
+    topic: str
+    topic_id: str
+    ranges: tuple[OffsetRange, ...]
+    latest: tuple[int, ...]
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """Where the next batch begins."""
+        return tuple(part.end for part in self.ranges)
 
 
 @dataclass(frozen=True)
@@ -52,19 +76,18 @@ class BatchOffsets:
 
     Args:
         batch_id: The batch, from 0.
-        topic: The topic.
-        topic_id: The broker's own id of it.
-        ranges: One for each partition, in order; empty ones too.
+        topics: Of each topic, in the pipeline's order.
         taken_before: How many offsets earlier batches took.
-        waiting: How many waited when it was planned, its own included.
     """
 
     batch_id: int
-    topic: str
-    topic_id: str
-    ranges: tuple[OffsetRange, ...]
+    topics: tuple[TopicRanges, ...]
     taken_before: int
-    waiting: int
+
+    @property
+    def ranges(self) -> tuple[OffsetRange, ...]:
+        """Of all topics."""
+        return tuple(part for topic in self.topics for part in topic.ranges)
 
     @property
     def size(self) -> int:
@@ -72,26 +95,32 @@ class BatchOffsets:
         return sum(part.size for part in self.ranges)
 
     @property
-    def ends(self) -> tuple[int, ...]:
-        """Where the next batch begins."""
-        return tuple(part.end for part in self.ranges)
-
-    @property
     def before(self) -> Standing:
         """Its records wait."""
-        starts = tuple(part.start for part in self.ranges)
-        return Standing(_show(starts), self.taken_before, self.waiting)
+        starts = [tuple(part.start for part in topic.ranges) for topic in self.topics]
+        return self._stand(starts, self.taken_before)
 
     @property
     def after(self) -> Standing:
         """Its records are read."""
-        return Standing(_show(self.ends), self.taken_before + self.size, self.waiting - self.size)
+        return self._stand([topic.ends for topic in self.topics], self.taken_before + self.size)
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """Where the topic is read to."""
-        told = {"topic": self.topic, "topic_id": self.topic_id, "offsets": list(self.ends)}
+        """Where the topics are read to."""
+        told = [
+            {"topic": topic.topic, "topic_id": topic.topic_id, "offsets": list(topic.ends)} for topic in self.topics
+        ]
         return {OFFSETS_PROPERTY: json.dumps(told, separators=(",", ":"))}
+
+    def _stand(self, offsets: Sequence[tuple[int, ...]], taken: int) -> Standing:
+        lags = tuple(
+            PartitionLag(topic.topic, number, end - offset)
+            for topic, read_to in zip(self.topics, offsets, strict=True)
+            for number, (offset, end) in enumerate(zip(read_to, topic.latest, strict=True))
+        )
+        names = [topic.topic for topic in self.topics]
+        return Standing(_show(names, offsets), taken, sum(part.lag for part in lags), lags)
 
 
 class OffsetLog:
@@ -104,15 +133,22 @@ class OffsetLog:
     def __init__(self, folder: Path) -> None:
         self.folder: Final = folder
 
-    def read_start(self) -> StartOffsets | None:
-        """Where the pipeline began; None: it has not. Raises DataCorrupted as `read`."""
-        found = self._load(self.folder / "start.json")
-        return None if found is None else StartOffsets(found["topic_id"], tuple(found["offsets"]))
+    def read_start(self) -> tuple[TopicStart, ...] | None:
+        """Where the pipeline began in each topic; None: it has not. Raises DataCorrupted as `read`."""
+        path = self.folder / "start.json"
+        found = self._load(path)
+        if found is None:
+            return None
+        try:
+            return tuple(
+                TopicStart(each["topic"], each["topic_id"], tuple(each["offsets"])) for each in found["topics"]
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise _not_understood(path, error) from error
 
-    def write_start(self, start: StartOffsets) -> StartOffsets:
+    def write_start(self, start: Sequence[TopicStart]) -> tuple[TopicStart, ...]:
         """Writes down where the pipeline begins; returns what was written down before, if that was so."""
-        data = {"version": _VERSION, "topic_id": start.topic_id, "offsets": list(start.offsets)}
-        write_once(self.folder / "start.json", data)
+        write_once(self.folder / "start.json", {"version": _VERSION, "topics": [asdict(each) for each in start]})
         written = self.read_start()
         assert written is not None
         return written
@@ -128,10 +164,8 @@ class OffsetLog:
         if found is None:
             return None
         try:
-            ranges = tuple(OffsetRange(number, start, end) for number, (start, end) in enumerate(found["ranges"]))
-            return BatchOffsets(
-                batch_id, found["topic"], found["topic_id"], ranges, found["taken_before"], found["waiting"]
-            )
+            topics = tuple(_read_topic(each) for each in found["topics"])
+            return BatchOffsets(batch_id, topics, found["taken_before"])
         except (ValueError, KeyError, TypeError) as error:
             raise _not_understood(path, error) from error
 
@@ -139,11 +173,16 @@ class OffsetLog:
         """Writes down what a batch takes; returns what another process wrote down for it before, if one did."""
         data = {
             "version": _VERSION,
-            "topic": batch.topic,
-            "topic_id": batch.topic_id,
-            "ranges": [[part.start, part.end] for part in batch.ranges],
+            "topics": [
+                {
+                    "topic": topic.topic,
+                    "topic_id": topic.topic_id,
+                    "ranges": [[part.start, part.end] for part in topic.ranges],
+                    "latest": list(topic.latest),
+                }
+                for topic in batch.topics
+            ],
             "taken_before": batch.taken_before,
-            "waiting": batch.waiting,
         }
         write_once(self._path(batch.batch_id), data)
         planned = self.read(batch.batch_id)
@@ -172,9 +211,24 @@ class OffsetLog:
         return self.folder / f"{batch_id:010d}.json"
 
 
-def _show(offsets: tuple[int, ...]) -> str:
-    shown = ", ".join(f"{partition}:{offset}" for partition, offset in enumerate(offsets[:_SHOWN]))
-    return f"offsets {shown}" + (f" and of {len(offsets) - _SHOWN} partitions more" if len(offsets) > _SHOWN else "")
+def _read_topic(found: Any) -> TopicRanges:
+    name = found["topic"]
+    ranges = tuple(OffsetRange(name, number, start, end) for number, (start, end) in enumerate(found["ranges"]))
+    latest = tuple(found["latest"])
+    if len(latest) != len(ranges):
+        raise ValueError(f"topic '{name}' has {len(ranges)} ranges, but {len(latest)} ends")
+    return TopicRanges(name, found["topic_id"], ranges, latest)
+
+
+def _show(topics: Sequence[str], offsets: Sequence[tuple[int, ...]]) -> str:
+    """Offsets by partition; topics have their names where there are several."""
+    parts = [
+        f"{topic} {partition}:{offset}" if len(topics) > 1 else f"{partition}:{offset}"
+        for topic, read_to in zip(topics, offsets, strict=True)
+        for partition, offset in enumerate(read_to)
+    ]
+    more = f" and of {len(parts) - _SHOWN} partitions more" if len(parts) > _SHOWN else ""
+    return f"offsets {', '.join(parts[:_SHOWN])}{more}"
 
 
 def _not_understood(path: Path, error: Exception) -> DataCorrupted:

@@ -6,7 +6,7 @@ Offsets count records, but also the marks that end transactions; so a number of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 _LEAST_OF_TASK: Final = 20_000
@@ -18,11 +18,13 @@ class OffsetRange:
     """Offsets of one partition.
 
     Args:
+        topic: The topic.
         partition: The partition.
         start: The first.
         end: Behind the last.
     """
 
+    topic: str
     partition: int
     start: int
     end: int
@@ -33,25 +35,22 @@ class OffsetRange:
         return self.end - self.start
 
 
-def plan_ranges(starts: Sequence[int], ends: Sequence[int], limit: int) -> tuple[OffsetRange, ...]:
+def plan_ranges(waiting: Sequence[OffsetRange], limit: int) -> tuple[OffsetRange, ...]:
     """What a batch takes of each partition: all that waits, or shares of the limit in proportion to what waits.
 
     Args:
-        starts: Of each partition the first offset that was not taken.
-        ends: Of each behind the last that may be.
+        waiting: Of each partition of each topic what no batch has taken.
         limit: Of offsets in all; each partition of which something waits gives one at least.
 
     Returns:
-        A range for each partition, empty ones too.
+        A range for each partition in the same order, empty ones too.
     """
-    waiting = sum(ends) - sum(starts)
-    ranges = []
-    for partition, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        size = end - start
-        if waiting > limit and size:
-            size = max(1, size * limit // waiting)
-        ranges.append(OffsetRange(partition, start, start + size))
-    return tuple(ranges)
+    total = sum(part.size for part in waiting)
+    if total <= limit:
+        return tuple(waiting)
+    return tuple(
+        replace(part, end=part.start + max(1, part.size * limit // total)) if part.size else part for part in waiting
+    )
 
 
 def share_ranges(ranges: Sequence[OffsetRange], shares: int) -> list[list[OffsetRange]]:
@@ -70,7 +69,7 @@ def share_ranges(ranges: Sequence[OffsetRange], shares: int) -> list[list[Offset
                 groups.append([])
                 room = target
             end = min(whole.end, start + room)
-            groups[-1].append(OffsetRange(whole.partition, start, end))
+            groups[-1].append(OffsetRange(whole.topic, whole.partition, start, end))
             room -= end - start
             start = end
     return groups

@@ -1,4 +1,4 @@
-"""A topic of Kafka as the source of a pipeline."""
+"""Topics of Kafka as the source of a pipeline."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TopicSource:
     """See `writer.source.Source`.
 
     Args:
-        source: The topic.
+        source: The topics.
         offset_log: Which offsets each batch takes.
         task: How records are read; its `batch_id` is each batch's own.
     """
@@ -37,17 +37,16 @@ class TopicSource:
         return self._log.read(batch_id)
 
     def refresh(self, batch_id: int, log: Log) -> None:
-        """Checks that the topic is still the one that the pipeline began with; records never change.
+        """Checks that the topics are still those that the pipeline began with; records never change.
 
         Raises:
-            HistoryDiverged: It was made anew.
-            NotFound: There is none any more.
+            HistoryDiverged: One was made anew.
+            NotFound: One is not there any more.
             Unavailable: No broker answers.
         """
-        start = self._log.read_start()
-        if start is not None:
-            with closing(Topic(self._source)) as topic:
-                check_id(self._source.topic, start.topic_id, topic.find_id())
+        for start in self._log.read_start() or ():
+            with closing(Topic(self._source, start.topic)) as topic:
+                check_id(start.topic, start.topic_id, topic.find_id())
 
     def reader(self, batch_id: int) -> ReadTasks:
         """See the protocol."""

@@ -21,8 +21,8 @@ from lakelog.errors import DataCorrupted, LakelogError
 from lakelog.spark.task_errors import told_to_driver
 
 from ..pipeline.kafka_spec import KafkaSource
-from .offset_log import BatchOffsets, OffsetLog
-from .ranges import plan_ranges, share_ranges
+from .offset_log import BatchOffsets, OffsetLog, TopicRanges
+from .ranges import OffsetRange, plan_ranges, share_ranges
 from .tasks import TAKEN_DDL, TAKEN_SCHEMA, TakenRange
 from .topic import Topic, TopicLook, check_id, find_starts
 
@@ -74,8 +74,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._source: KafkaSource = pickle.loads(bytes.fromhex(options["source"]))
         self._log = OffsetLog(Path(options["log_folder"]))
         self._shares = int(options["shares"])
-        self._topic = Topic(self._source)
-        self._frozen: TopicLook | None = None
+        self._topics = [Topic(self._source, name) for name in self._source.topics]
+        self._frozen: list[TopicLook] | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Before everything."""
@@ -84,7 +84,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """What is there now is all there will be."""
         with told_to_driver():
-            self._frozen = self._topic.look()
+            self._frozen = self._look()
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         """Plans the next batch, if there are records that no batch took; blocks for the brokers' answers."""
@@ -93,27 +93,42 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return {"batches": self._plan_next(start["batches"])}
             except LakelogError:
                 # Whatever was wrong, the next try begins with new connections and with credentials as they are then.
-                self._topic.close()
+                self.stop()
                 raise
 
     def _plan_next(self, batch_id: int) -> int:
         # Planned before a crash, but unknown to Spark: it must stay as it is, in case its log was seen by anyone.
         if self._log.read(batch_id) is not None:
             return batch_id + 1
-        look = self._frozen or self._topic.look()
-        start = self._log.read_start() or self._log.write_start(self._topic.find_start(look))
-        check_id(self._source.topic, start.topic_id, look.topic_id)
-        read_to, taken = start.offsets, 0
+        looks = self._frozen or self._look()
+        pairs = list(zip(self._topics, looks, strict=True))
+        begun = self._log.read_start() or self._log.write_start([topic.find_start(look) for topic, look in pairs])
+        # By the name: in the pipeline's file topics may change their places.
+        ids = {each.topic: each.topic_id for each in begun}
+        read_to, taken = {each.topic: each.offsets for each in begun}, 0
         if batch_id > 0:
             last = self._get_batch(batch_id - 1)
-            read_to, taken = last.ends, last.taken_before + last.size
-        starts = find_starts(self._source.topic, read_to, look)
-        waiting = sum(look.ends) - sum(starts)
-        if not waiting:
+            read_to, taken = {each.topic: each.ends for each in last.topics}, last.taken_before + last.size
+        waiting: list[OffsetRange] = []
+        for topic, look in pairs:
+            check_id(topic.name, ids[topic.name], look.topic_id)
+            starts = find_starts(topic.name, read_to[topic.name], look)
+            waiting += [
+                OffsetRange(topic.name, partition, start, end)
+                for partition, (start, end) in enumerate(zip(starts, look.ends, strict=True))
+            ]
+        if not any(part.size for part in waiting):
             return batch_id
-        ranges = plan_ranges(starts, look.ends, self._source.max_records_per_batch)
-        self._log.plan(BatchOffsets(batch_id, self._source.topic, start.topic_id, ranges, taken, waiting))
+        ranges = plan_ranges(waiting, self._source.max_records_per_batch)
+        topics = tuple(
+            TopicRanges(topic.name, look.topic_id, tuple(p for p in ranges if p.topic == topic.name), look.ends)
+            for topic, look in pairs
+        )
+        self._log.plan(BatchOffsets(batch_id, topics, taken))
         return batch_id + 1
+
+    def _look(self) -> list[TopicLook]:
+        return [topic.look() for topic in self._topics]
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """The batch's ranges, neighbours together, in order."""
@@ -122,9 +137,10 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for batch_id in range(start["batches"], end["batches"]):
                 batch = self._get_batch(batch_id)
                 number = 0
+                ids = {topic.topic: topic.topic_id for topic in batch.topics}
                 for group in share_ranges(batch.ranges, self._shares):
                     taken = [
-                        TakenRange(batch_id, number + place, batch.topic_id, part.partition, part.start, part.end)
+                        TakenRange(batch_id, number + place, part.topic, ids[part.topic], *_bounds(part))
                         for place, part in enumerate(group)
                     ]
                     partitions.append(KafkaPartition(taken))
@@ -141,10 +157,15 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Ends all connections."""
-        self._topic.close()
+        for topic in self._topics:
+            topic.close()
 
     def _get_batch(self, batch_id: int) -> BatchOffsets:
         batch = self._log.read(batch_id)
         if batch is None:
             raise DataCorrupted(f"The checkpoint has no log of batch {batch_id}: it was changed. Restore it.")
         return batch
+
+
+def _bounds(part: OffsetRange) -> tuple[int, int, int]:
+    return part.partition, part.start, part.end

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakelog.errors import DataCorrupted, InvalidArgument, LakelogError, Unavailable
+from lakelog.log.columns import take_fetched
 from lakelog.log.protocol import LogReader
 from lakelog.log.records import FetchedRecords
 from lakelog.spark.task_errors import told_to_driver
@@ -23,6 +26,8 @@ from ..records.sink import BadRecordSink
 from ..records.source_rows import SourceRows
 from ..records.tasks import BAD_RECORD
 from ..source import ReadTasks
+from .avro_values import read_avro_values
+from .header_kinds import KIND_COLUMN, HeaderKinds
 from .topic import Topic, check_id, open_log
 from .values import read_debezium_values, read_json_values
 
@@ -39,7 +44,8 @@ class TakenRange:
     Args:
         batch_id: The batch.
         number: Its place in the batch, from 0; of rows of one key that in the later one counts.
-        topic_id: The broker's own id of the topic when the batch was planned.
+        topic: The topic.
+        topic_id: The broker's own id of it when the batch was planned.
         partition: The partition.
         start: The first offset.
         end: Behind the last.
@@ -47,6 +53,7 @@ class TakenRange:
 
     batch_id: int
     number: int
+    topic: str
     topic_id: str
     partition: int
     start: int
@@ -57,13 +64,16 @@ TAKEN_SCHEMA: Final = pa.schema(
     [
         pa.field("batch_id", pa.int64()),
         pa.field("number", pa.int64()),
+        pa.field("topic", pa.string()),
         pa.field("topic_id", pa.string()),
         pa.field("partition", pa.int64()),
         pa.field("start", pa.int64()),
         pa.field("end", pa.int64()),
     ]
 )
-TAKEN_DDL: Final = "batch_id bigint, number bigint, topic_id string, partition bigint, start bigint, end bigint"
+TAKEN_DDL: Final = (
+    "batch_id bigint, number bigint, topic string, topic_id string, partition bigint, start bigint, end bigint"
+)
 
 
 @dataclass(frozen=True)
@@ -73,10 +83,11 @@ class KafkaReadTask:
     Args:
         pipeline: The pipeline's name.
         batch_id: The batch.
-        source: The topic.
+        source: The topics.
         fitting: How rows become the table's.
         with_old_rows: Whether the table takes the old rows of updates too.
         dead_letters: The folder for them; None: the pipeline stops at the first.
+        heeds_headers: Whether records' headers may say what rows do, as those of lakelog's own logs.
     """
 
     pipeline: str
@@ -85,6 +96,7 @@ class KafkaReadTask:
     fitting: Fitting
     with_old_rows: bool
     dead_letters: Path | None
+    heeds_headers: bool = False
 
 
 def range_reader(task: KafkaReadTask) -> ReadTasks:
@@ -117,9 +129,9 @@ def read_range(task: KafkaReadTask, taken: TakenRange) -> Iterator[pa.RecordBatc
             f"'{task.pipeline}' has been changed. Restore it."
         )
     sink = BadRecordSink(_open_letters(task, taken), lambda record: _to_error(task, taken, record))
-    topic, reader = Topic(task.source), open_log(task.source).open_reader(task.source.topic)
+    topic, reader = Topic(task.source, taken.topic), open_log(task.source).open_reader(taken.topic)
     try:
-        check_id(task.source.topic, taken.topic_id, topic.find_id())
+        check_id(taken.topic, taken.topic_id, topic.find_id())
         for records in _fetch(reader, task, taken):
             for rows in _read_rows(task, records, sink, taken.end):
                 fitted = _fit(task, taken, rows, sink)
@@ -128,7 +140,7 @@ def read_range(task: KafkaReadTask, taken: TakenRange) -> Iterator[pa.RecordBatc
                     yield fitted
             sink.flush()
         # SUBTLE: before the letters appear, since a topic made anew meanwhile has been read half old, half new.
-        check_id(task.source.topic, taken.topic_id, topic.find_id())
+        check_id(taken.topic, taken.topic_id, topic.find_id())
         sink.finish()
     finally:
         sink.abort()
@@ -147,7 +159,7 @@ def _fetch(reader: LogReader, task: KafkaReadTask, taken: TakenRange) -> Iterato
             heard_s = time.monotonic()
         elif time.monotonic() - heard_s > _SILENT_FOR_S:
             raise Unavailable(
-                f"Partition {taken.partition} of topic '{task.source.topic}' gave nothing behind offset {position} for "
+                f"Partition {taken.partition} of topic '{taken.topic}' gave nothing behind offset {position} for "
                 f"{_SILENT_FOR_S:g} s, though it holds records up to {taken.end}: its brokers are away.",
                 reason="BROKERS_UNAVAILABLE",
             )
@@ -155,23 +167,49 @@ def _fetch(reader: LogReader, task: KafkaReadTask, taken: TakenRange) -> Iterato
 
 def _read_rows(task: KafkaReadTask, records: FetchedRecords, sink: BadRecordSink, end: int) -> Iterator[SourceRows]:
     count = int((records.offsets < end).sum())
-    values, offsets = records.values.slice(0, count), records.offsets[:count]
     if not count:
         return
-    fitting, source = task.fitting, task.source
+    records = take_fetched(records, slice(0, count))
+    said = HeaderKinds.of(records)
+    if not task.heeds_headers:
+        said = replace(said, deletes=np.zeros(count, np.bool_))
+    for rows in _read_format(task, records, said, sink):
+        is_said = task.heeds_headers and KIND_COLUMN not in rows.columns
+        yield said.add_to(rows) if is_said else rows
+
+
+def _read_format(
+    task: KafkaReadTask, records: FetchedRecords, said: HeaderKinds, sink: BadRecordSink
+) -> Iterator[SourceRows]:
+    fitting, source, offsets = task.fitting, task.source, records.offsets
+    fields = pa.schema([(fitting.sources[field.name].name, field.type) for field in fitting.schema.arrow])
+    key = pa.schema([fields.field(fitting.sources[name].name) for name in fitting.schema.primary_key])
     if source.format is RecordFormat.JSON:
-        yield from read_json_values(values, offsets, fitting.json_types(), fitting.ignore_unknown, sink.report)
+        types = fitting.json_types()
+        if task.heeds_headers:
+            del types[KIND_COLUMN]
+        # A key is a JSON object of its columns as well.
+        values = pc.if_else(pa.array(said.deletes), records.keys, records.values)
+        yield from read_json_values(values, offsets, types, fitting.ignore_unknown, sink.report)
         return
-    rows = read_debezium_values(
-        values,
-        offsets,
-        pa.schema([(fitting.sources[field.name].name, field.type) for field in fitting.schema.arrow]),
-        time_unit=source.time_unit,
-        with_old_rows=task.with_old_rows,
-        report=sink.report,
-    )
-    if rows is not None:
-        yield rows
+    if source.avro is not None:
+        found = read_avro_values(
+            records.values, records.keys, offsets, source.avro, key=key, deletes=said.deletes, report=sink.report
+        )
+    else:
+        found = read_debezium_values(
+            records.values,
+            records.keys,
+            offsets,
+            fields,
+            key=key,
+            deletes=said.deletes,
+            time_unit=source.time_unit,
+            with_old_rows=task.with_old_rows,
+            report=sink.report,
+        )
+    if found is not None:
+        yield found
 
 
 def _fit(task: KafkaReadTask, taken: TakenRange, rows: SourceRows, sink: BadRecordSink) -> pa.RecordBatch:
@@ -179,7 +217,7 @@ def _fit(task: KafkaReadTask, taken: TakenRange, rows: SourceRows, sink: BadReco
         return task.fitting.fit(rows, sink.report)
     except FileRefused as error:
         raise InvalidArgument(
-            f"Records of partition {taken.partition} of topic '{task.source.topic}' do not fit the table: {error}.",
+            f"Records of partition {taken.partition} of topic '{taken.topic}' do not fit the table: {error}.",
             reason=BAD_RECORD,
         ) from error
 
@@ -190,7 +228,7 @@ def _open_letters(task: KafkaReadTask, taken: TakenRange) -> LetterFile | None:
     facts: dict[str, Any] = {
         "pipeline": task.pipeline,
         "batch_id": task.batch_id,
-        "topic": task.source.topic,
+        "topic": taken.topic,
         "partition": taken.partition,
     }
     name = letter_name(task.pipeline, task.batch_id, taken.number)
@@ -201,9 +239,9 @@ def _to_error(task: KafkaReadTask, taken: TakenRange, record: BadRecord) -> Lake
     raw = record.raw.decode("utf-8", "backslashreplace")
     shown = f" Its value is: {raw[:200]}{'...' if len(raw) > 200 else ''}" if raw else ""
     return InvalidArgument(
-        f"The record at offset {record.line} of partition {taken.partition} of topic '{task.source.topic}': "
+        f"The record at offset {record.line} of partition {taken.partition} of topic '{taken.topic}': "
         f"{record.reason}.{shown} The pipeline stops at bad records (bad_records: stop), and nothing of this batch was "
         "committed. Set bad_records: dead-letter to put such records aside.",
         reason=BAD_RECORD,
-        metadata={"topic": task.source.topic, "partition": str(taken.partition), "offset": str(record.line)},
+        metadata={"topic": taken.topic, "partition": str(taken.partition), "offset": str(record.line)},
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from lakelog.errors import HistoryDiverged, NotFound, SnapshotExpired
 from lakelog.log.kafka import open_kafka_log
@@ -12,7 +13,7 @@ from lakelog.log.secrets import read_secrets
 
 from ..config import read_environment
 from ..pipeline.kafka_spec import KafkaSource, Start
-from .offset_log import StartOffsets
+from .offset_log import TopicStart
 
 TOPIC_CHANGED = "TOPIC_CHANGED"
 """The reason of the error when the topic is not the one that the pipeline began with, or lost what was not read."""
@@ -47,10 +48,12 @@ class Topic:
     """Looks at a topic; connects when it is first asked. One thread.
 
     Args:
-        source: The source.
+        source: How its brokers are reached, and where to begin.
+        name: The topic.
     """
 
-    def __init__(self, source: KafkaSource) -> None:
+    def __init__(self, source: KafkaSource, name: str) -> None:
+        self.name: Final = name
         self._source = source
         self._admin: TopicAdmin | None = None
         self._reader: LogReader | None = None
@@ -75,25 +78,25 @@ class Topic:
         """The broker's own id of the topic; raises as `look`."""
         if self._admin is None:
             self._admin = open_log(self._source).open_admin()
-        found = self._admin.find_topic(self._source.topic)
+        found = self._admin.find_topic(self.name)
         if found is None:
             raise NotFound(
-                f"There is no topic '{self._source.topic}' at {self._source.description.rpartition(' ')[2]}: make it, "
-                "or correct source.topic.",
+                f"There is no topic '{self.name}' at {self._source.servers}: make it, or correct source.topic.",
                 reason="SOURCE_NOT_FOUND",
-                metadata={"topic": self._source.topic},
+                metadata={"topic": self.name},
             )
         return found.topic_id
 
-    def find_start(self, look: TopicLook) -> StartOffsets:
+    def find_start(self, look: TopicLook) -> TopicStart:
         """Where a pipeline that has read nothing begins; raises as `look`."""
         starting = self._source.starting
         if starting is Start.EARLIEST:
-            return StartOffsets(look.topic_id, look.earliest)
-        if starting is Start.LATEST:
-            return StartOffsets(look.topic_id, look.ends)
-        found = self._open_reader().list_offsets(timestamp_ms=starting)
-        return StartOffsets(look.topic_id, found[: len(look.ends)])
+            found = look.earliest
+        elif starting is Start.LATEST:
+            found = look.ends
+        else:
+            found = self._open_reader().list_offsets(timestamp_ms=starting)[: len(look.ends)]
+        return TopicStart(self.name, look.topic_id, tuple(found))
 
     def close(self) -> None:
         """Ends all connections; idempotent."""
@@ -104,7 +107,7 @@ class Topic:
 
     def _open_reader(self) -> LogReader:
         if self._reader is None:
-            self._reader = open_log(self._source).open_reader(self._source.topic)
+            self._reader = open_log(self._source).open_reader(self.name)
         return self._reader
 
 

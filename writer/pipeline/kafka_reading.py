@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Final
 
 from lakelog.errors import InvalidArgument
 from lakelog.log.client_settings import to_option_names
+from lakelog.log.codecs.writer_schema import read_writer_schema
 from lakelog.options import KAFKA_SERVERS, KAFKA_TOPIC, LOG_SYSTEM, Scope, check_options
 from lakelog.options.log_options import KAFKA
 from lakelog.options.log_rules import check_log
+from lakelog.serving.work_file import to_path
 from lakelog.serving.yaml_section import Section
 
-from .kafka_spec import DEFAULT_RECORDS_PER_BATCH, SERVERS_OPTION, KafkaSource, RecordFormat, Start
-from .spec import ColumnSource, TextOptions
+from .kafka_spec import DEFAULT_RECORDS_PER_BATCH, SERVERS_OPTION, AvroForm, KafkaSource, RecordFormat, Start
+from .spec import ColumnSource, Format, TextOptions
 
 _PREFIX: Final = "kafka."
 _TIME_UNITS: Final = ("ms", "us", "ns")
@@ -23,20 +26,21 @@ _TIME_UNITS: Final = ("ms", "us", "ns")
 def read_kafka_source(
     section: Section,
     read_columns: Callable[[Section], Mapping[str, ColumnSource]],
-    read_text: Callable[[Section], TextOptions],
+    read_text: Callable[[Section, Format], TextOptions],
+    file: Path,
 ) -> KafkaSource:
     """Reads the section; notes every problem.
 
     Args:
         section: With `type: kafka`.
         read_columns: Reads `columns`.
-        read_text: Reads `options`.
+        read_text: Reads `options` of a format.
+        file: The pipeline's.
     """
     servers = section.required_text("bootstrap_servers", "kafka-1:9092")
-    topic = section.required_text("topic", "orders")
-    for key, option, value in (("bootstrap_servers", KAFKA_SERVERS.key, servers), ("topic", KAFKA_TOPIC.key, topic)):
-        if value:
-            _check_option(section, key, option, value)
+    if servers:
+        _check_option(section, "bootstrap_servers", KAFKA_SERVERS.key, servers)
+    topics = _read_topics(section)
     format_ = RecordFormat(section.choice("format", [item.value for item in RecordFormat], None))
     options = {f"{_PREFIX}{name}": value for name, value in section.text_map("kafka").items()}
     _check_options(section, {SERVERS_OPTION: servers or "localhost:9092"}, options)
@@ -51,19 +55,69 @@ def read_kafka_source(
         section.problem(
             "time_unit", f"it is for {RecordFormat.DEBEZIUM_JSON.value}, and one of {', '.join(_TIME_UNITS)}."
         )
+    is_avro = format_ is RecordFormat.AVRO
     source = KafkaSource(
-        topic=topic,
+        topics=topics,
         format=format_,
         options={SERVERS_OPTION: servers, **options},
         starting=_read_start(section),
         max_records_per_batch=section.whole("max_records_per_batch", DEFAULT_RECORDS_PER_BATCH, 1, 100_000_000),
         columns=read_columns(section.section("columns")),
         ignore_unknown=is_debezium or section.choice("unknown_columns", ("error", "ignore"), "error") == "ignore",
-        text=TextOptions() if is_debezium else read_text(section.section("options")),
+        text=TextOptions()
+        if is_debezium
+        else read_text(section.section("options"), Format.PARQUET if is_avro else Format.JSON),
         time_unit=time_unit,
+        avro=_read_avro(section, file, is_avro=is_avro),
     )
     section.finish()
     return source
+
+
+def _read_topics(section: Section) -> tuple[str, ...]:
+    """One topic, or a list of them."""
+    topics = section.texts("topic", ())
+    if not topics:
+        section.problem("topic", "it is missing; give one, or a list, for instance `topic: orders`.")
+        return ("",)
+    for name in topics:
+        _check_option(section, "topic", KAFKA_TOPIC.key, name)
+    if doubled := sorted({name for name in topics if topics.count(name) > 1}):
+        section.problem("topic", f"'{doubled[0][:100]}' stands there twice, and would be read twice; leave one out.")
+    return topics
+
+
+def _read_avro(section: Section, file: Path, *, is_avro: bool) -> AvroForm | None:
+    """The schema, which stands here or in a file."""
+    path, text = section.optional_text("schema_file"), section.optional_text("schema")
+    registry_id = section.whole("schema_id", 0, 1, 2**31 - 1) if section.node("schema_id") is not None else None
+    if not is_avro:
+        for key in ("schema", "schema_file", "schema_id"):
+            if section.node(key) is not None:
+                section.problem(key, f"it is for {RecordFormat.AVRO.value}; leave it out.")
+        return None
+    if (path is None) == (text is None):
+        what = "both are given" if path is not None else "it is missing"
+        section.problem(
+            "schema_file", f"{what}; give the schema that records are written by in a file, as `./orders.avsc`, or as "
+            "text in source.schema."
+        )  # fmt: skip
+        return None
+    key = "schema" if path is None else "schema_file"
+    try:
+        return AvroForm(read_writer_schema(_load(file, path) if path is not None else text or ""), registry_id)
+    except InvalidArgument as error:
+        section.problem(key, error.message)
+    return None
+
+
+def _load(file: Path, path: str) -> str:
+    found = to_path(file, path)
+    try:
+        return found.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise InvalidArgument(f"'{path[:200]}' cannot be read: {why}. Give the path of a file of JSON.") from error
 
 
 def _check_option(section: Section, key: str, option: str, value: str) -> None:

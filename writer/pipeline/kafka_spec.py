@@ -1,11 +1,13 @@
-"""A topic of Kafka as a pipeline's file describes it."""
+"""Topics of Kafka as a pipeline's file describes them."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
+
+from lakelog.log.codecs.writer_schema import WriterSchema
 
 from .spec import ColumnSource, TextOptions
 
@@ -20,6 +22,7 @@ class RecordFormat(enum.Enum):
 
     JSON = "json"
     DEBEZIUM_JSON = "debezium-json"
+    AVRO = "avro"
 
 
 class Start(enum.Enum):
@@ -30,12 +33,26 @@ class Start(enum.Enum):
 
 
 @dataclass(frozen=True)
-class KafkaSource:
-    """A topic.
+class AvroForm:
+    """How records of Avro are to be read.
 
     Args:
-        topic: Its name.
-        format: What the values of its records hold.
+        schema: What they are written by.
+        registry_id: They begin with the header of a schema registry (a byte 0, and the schema's number there in four
+            bytes), and this is the number; None: they have no header.
+    """
+
+    schema: WriterSchema
+    registry_id: int | None = None
+
+
+@dataclass(frozen=True)
+class KafkaSource:
+    """Topics of one cluster.
+
+    Args:
+        topics: Their names; one at least, none twice.
+        format: What the values of their records hold.
         options: How its brokers are reached: `kafka.*` as tables have them, secrets by reference.
         starting: Where to begin; a number: with the first record of this time or later, in milliseconds since the
             epoch.
@@ -44,9 +61,10 @@ class KafkaSource:
         ignore_unknown: Whether fields that the table does not have are passed over; else they are an error.
         text: How text in JSON is to be understood.
         time_unit: Of Debezium's timestamps that are numbers and have no schema with them: `ms`, `us` or `ns`.
+        avro: Given if and only if the format is Avro.
     """
 
-    topic: str
+    topics: tuple[str, ...]
     format: RecordFormat
     options: Mapping[str, str]
     starting: Start | int = Start.EARLIEST
@@ -55,16 +73,22 @@ class KafkaSource:
     ignore_unknown: bool = False
     text: TextOptions = field(default_factory=TextOptions)
     time_unit: str | None = None
+    avro: AvroForm | None = None
 
     @property
     def identity(self) -> str:
-        """By what a checkpoint knows its source. Brokers may move; which topic it is, its own id tells."""
-        return f"kafka topic {self.topic}"
+        """By what a checkpoint knows its source. Brokers may move; which topics they are, their own ids tell."""
+        return f"kafka {_name_topics(sorted(self.topics))}"
 
     @property
     def description(self) -> str:
         """What is read, for people."""
-        return f"{self.format.value} records of topic {self.topic} at {self.options[SERVERS_OPTION]}"
+        return f"{self.format.value} records of {_name_topics(self.topics)} at {self.servers}"
+
+    @property
+    def servers(self) -> str:
+        """Where the brokers are."""
+        return self.options[SERVERS_OPTION]
 
     @property
     def unit(self) -> str:
@@ -75,3 +99,7 @@ class KafkaSource:
     def beginning_anew(self) -> str:
         """What to do so that a pipeline with an empty checkpoint reads what is not in the table yet."""
         return "in source.starting the time of the first record that is not in the table yet"
+
+
+def _name_topics(names: Sequence[str]) -> str:
+    return f"topic {names[0]}" if len(names) == 1 else f"topics {', '.join(names)}"

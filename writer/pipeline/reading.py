@@ -96,7 +96,7 @@ def _read_source(section: Section, file: Path) -> FileSource | KafkaSource:
     if not section.exists:
         section.problems.add(section.place, "source", "it is missing; it says what is read (type, path, format).")
     if section.is_readable and section.choice("type", (_FILES, _KAFKA), None) == _KAFKA:
-        return read_kafka_source(section, _read_columns, lambda inner: _read_text_options(inner, Format.JSON))
+        return read_kafka_source(section, _read_columns, _read_record_options, file)
     return _read_files(section, file)
 
 
@@ -140,10 +140,17 @@ def _read_columns(section: Section) -> dict[str, ColumnSource]:
     return columns
 
 
-def _read_text_options(section: Section, format_: Format) -> TextOptions:
+def _read_record_options(section: Section, format_: Format) -> TextOptions:
+    """Of records that are JSON, or have types of their own as Parquet files have."""
+    return _read_text_options(section, format_, "records of Avro, whose schema says what they hold")
+
+
+def _read_text_options(
+    section: Section, format_: Format, typed: str = "Parquet files, which say by themselves what they hold"
+) -> TextOptions:
     if format_ is Format.PARQUET:
         known: tuple[str, ...] = ("date_format", "timestamp_format", "timezone", "true_values", "false_values")
-        what = "Parquet files, which say by themselves what they hold"
+        what = typed
     elif format_ is Format.JSON:
         known, what = (), "JSON"
     else:

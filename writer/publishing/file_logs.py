@@ -24,8 +24,7 @@ from lakelog.format.table import TableInfo
 from lakelog.log.codecs import LogCodec
 from lakelog.log.records import Kinds
 from lakelog.log.table_codec import make_codec
-from lakelog.options.values import TableOptions
-from lakelog.reads.log_plan import plan_log
+from lakelog.reads.log_plan import has_topic_buckets, plan_log, to_topic_partition
 from lakelog.storage.data_files import DataFiles
 from lakelog.storage.live_file import LiveFile
 from lakelog.storage.own_columns import KIND_FIELD
@@ -94,7 +93,7 @@ class LogSource:
     @cached_property
     def has_buckets(self) -> bool:
         """Whether a bucket is a partition of the topic; else any will do."""
-        return bool(self.table.schema.primary_key) or TableOptions(self.table.options).bucket_count(False) > 0
+        return has_topic_buckets(self.table)
 
     @cached_property
     def codecs(self) -> Mapping[int, _Codec]:
@@ -109,8 +108,8 @@ class LogSource:
         return _Codec(fields, key_fields, make_codec(self.table, schema))
 
     def partition_of(self, file: LiveFile) -> int:
-        """The topic's partition that a file's rows go to; those without buckets are spread file by file."""
-        return file.bucket if self.has_buckets else (file.added_snapshot + file.order_ordinal) % self.partitions
+        """The topic's partition that a file's rows go to."""
+        return to_topic_partition(file, self.partitions, has_buckets=self.has_buckets)
 
     def read(self, file: LiveFile, fields: Sequence[pa.Field], first_row: int) -> Iterator[pa.Table]:
         """A file's rows from one on, in pieces; its kinds are the last column."""

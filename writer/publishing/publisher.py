@@ -122,6 +122,7 @@ class TablePublisher:
         self._epoch: Final = epoch
         self._parts: Final = parts
         self._session: _Session | None = None
+        self._seen: LogInfo | None = None
         self.published: Final = Published()
 
     @property
@@ -134,6 +135,13 @@ class TablePublisher:
         """Snapshots that have come and are not published."""
         return 0 if self._session is None else len(self._session.waiting)
 
+    def see(self, info: LogInfo) -> None:
+        """Tells what the log is like by now, from any thread: where its options are others, the next step is a start.
+
+        So partitions that were added get records, and brokers and credentials that were altered are used.
+        """
+        self._seen = info
+
     def step(self, wait_s: float) -> Step:
         """Does one thing; blocks.
 
@@ -143,7 +151,11 @@ class TablePublisher:
         Raises:
             LakelogError: Something failed. The next step is a fresh start.
         """
+        # Once: it may have been looked up before the last start.
+        seen, self._seen = self._seen, None
         try:
+            if self._session is not None and seen is not None and _is_altered(self._session.info, seen):
+                self.forget()
             if self._session is None:
                 self._session = self._start()
                 return Step.STARTED
@@ -188,7 +200,7 @@ class TablePublisher:
             with contextlib.suppress(LakelogError):
                 producer.close()
             raise
-        topic = TopicWatch(log, info, self._parts.check_topic, self._parts.clock)
+        topic = TopicWatch(self._parts.open_log, info, self._parts.check_topic, self._parts.clock)
         return _Session(info, producer, feed, topic, resume, offsets, deque())
 
     def _ask_witnesses(self, info: LogInfo, log: Log, position: LogPosition | None, mirror: PublishState) -> Witnesses:
@@ -320,6 +332,11 @@ def _start_producer(info: LogInfo, producer: LogProducer) -> LogPosition | None:
         return producer.start()
     except NotFound as error:
         raise topic_gone(info) from error
+
+
+def _is_altered(started: LogInfo, seen: LogInfo) -> bool:
+    """Whether what a start has looked up is another by now. Pure."""
+    return (started.generation, started.topic, started.options) != (seen.generation, seen.topic, seen.options)
 
 
 def to_transactional_id(info: LogInfo) -> str:

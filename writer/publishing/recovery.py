@@ -88,11 +88,18 @@ def find_resume(info: LogInfo, known: Witnesses, history: History) -> LogPositio
     if known.mirror.generation != info.generation:
         raise diverged(info, f"The log has generation {info.generation} and its state {known.mirror.generation}.")
     _check_topic(info, known)
-    tail = [record for record in known.tail if _is_ours(info, record)]
-    for record in tail:
+    tail = []
+    for record in known.tail:
+        if not _is_ours(info, record):
+            continue
         # What is published for long may have expired; what comes behind the mirror is pinned.
         if _id_of(record) >= max(known.mirror.snapshot_id, 1):
-            _check_known(info, history, record.snapshot, f"the last record of partition {record.partition}")
+            if _stands_before(known.mirror, record):
+                if not _is_of(history, record.snapshot):
+                    continue
+            else:
+                _check_known(info, history, record.snapshot, f"the last record of partition {record.partition}")
+        tail.append(record)
     if known.position is None:
         return _without_position(info, known, tail, history)
     return _with_position(info, known.position, known.mirror, tail, history)
@@ -211,6 +218,20 @@ def _check_known(info: LogInfo, history: History, snapshot: LogSnapshot | None, 
 def _is_ours(info: LogInfo, record: TailRecord) -> bool:
     """Whether a record is of this generation of the log; a named topic may hold records of others from before."""
     return record.snapshot is not None and record.snapshot.snapshot_id > info.starts_after
+
+
+def _stands_before(mirror: PublishState, record: TailRecord) -> bool:
+    """Whether a record stands before all that is yet to be told to the mirror.
+
+    The mirror begins with where the topic ended when this generation began: what is there of snapshots that the table
+    does not have is of another table, or of a history that was set back before the log was begun anew.
+    """
+    return record.partition < len(mirror.offsets) and record.offset < mirror.offsets[record.partition]
+
+
+def _is_of(history: History, snapshot: LogSnapshot | None) -> bool:
+    kept = None if snapshot is None else history.find(snapshot.snapshot_id)
+    return kept is not None and snapshot is not None and kept.snapshot_uuid == snapshot.snapshot_uuid
 
 
 def _id_of(record: TailRecord) -> int:

@@ -13,7 +13,7 @@ from typing import Final
 from lakelog.client.metastore import Metastore
 from lakelog.clock import Clock
 from lakelog.errors import Fenced, HistoryDiverged, InternalError, LakelogError, NotFound
-from lakelog.format.log_state import PublishReport
+from lakelog.format.log_state import LogInfo, PublishReport
 from lakelog.serving.lease import LeaseKeeper
 from lakelog.serving.logs import Log
 
@@ -90,6 +90,10 @@ class TableRunner:
     def start(self) -> None:
         """Begins, in a thread of its own."""
         self._thread.start()
+
+    def see(self, info: LogInfo) -> None:
+        """Tells what the log is like by now; from any thread."""
+        self._publisher.see(info)
 
     def stop(self) -> None:
         """Ends it behind the step in hand; does not wait. From any thread, idempotent."""

@@ -128,6 +128,8 @@ class PublisherService:
                 del self._runners[table_uuid]
             elif table_uuid not in logs:
                 runner.stop()
+            else:
+                runner.see(logs[table_uuid])
         share = fair_share(len(logs), self._replicas)
         for table_uuid in sorted(self._runners)[share:]:
             self._runners[table_uuid].stop()

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from lakelog.clock import Clock
+from lakelog.errors import LakelogError
 from lakelog.format.log_state import LogInfo
 from lakelog.log.protocol import Log
 from lakelog.log.records import TopicState
@@ -28,14 +29,20 @@ class TopicWatch:
     """Looks at a topic now and then. One thread.
 
     Args:
-        log: Its brokers.
+        open_log: Its brokers, with the credentials that hold at that moment.
         info: The log.
         check: Raises what is wrong with the topic's settings.
         clock: For the time.
     """
 
-    def __init__(self, log: Log, info: LogInfo, check: Callable[[LogInfo, TopicState], None], clock: Clock) -> None:
-        self._log = log
+    def __init__(
+        self,
+        open_log: Callable[[LogInfo], Log],
+        info: LogInfo,
+        check: Callable[[LogInfo, TopicState], None],
+        clock: Clock,
+    ) -> None:
+        self._open_log = open_log
         self._info: Final = info
         self._check = check
         self._clock = clock
@@ -46,14 +53,19 @@ class TopicWatch:
 
         Raises:
             HistoryDiverged: The topic is gone, or was made anew.
-            LakelogError: It does not fit any more, or could not be looked at.
+            InvalidArgument: It does not fit any more.
         """
         now_s = self._clock.monotonic_s()
         if now_s < self._next_s:
             return
         self._next_s = now_s + LOOK_EVERY_S
-        with contextlib.closing(self._log.open_admin()) as admin:
-            found = admin.find_topic(self._info.topic)
+        try:
+            with contextlib.closing(self._open_log(self._info).open_admin()) as admin:
+                found = admin.find_topic(self._info.topic)
+        except LakelogError:
+            # That says nothing of the topic. Where brokers are away, who sends to them says so; and while they let no
+            # new connection in, whose password has changed, the one that is open goes on.
+            return
         self._check(self._info, check_same_topic(self._info, found))
 
 

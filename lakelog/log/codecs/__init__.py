@@ -1,6 +1,6 @@
 """What rows become in the log, and back: whole columns of records at once (SEMANTICS.md 4.4)."""
 
-from lakelog.log.codecs.changes import Changes, read_debezium_changes, read_json_rows
+from lakelog.log.codecs.changes import Changes, read_debezium_changes, read_debezium_keys, read_json_rows
 from lakelog.log.codecs.codec import EncodedPiece, LogCodec, LogForm
 from lakelog.log.codecs.decode import DecodedRecords
 
@@ -11,5 +11,6 @@ __all__ = [
     "LogCodec",
     "LogForm",
     "read_debezium_changes",
+    "read_debezium_keys",
     "read_json_rows",
 ]

@@ -54,13 +54,15 @@ PLAIN: Final = ConnectType()
 
 
 def read_connect_types(schema: str) -> dict[str, ConnectType]:
-    """The columns that are encoded in a way of their own, from the JSON of a message's schema. Pure.
+    """The columns that are encoded in a way of their own, from the JSON of the schema of a message or a key. Pure.
 
     What the schema does not tell is left out.
     """
     try:
         fields = json.loads(schema).get("fields") or []
-        rows: Mapping[str, Any] = next((field for field in fields if field.get("field") in ("after", "before")), {})
+        # A key has no rows in it, but is one.
+        key = {"fields": fields}
+        rows: Mapping[str, Any] = next((field for field in fields if field.get("field") in ("after", "before")), key)
         return {str(field["field"]): found for field in rows.get("fields") or [] if (found := _read_type(field))}
     except (ValueError, AttributeError, TypeError, KeyError):
         return {}
@@ -106,7 +108,7 @@ def _read_decimals(values: Values, data_type: pa.DataType, scale: int) -> pa.Arr
     values.refuse((values.kinds != TEXT) & (values.kinds != NOTHING))
     encoded, wrong = from_base64(values.read_texts())
     values.refuse(wrong)
-    whole, wrong = _from_big_endian(encoded)
+    whole, wrong = from_big_endian(encoded)
     values.refuse(wrong)
     if not 0 <= scale <= 38:
         values.refuse(np.asarray(whole.is_valid()))
@@ -117,7 +119,7 @@ def _read_decimals(values: Values, data_type: pa.DataType, scale: int) -> pa.Arr
     return found
 
 
-def _from_big_endian(column: pa.Array) -> tuple[pa.Array, Mask]:
+def from_big_endian(column: pa.Array) -> tuple[pa.Array, Mask]:
     """Numbers of any length, most significant byte first, in two's complement; as decimals without a scale."""
     data, bounds = to_bytes(column)
     lengths = np.diff(bounds)

@@ -6,13 +6,13 @@ outside, and is refused here once more should a list ever let it through.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from lakelog.errors import InvalidArgument
 from lakelog.log.client_settings import to_producer_settings
+from lakelog.log.kafka.client_lines import LOGGER
 from lakelog.log.secrets import Secrets
 from lakelog.log.topic_rules import FRAMING_BYTES
 from lakelog.options import LOG_MAX_RECORD_SIZE
@@ -62,12 +62,10 @@ _OURS: Final = frozenset(
         "transactional.id",
     )
 )
-_LOGGER: Final = logging.getLogger("lakelog.log.kafka")
-
 
 _OF_ALL: Final[Mapping[str, Any]] = {
     # Logs go the way of all others, instead of to stderr.
-    "logger": _LOGGER,
+    "logger": LOGGER,
     # A topic that is not there is never made by asking for it.
     "allow.auto.create.topics": False,
     # SUBTLE: with `rebootstrap`, the default, a client that lost all its connections at once forgets its brokers and

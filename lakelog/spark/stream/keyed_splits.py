@@ -10,6 +10,7 @@ import bisect
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from lakelog.client.metastore import Metastore
@@ -43,7 +44,8 @@ class KeyedSegment:
     overwrites: Sequence[int] = ()
     shows_overwrites: bool = False
 
-    def measure_buckets(self) -> dict[Bucket, int]:
+    @cached_property
+    def bucket_sizes(self) -> Mapping[Bucket, int]:
         """The buckets that have something to tell, each with the bytes that are to be read for it."""
         sizes = {bucket: sum_bytes(files) for bucket, files in group_by_bucket(self.files).items()}
         if self.states is None:
@@ -87,12 +89,19 @@ def plan_segments(
             shown = pick_shown_files(told.changelog, group, overwrites=overwrites, changelog=True)
             segments.append(KeyedSegment(shown, None))
             continue
-        files = pick_shown_files(told.data, group)
-        broken = find_overwrites(group)
-        states = _plan_states(metastore, uuid, files, group[0].snapshot_id - 1, broken, overwrites)
-        by_bucket = {each: group_by_bucket(held) for each, held in states}
-        segments.append(KeyedSegment(files, by_bucket, broken, overwrites))
+        segments.append(plan_looked_up(metastore, uuid, told.data, group, overwrites=overwrites))
     return segments
+
+
+def plan_looked_up(
+    metastore: Metastore, table_uuid: str, data: Sequence[LiveFile], snapshots: Sequence[Snapshot], *, overwrites: bool
+) -> KeyedSegment:
+    """Asks for the states in which the old rows of some snapshots are found, given the data files of the range."""
+    files = pick_shown_files(data, snapshots)
+    broken = find_overwrites(snapshots)
+    states = _plan_states(metastore, table_uuid, files, snapshots[0].snapshot_id - 1, broken, overwrites)
+    by_bucket = {each: group_by_bucket(held) for each, held in states}
+    return KeyedSegment(files, by_bucket, broken, overwrites)
 
 
 def to_keyed_splits(
@@ -106,22 +115,27 @@ def to_keyed_splits(
         times_ms: When their snapshots were committed.
         size_bytes: Of changelog files that one task reads.
     """
+    sizes = measure_segments(segments)
+    return [pick_keyed_split(table, segments, buckets, times_ms) for buckets in pack(sorted(sizes.items()), size_bytes)]
+
+
+def measure_segments(segments: Sequence[KeyedSegment]) -> dict[Bucket, int]:
+    """The buckets of which some segments have something to tell, each with the bytes that are to be read for it."""
     sizes: defaultdict[Bucket, int] = defaultdict(int)
-    measured = [segment.measure_buckets() for segment in segments]
-    for each in measured:
-        for bucket, size in each.items():
+    for segment in segments:
+        for bucket, size in segment.bucket_sizes.items():
             sizes[bucket] += size
-    splits = []
-    for buckets in pack(sorted(sizes.items()), size_bytes):
-        told = [
-            segment.pick_part(buckets)
-            for segment, has in zip(segments, measured, strict=True)
-            if not buckets.isdisjoint(has)
-        ]
-        shown = [each for part in told if part.shows_overwrites for each in part.overwrites]
-        times = pick_times([file for part in told for file in part.files], times_ms)
-        splits.append(ChangeSplit(table, (), times | {each: times_ms[each] for each in shown}, parts=tuple(told)))
-    return splits
+    return dict(sizes)
+
+
+def pick_keyed_split(
+    table: TableInfo, segments: Sequence[KeyedSegment], buckets: Set[Bucket], times_ms: Mapping[int, int]
+) -> ChangeSplit:
+    """The task that tells the changes of some buckets. Pure; arguments as of `to_keyed_splits`."""
+    told = [segment.pick_part(buckets) for segment in segments if not buckets.isdisjoint(segment.bucket_sizes)]
+    shown = [each for part in told if part.shows_overwrites for each in part.overwrites]
+    times = pick_times([file for part in told for file in part.files], times_ms)
+    return ChangeSplit(table, (), times | {each: times_ms[each] for each in shown}, parts=tuple(told))
 
 
 def _plan_states(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 import pyarrow as pa
@@ -38,9 +38,12 @@ from lakelog.spark.connection import SparkConnection, open_metastore
 from lakelog.spark.source_options import SourceOptions
 from lakelog.spark.source_reader import pick_given_columns
 from lakelog.spark.stream.limits import TriggerLimits, pick_last
+from lakelog.spark.stream.log_reach import LogReach
+from lakelog.spark.stream.log_splits import LogSplit
+from lakelog.spark.stream.log_tasks import read_log_split
 from lakelog.spark.stream.offsets import StreamOffset, check_history, check_table
 from lakelog.spark.stream.sizes import ChangelogSizes
-from lakelog.spark.stream.splits import plan_change_splits, plan_row_splits
+from lakelog.spark.stream.splits import plan_change_splits, plan_logged_splits, plan_row_splits
 from lakelog.spark.stream.tasks import ChangeSplit, read_split
 from lakelog.spark.stream.terms import StreamTerms, to_change_schema
 from lakelog.spark.stream.waiting import SnapshotWaiter
@@ -76,6 +79,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last: int | None = None
         self._newest: StreamOffset | None = None
         self._waiter: SnapshotWaiter | None = None
+        self._log_reach: LogReach | None = None
 
     @told_briefly
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -128,7 +132,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         limits = TriggerLimits() if isinstance(limit, ReadAllAvailable) else self._terms.limits
         reach = self._reach(page)
         until = reach if self._last is None else min(reach, self._last)
-        until = min(until, offset.snapshot_id + _MAX_SNAPSHOTS)
+        until = min(self._reach_log(table, offset, until), offset.snapshot_id + _MAX_SNAPSHOTS)
         try:
             last = self._pick_last(table, offset, page, until, limits)
         except SnapshotExpired:
@@ -158,6 +162,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if first == last or last.is_jump or last.has_rows_before or last.is_initial:
             return []
         first = last.began or first
+        splits: Sequence[ChangeSplit] | Sequence[LogSplit]
         if first.has_rows_before:
             plan, splits = plan_row_splits(
                 self._metastore,
@@ -175,11 +180,13 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Reads the rows of a task. Runs on executors."""
         target = to_arrow_schema(self._schema, timezone="UTC")
+        if isinstance(partition, LogSplit):
+            return read_log_split(partition, target, self._source.filter)
         return read_split(cast(ChangeSplit, partition), target, self._source.filter)
 
     def __getstate__(self) -> dict[str, Any]:
         # Tasks need to know what to return, and nothing of where the stream is.
-        return self.__dict__ | {"_table": None, "_newest": None, "_waiter": None}
+        return self.__dict__ | {"_table": None, "_newest": None, "_waiter": None, "_log_reach": None}
 
     @property
     def _metastore(self) -> Metastore:
@@ -196,6 +203,15 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _reach(self, page: SnapshotPage) -> int:
         """How far the stream can show the table: rows as they were written at once, changes once they are complete."""
         return page.latest_snapshot_id if self._shows_raw else page.complete_until
+
+    def _reach_log(self, table: TableInfo, offset: StreamOffset, until: int) -> int:
+        """How far the stream goes at most, where it comes out of the log: as far as that is published."""
+        if until <= offset.snapshot_id or not self._terms.reads_log(table):
+            return until
+        if self._log_reach is None:
+            self._log_reach = LogReach(self._metastore, table.table_uuid)
+        # With AvailableNow an answer that nothing is new would end the query.
+        return self._log_reach.wait(offset.snapshot_id, until, _WAIT_S if self._last is None else None)
 
     def _find_table(self, offset: StreamOffset | None = None) -> TableInfo:
         """The table as it was when the query was started, once it is sure that the offset is of it."""
@@ -296,22 +312,12 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _plan_changes(
         self, table: TableInfo, first: StreamOffset, last: StreamOffset
-    ) -> tuple[Plan, list[ChangeSplit]]:
-        after = first.snapshot_id
+    ) -> tuple[Plan, Sequence[ChangeSplit] | Sequence[LogSplit]]:
         # SUBTLE: the end of a batch rules, not its start: that one was made with the setting of the batch before.
         kept = last.shows_overwrites
         overwrites = self._terms.shows_overwrites(table) if kept is None else kept
         try:
-            plan, splits = plan_change_splits(
-                self._metastore,
-                table,
-                after,
-                last.snapshot_id,
-                self._terms.filter,
-                raw=self._shows_raw,
-                overwrites=overwrites,
-                offset=first,
-            )
+            plan, splits = self._plan_splits(table, first, last.snapshot_id, overwrites=overwrites)
         except SnapshotExpired as error:
             page = self._metastore.list_snapshots(table.table_uuid, limit=1)
             raise _expired(table, first, page.earliest_change_id, page.latest_snapshot_id) from error
@@ -325,6 +331,16 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if skipped:
             _log.warning("%s", describe_skipped(table.name, skipped))
         return plan, splits
+
+    def _plan_splits(
+        self, table: TableInfo, first: StreamOffset, until: int, *, overwrites: bool
+    ) -> tuple[Plan, Sequence[ChangeSplit] | Sequence[LogSplit]]:
+        terms = self._terms
+        what = self._metastore, table, first.snapshot_id, until, terms.filter
+        if terms.reads_log(table):
+            insists = terms.insists_on_log
+            return plan_logged_splits(*what, overwrites=overwrites, offset=first, insists=insists)
+        return plan_change_splits(*what, raw=self._shows_raw, overwrites=overwrites, offset=first)
 
 
 def _check_plan(plan: Plan, last: StreamOffset) -> None:

@@ -15,9 +15,10 @@ from lakelog.format.plan import AtSnapshot, Plan, PlanRequest
 from lakelog.format.table import TableInfo
 from lakelog.options.values import TableOptions
 from lakelog.reads.change_plan import order_of_change, pick_shown_files
-from lakelog.reads.change_range import plan_range
+from lakelog.reads.change_range import ChangeRange, plan_range
 from lakelog.reads.reading import make_parser, plan_files
 from lakelog.spark.stream.keyed_splits import KeyedSegment, ask_state, plan_segments, to_keyed_splits
+from lakelog.spark.stream.log_splits import LogSplit, plan_log_splits
 from lakelog.spark.stream.offsets import StreamOffset
 from lakelog.spark.stream.packing import group_units, pick_times
 from lakelog.spark.stream.tasks import ChangeSplit
@@ -81,18 +82,40 @@ def plan_change_splits(
         overwrites: Also what overwrites changed.
         offset: Passes over the first of them; None: none is passed over.
     """
-    told = plan_range(metastore, table, after, until, make_parser(condition), raw=raw)
-    plan = told.plan
-    if offset is not None:
-        shown = tuple(each for each in plan.range_snapshots if not offset.passes_over(each))
-        plan = dataclasses.replace(plan, range_snapshots=shown)
-    whole = dataclasses.replace(plan.table, schema=plan.schema)
-    times = {each.snapshot_id: each.committed_at_ms for each in plan.range_snapshots}
-    if raw or not plan.schema.primary_key:
-        files = pick_shown_files(told.data, plan.range_snapshots, overwrites=overwrites)
-        return plan, [_to_split(whole, group, times) for group in group_units(_to_units(plan, files), _READ_BYTES)]
-    segments = plan_segments(metastore, told, plan.range_snapshots, overwrites=overwrites)
-    return plan, to_keyed_splits(whole, segments, times, _READ_BYTES)
+    told, plan, whole = _plan_told(metastore, table, after, until, condition, raw=raw, offset=offset)
+    return plan, _to_change_splits(metastore, told, plan, whole, raw=raw, overwrites=overwrites)
+
+
+def plan_logged_splits(
+    metastore: Metastore,
+    table: TableInfo,
+    after: int,
+    until: int,
+    condition: str | None,
+    *,
+    overwrites: bool,
+    offset: StreamOffset,
+    insists: bool,
+) -> tuple[Plan, Sequence[ChangeSplit] | Sequence[LogSplit]]:
+    """As `plan_change_splits`, out of the table's log where that tells these snapshots; blocks.
+
+    Args:
+        metastore: See there, as for all but the last one.
+        table: With a log.
+        after: See there.
+        until: See there.
+        condition: See there.
+        overwrites: See there.
+        offset: See there.
+        insists: The log was asked for: who may not read it gets an error.
+    """
+    told, plan, whole = _plan_told(metastore, table, after, until, condition, raw=False, offset=offset)
+    logged = plan_log_splits(
+        metastore, told, whole, plan.range_snapshots, condition, insists=insists, size_bytes=_READ_BYTES
+    )
+    if logged is not None:
+        return plan, logged
+    return plan, _to_change_splits(metastore, told, plan, whole, raw=False, overwrites=overwrites)
 
 
 def plan_difference_splits(
@@ -108,6 +131,36 @@ def plan_difference_splits(
     states = {until - 1: group_by_bucket(old), until: group_by_bucket(to_live_files(plan.files))}
     segment = KeyedSegment((), states, (until,), shows_overwrites=True)
     return to_keyed_splits(whole, [segment], {until: plan.snapshot.committed_at_ms}, _READ_BYTES)
+
+
+def _plan_told(
+    metastore: Metastore,
+    table: TableInfo,
+    after: int,
+    until: int,
+    condition: str | None,
+    *,
+    raw: bool,
+    offset: StreamOffset | None,
+) -> tuple[ChangeRange, Plan, TableInfo]:
+    """The files of a range, the plan with the snapshots that are shown, and the table with the schema to read with."""
+    told = plan_range(metastore, table, after, until, make_parser(condition), raw=raw)
+    plan = told.plan
+    if offset is not None:
+        shown = tuple(each for each in plan.range_snapshots if not offset.passes_over(each))
+        plan = dataclasses.replace(plan, range_snapshots=shown)
+    return told, plan, dataclasses.replace(plan.table, schema=plan.schema)
+
+
+def _to_change_splits(
+    metastore: Metastore, told: ChangeRange, plan: Plan, whole: TableInfo, *, raw: bool, overwrites: bool
+) -> list[ChangeSplit]:
+    times = {each.snapshot_id: each.committed_at_ms for each in plan.range_snapshots}
+    if raw or not plan.schema.primary_key:
+        files = pick_shown_files(told.data, plan.range_snapshots, overwrites=overwrites)
+        return [_to_split(whole, group, times) for group in group_units(_to_units(plan, files), _READ_BYTES)]
+    segments = plan_segments(metastore, told, plan.range_snapshots, overwrites=overwrites)
+    return to_keyed_splits(whole, segments, times, _READ_BYTES)
 
 
 def _to_split(table: TableInfo, files: Sequence[LiveFile], times: Mapping[int, int]) -> ChangeSplit:

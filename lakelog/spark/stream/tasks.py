@@ -94,18 +94,42 @@ def read_split(split: ChangeSplit, target: pa.Schema, condition: str | None) -> 
         target: The columns to return, as Spark wants them.
         condition: Of the rows to return, as lakelog means it; None: all.
     """
-    own = tuple(name for name in target.names if name not in METADATA_TYPES)
     with told_to_driver():
-        if split.rows_at is not None:
-            batches = _read_rows(split, own, condition)
-        else:
-            kind = (ROW_KIND_COLUMN,) if ROW_KIND_COLUMN in target.names else ()
-            batches = _read_changes(split, (*own, *kind, SNAPSHOT_ID_COLUMN), condition)
-        for batch in batches:
-            columns = _with_metadata(split, batch, target.names)
-            yield pa.RecordBatch.from_arrays(
-                [column.cast(field.type) for column, field in zip(columns, target, strict=True)], schema=target
-            )
+        yield from read_from_files(split, target, condition)
+
+
+def read_from_files(split: ChangeSplit, target: pa.Schema, condition: str | None) -> Iterator[pa.RecordBatch]:
+    """As `read_split`, with errors as they are."""
+    if split.rows_at is not None:
+        batches = _read_rows(split, tuple(name for name in target.names if name not in METADATA_TYPES), condition)
+    else:
+        batches = _read_changes(split, to_told_names(target), condition)
+    for batch in batches:
+        yield to_target(batch, target, split.times_ms, rows_at=split.rows_at)
+
+
+def to_told_names(target: pa.Schema) -> tuple[str, ...]:
+    """The columns that changes are read with, given those that Spark wants. Pure."""
+    own = (name for name in target.names if name not in METADATA_TYPES)
+    kind = (ROW_KIND_COLUMN,) if ROW_KIND_COLUMN in target.names else ()
+    return (*own, *kind, SNAPSHOT_ID_COLUMN)
+
+
+def to_target(
+    batch: pa.RecordBatch, target: pa.Schema, times_ms: Mapping[int, int], *, rows_at: int | None = None
+) -> pa.RecordBatch:
+    """Rows as Spark wants them. Pure.
+
+    Args:
+        batch: With the columns of the table, and those of `to_told_names`, or with `rows_at` the former alone.
+        target: The columns to return.
+        times_ms: When the snapshots that are shown were committed.
+        rows_at: They are the rows at this snapshot; None: changes.
+    """
+    columns = _with_metadata(batch, target.names, times_ms, rows_at)
+    return pa.RecordBatch.from_arrays(
+        [column.cast(field.type) for column, field in zip(columns, target, strict=True)], schema=target
+    )
 
 
 def _read_rows(split: ChangeSplit, names: tuple[str, ...], condition: str | None) -> Iterator[pa.RecordBatch]:
@@ -146,15 +170,17 @@ def _read_changes(split: ChangeSplit, names: tuple[str, ...], condition: str | N
         ).read_batches()
 
 
-def _with_metadata(split: ChangeSplit, batch: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:
+def _with_metadata(
+    batch: pa.RecordBatch, names: Sequence[str], times_ms: Mapping[int, int], rows_at: int | None
+) -> list[pa.Array]:
     made: dict[str, pa.Array] = {}
-    if split.rows_at is not None:
+    if rows_at is not None:
         made[ROW_KIND_COLUMN] = pa.repeat(pa.scalar(RowKind.INSERT.text), batch.num_rows)
-        made[SNAPSHOT_ID_COLUMN] = pa.repeat(pa.scalar(split.rows_at, pa.int64()), batch.num_rows)
+        made[SNAPSHOT_ID_COLUMN] = pa.repeat(pa.scalar(rows_at, pa.int64()), batch.num_rows)
     if COMMIT_TIMESTAMP_COLUMN in names:
         ids = made.get(SNAPSHOT_ID_COLUMN)
         ids = batch.column(SNAPSHOT_ID_COLUMN) if ids is None else ids
-        made[COMMIT_TIMESTAMP_COLUMN] = _to_times(ids, split.times_ms)
+        made[COMMIT_TIMESTAMP_COLUMN] = _to_times(ids, times_ms)
     return [made[name] if name in made else batch.column(name) for name in names]
 
 

@@ -13,6 +13,8 @@ from lakelog.errors import InvalidArgument
 from lakelog.format.filter import parse_filter
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.table import TableInfo
+from lakelog.log.settings import choose_log, read_log_settings
+from lakelog.options.log_options import STREAM_READ_MODE
 from lakelog.options.option import Option, Scope
 from lakelog.options.registry import list_options, unknown_option
 from lakelog.options.spark_options import (
@@ -98,8 +100,25 @@ class StreamTerms:
         wanted = self.options.get(STREAM_READ_OVERWRITE)
         return TableOptions(table.options).get(STREAMING_READ_OVERWRITE) if wanted is None else wanted
 
+    def reads_log(self, table: TableInfo) -> bool:
+        """Whether changes come from the table's log, where that tells them. Pure.
+
+        Raises:
+            InvalidArgument: The log is asked for, and the table has none, or one that shows other rows.
+        """
+        settings = read_log_settings(table.options, has_primary_key=bool(table.schema.primary_key))
+        is_raw = bool(table.schema.primary_key) and self.options.get(SCAN_REMOVE_NORMALIZE)
+        # Rows as they were written are those of the files. Records that were sent before their commit name no snapshot.
+        return choose_log(self.options, settings) and settings is not None and not settings.is_eventual and not is_raw
+
+    @property
+    def insists_on_log(self) -> bool:
+        """Whether the stream itself asked for the log."""
+        return self.options.get(STREAM_READ_MODE) is not None
+
     def check(self, table: TableInfo) -> None:
         """Raises InvalidArgument for what the table, or a condition on its columns, does not allow. Pure."""
+        self.reads_log(table)
         if self.options.get(SCAN_REMOVE_NORMALIZE):
             check_raw(table, f"Option '{SCAN_REMOVE_NORMALIZE.key}'")
         if self.filter is not None:

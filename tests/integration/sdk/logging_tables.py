@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -10,6 +11,7 @@ from lakelog.client.metastore import Metastore
 from lakelog.clock import Clock, SystemClock
 from lakelog.format.log_state import LogInfo, to_publisher_lease
 from lakelog.log.memory import MemoryCluster, MemoryLog
+from lakelog.log.protocol import Log
 from lakelog.log.records import TopicState
 from lakelog.storage.stores import LocationStores
 from lakelog.streams.batch import StreamBatch
@@ -22,22 +24,38 @@ from writer.publishing.publisher import PublisherParts, Step, TablePublisher
 Row = tuple[object, ...]
 
 
+LogOpener = Callable[[LogInfo], Log]
+
+
+def make_parts(metastore: Metastore, brokers: MemoryCluster | LogOpener) -> PublisherParts:
+    """What publishers over brokers in memory, or over others, work with."""
+    return PublisherParts(
+        metastore=metastore,
+        open_log=(lambda info: MemoryLog(brokers)) if isinstance(brokers, MemoryCluster) else brokers,
+        check_topic=lambda info, state: None,
+        logs=FileLogs(metastore, LocationStores()),
+        open_feed=lambda position, info: WatchFeed(metastore, position, complete=True),
+        clock=SystemClock(),
+    )
+
+
 class HandPublisher:
     """Publishes a table whenever it is told to."""
 
-    def __init__(self, metastore: Metastore, cluster: MemoryCluster, table: Table, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        metastore: Metastore,
+        brokers: MemoryCluster | LogOpener,
+        table: Table,
+        clock: Clock | None = None,
+    ) -> None:
         self.check: Callable[[LogInfo, TopicState], None] = lambda info, state: None
-        parts = PublisherParts(
-            metastore=metastore,
-            open_log=lambda info: MemoryLog(cluster),
-            check_topic=lambda info, state: self.check(info, state),
-            logs=FileLogs(metastore, LocationStores()),
-            open_feed=lambda position, info: WatchFeed(metastore, position, complete=True),
-            clock=clock or SystemClock(),
-        )
+        parts = replace(make_parts(metastore, brokers), check_topic=lambda info, state: self.check(info, state))
+        if clock is not None:
+            parts = replace(parts, clock=clock)
         lease = metastore.acquire_lease(to_publisher_lease(table.uuid), "test", 600_000)
-        self._metastore, self._table = metastore, table
-        self._publisher = TablePublisher(table.uuid, lease.epoch, parts)
+        self._metastore, self._table, self._epoch = metastore, table, lease.epoch
+        self.publisher = TablePublisher(table.uuid, lease.epoch, parts)
 
     def publish(self) -> None:
         """All that is there."""
@@ -45,16 +63,21 @@ class HandPublisher:
         for _ in range(1000):
             if self._metastore.get_publish_state(self._table.uuid).snapshot_id >= newest:
                 return
-            if self._publisher.step(0.05) is Step.IDLE:
+            if self.publisher.step(0.05) is Step.IDLE:
                 continue
         raise AssertionError("never published")
 
     def step(self) -> Step:
         """One step, without waiting for anything to do."""
-        return self._publisher.step(0.0)
+        return self.publisher.step(0.0)
+
+    def release(self) -> None:
+        """Nobody publishes any more."""
+        self.close()
+        self._metastore.release_lease(to_publisher_lease(self._table.uuid), self._epoch)
 
     def close(self) -> None:
-        self._publisher.forget()
+        self.publisher.forget()
 
 
 def read_all(subscription: Subscription, until: int, timeout_s: float = 20) -> list[StreamBatch]:

@@ -14,7 +14,7 @@ import pytest
 from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
 from lakelog.errors import HistoryDiverged, InvalidArgument
-from lakelog.log.memory import MemoryCluster, MemoryLog
+from lakelog.log.memory import Fault, MemoryCluster, MemoryLog, Step
 from lakelog.storage.stores import LocationStores
 from lakelog.streams import log_feed
 from lakelog.table import Table
@@ -164,6 +164,18 @@ def test_a_publisher_without_work_notices_too(
         # While it runs, and when it starts.
         with pytest.raises(HistoryDiverged, match=rf"{said}.*lakelog log restart shop\.orders"):
             publisher.step()
+
+
+def test_brokers_that_do_not_tell_end_nothing(
+    cluster: MemoryCluster, table: Table, publisher: HandPublisher, clock: MovedClock
+) -> None:
+    append(table, 1)
+    publisher.publish()
+    cluster.script(Step.ADMIN, Fault.REFUSED)
+    clock.ahead_s += LOOK_EVERY_S
+    append(table, 2)
+    publisher.publish()
+    assert publisher.publisher.published.fresh_starts == 1
 
 
 def test_a_topic_that_somebody_has_altered_is_told_while_it_runs(

@@ -92,6 +92,25 @@ def test_a_slip_of_the_pen_is_told_the_option_that_was_meant(slip: str, meant: s
         find_option(slip, Scope.TABLE)
 
 
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("log.retension", "'log.retention'"),
+        ("log.partitions", "'log.system.partitions'"),
+        ("kafka.sasl.user", "'kafka.sasl.username'"),
+    ],
+)
+def test_an_option_of_a_refused_family_is_told_those_with_a_name_like_it(key: str, meant: str) -> None:
+    with pytest.raises(InvalidArgument, match=rf"Leave it out, or did you mean {meant}\?$") as refused:
+        find_option(key, Scope.TABLE)
+    assert refused.value.reason == "REFUSED_OPTION"
+
+
+def test_an_option_that_is_refused_by_its_own_name_is_not_taken_for_a_slip() -> None:
+    with pytest.raises(InvalidArgument, match=r"Leave it out\.$"):
+        find_option("kafka.sasl.mechanisms", Scope.TABLE)
+
+
 @pytest.mark.parametrize("key", ["snapshot.expire.limit", "partition.mark-done-action", "changelog.precommit-compact"])
 def test_options_of_others_are_refused_with_their_reason(key: str) -> None:
     with pytest.raises(InvalidArgument, match=rf"Option '{key}' is not in this version: ") as refused:

@@ -33,10 +33,16 @@ def read(folder: Path, text: str) -> KafkaSource:
 
 def test_smallest(tmp_path: Path) -> None:
     source = read(tmp_path, GOOD)
-    assert (source.topic, source.format, source.starting) == ("shop.orders", RecordFormat.JSON, Start.EARLIEST)
+    assert (source.topics, source.format, source.starting) == (("shop.orders",), RecordFormat.JSON, Start.EARLIEST)
     assert source.options == {"kafka.bootstrap.servers": "kafka-1:9092"}
     assert (source.unit, source.ignore_unknown) == ("records", False)
     assert source.description == "json records of topic shop.orders at kafka-1:9092"
+
+
+def test_several_topics(tmp_path: Path) -> None:
+    source = read(tmp_path, GOOD.replace("topic: shop.orders", "topic: [orders, returns]"))
+    assert source.topics == ("orders", "returns")
+    assert source.description == "json records of topics orders, returns at kafka-1:9092"
 
 
 def test_everything(tmp_path: Path) -> None:
@@ -93,6 +99,9 @@ def test_mistakes(tmp_path: Path, more: str, place: str, parts: list[str]) -> No
         ("kafka-1:9092", "kafka-1", "source.bootstrap_servers: Option"),
         ("  topic: shop.orders\n", "", "source.topic: it is missing"),
         ("topic: shop.orders", "topic: a/b", "source.topic: Option"),
+        ("topic: shop.orders", "topic: []", "source.topic: it is missing"),
+        ("topic: shop.orders", "topic: [a, b, a]", "source.topic: 'a' stands there twice"),
+        ("topic: shop.orders", "topic: [a, b/c]", "source.topic: Option 'kafka.topic' = 'b/c'"),
         ("format: json", "format: csv", "source.format: 'csv' is not possible"),
         ("format: json", "format: debezium-json\n  unknown_columns: error", "no meaning for debezium-json"),
     ],
@@ -101,4 +110,38 @@ def test_what_must_be_there(tmp_path: Path, old: str, new: str, part: str) -> No
     assert old in GOOD
     with pytest.raises(InvalidArgument) as caught:
         read(tmp_path, GOOD.replace(old, new))
+    assert part in caught.value.message
+
+
+SCHEMA = '{"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}'
+
+
+def test_avro_by_a_schema_in_a_file_or_here(tmp_path: Path) -> None:
+    (tmp_path / "orders.avsc").write_text(SCHEMA)
+    source = read(tmp_path, GOOD.replace("format: json", "format: avro\n  schema_file: ./orders.avsc\n  schema_id: 7"))
+    assert source.avro is not None
+    assert (source.avro.schema.names, source.avro.registry_id) == (("id",), 7)
+    here = read(
+        tmp_path, GOOD.replace("format: json", f"format: avro\n  schema: '{SCHEMA}'\n  options: {{timezone: UTC}}")
+    )
+    assert here.avro is not None
+    assert (here.avro.schema, here.avro.registry_id, here.text.timezone) == (source.avro.schema, None, "UTC")
+
+
+@pytest.mark.parametrize(
+    ("new", "part"),
+    [
+        ("format: avro", "source.schema_file: it is missing; give the schema"),
+        (f"format: avro\n  schema: '{SCHEMA}'\n  schema_file: a.avsc", "source.schema_file: both are given"),
+        ("format: avro\n  schema_file: ./none.avsc", "source.schema_file: './none.avsc' cannot be read: No such file"),
+        ("format: avro\n  schema: '{}'", "source.schema: The Avro schema cannot be used: it is no record"),
+        (f"format: avro\n  schema: '{SCHEMA}'\n  schema_id: seven", "source.schema_id"),
+        (f"format: avro\n  schema: '{SCHEMA}'\n  options: {{delimiter: x}}", "no meaning for records of Avro"),
+        (f"format: json\n  schema: '{SCHEMA}'", "source.schema: it is for avro; leave it out"),
+        ("format: json\n  schema_id: 7", "source.schema_id: it is for avro; leave it out"),
+    ],
+)
+def test_mistakes_of_avro(tmp_path: Path, new: str, part: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        read(tmp_path, GOOD.replace("format: json", new))
     assert part in caught.value.message

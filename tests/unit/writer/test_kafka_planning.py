@@ -97,10 +97,54 @@ def test_a_batch_is_limited_and_its_snapshot_tells_where_it_ends(topics: Topics,
     assert taken(tmp_path, 1) == [(0, 4, 8)]
     batch = OffsetLog(tmp_path).read(1)
     assert batch is not None
-    told = json.loads(batch.properties[OFFSETS_PROPERTY])
+    (told,) = json.loads(batch.properties[OFFSETS_PROPERTY])
     assert (told["topic"], told["offsets"]) == ("orders", [8])
     assert (batch.before.taken, batch.after.taken, batch.before.lag - batch.after.lag) == (4, 8, 4)
     assert batch.after.position == "offsets 0:8"
+
+
+def test_several_topics_are_read_by_one_pipeline(topics: Topics, tmp_path: Path) -> None:
+    topics.make("returns", 2)
+    topics.send(b"a", b"b")
+    topics.send(b"c", name="returns", partition=1)
+    source = make_source(topics=("orders", "returns"), max_records_per_batch=3)
+    reader = open_reader(tmp_path, source)
+    assert plan(reader, 0) == 1
+    assert plan(reader, 1) == 2
+    # In another order in the file they are the same topics.
+    other = make_source(topics=("returns", "orders"), max_records_per_batch=3)
+    assert other.identity == source.identity
+    assert plan(open_reader(tmp_path, other), 2) == 2
+    first, second = (OffsetLog(tmp_path).read(number) for number in (0, 1))
+    assert first is not None
+    assert second is not None
+    told = {each["topic"]: each for each in json.loads(second.properties[OFFSETS_PROPERTY])}
+    assert {name: each["offsets"] for name, each in told.items()} == {"orders": [3], "returns": [0, 2]}
+    assert {each["topic_id"] for each in told.values()} == {
+        topics.log.open_admin().find_topic(name).topic_id  # type: ignore[union-attr]
+        for name in told
+    }
+    assert first.after.position == "offsets orders 0:1, returns 0:0, returns 1:1"
+    lags = {(part.topic, part.partition): part.lag for part in first.after.partitions}
+    assert lags == {("orders", 0): 2, ("returns", 0): 0, ("returns", 1): 1}
+    assert first.after.lag == 3
+    (taken_by_tasks,) = [partition.value for partition in reader.partitions({"batches": 0}, {"batches": 1})]
+    assert [(part.topic, part.number, part.start, part.end) for part in taken_by_tasks] == [
+        ("orders", 0, 0, 1), ("returns", 1, 0, 1),
+    ]  # fmt: skip
+
+
+def test_each_of_several_topics_must_be_the_one_that_it_was(topics: Topics, tmp_path: Path) -> None:
+    topics.make("returns")
+    topics.send(b"a")
+    topics.send(b"b", name="returns")
+    source = make_source(topics=("orders", "returns"))
+    assert plan(open_reader(tmp_path, source), 0) == 1
+    topics.remake("returns")
+    topics.send(*[b"x"] * 9, name="returns")
+    assert "Topic 'returns' was deleted and made anew" in fails(open_reader(tmp_path, source), 1).message
+    with pytest.raises(HistoryDiverged, match="'returns'"):
+        TopicSource(source, OffsetLog(tmp_path), task=None).refresh(1, structlog.get_logger())  # type: ignore[arg-type]
 
 
 def test_available_now_ends_where_the_topic_ended_when_it_began(topics: Topics, tmp_path: Path) -> None:

@@ -23,11 +23,18 @@ from .topics import spans
 def test_what_a_batch_takes(
     starts: tuple[int, ...], ends: tuple[int, ...], limit: int, taken: list[tuple[int, int, int]]
 ) -> None:
-    assert spans(plan_ranges(starts, ends, limit)) == taken
+    waiting = [OffsetRange("t", number, *pair) for number, pair in enumerate(zip(starts, ends, strict=True))]
+    assert spans(plan_ranges(waiting, limit)) == taken
+
+
+def test_topics_share_what_a_batch_takes() -> None:
+    waiting = [OffsetRange("a", 0, 0, 300), OffsetRange("a", 1, 9, 9), OffsetRange("b", 0, 50, 150)]
+    found = plan_ranges(waiting, 40)
+    assert [(part.topic, part.start, part.end) for part in found] == [("a", 0, 30), ("a", 9, 9), ("b", 50, 60)]
 
 
 def test_tasks_get_neighbours_of_equal_size() -> None:
-    ranges = [OffsetRange(0, 0, 100_000), OffsetRange(1, 50, 50), OffsetRange(2, 10, 60_010)]
+    ranges = [OffsetRange("t", 0, 0, 100_000), OffsetRange("t", 1, 50, 50), OffsetRange("t", 2, 10, 60_010)]
     groups = share_ranges(ranges, 4)
     assert [spans(group) for group in groups] == [
         [(0, 0, 40_000)],
@@ -38,7 +45,7 @@ def test_tasks_get_neighbours_of_equal_size() -> None:
 
 
 def test_few_records_are_not_worth_many_tasks() -> None:
-    assert share_ranges([OffsetRange(0, 0, 10), OffsetRange(1, 3, 4)], 8) == [
-        [OffsetRange(0, 0, 10), OffsetRange(1, 3, 4)]
+    assert share_ranges([OffsetRange("t", 0, 0, 10), OffsetRange("t", 1, 3, 4)], 8) == [
+        [OffsetRange("t", 0, 0, 10), OffsetRange("t", 1, 3, 4)]
     ]
-    assert share_ranges([OffsetRange(0, 3, 3)], 8) == []
+    assert share_ranges([OffsetRange("t", 0, 3, 3)], 8) == []

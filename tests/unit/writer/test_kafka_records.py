@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,11 @@ import pytest
 
 from lakelog.errors import HistoryDiverged, InvalidArgument, SnapshotExpired
 from lakelog.format.schema import TableSchema, assign_field_ids
+from lakelog.log.codecs.writer_schema import read_writer_schema
+from writer.kafka.header_kinds import KIND_COLUMN, HeaderKinds
 from writer.kafka.tasks import KafkaReadTask, TakenRange, read_range
-from writer.kafka.values import KIND_COLUMN, read_json_values
-from writer.pipeline.kafka_spec import RecordFormat
+from writer.kafka.values import read_json_values
+from writer.pipeline.kafka_spec import AvroForm, RecordFormat
 from writer.pipeline.spec import ColumnSource, Mode, RowKindSource, TextOptions
 from writer.records.fitting import Fitting
 
@@ -49,20 +51,23 @@ class Case:
     ignore_unknown: bool = False
     time_unit: str | None = None
     columns: dict[str, ColumnSource] = field(default_factory=dict)
+    avro: AvroForm | None = None
+    headers: bool = False
 
     def read(self, start: int = 0, end: int = 100) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Rows without their NULLs, and dead letters."""
         schema = TableSchema(0, assign_field_ids(pa.schema(FIELDS)), ("id",))
-        kinds = RowKindSource(KIND_COLUMN) if self.format is RecordFormat.DEBEZIUM_JSON else None
+        says_kinds = self.headers or self.format is RecordFormat.DEBEZIUM_JSON
+        kinds = RowKindSource(KIND_COLUMN) if says_kinds else None
         fitting = Fitting(schema, Mode.UPSERT, self.columns, kinds, None, self.ignore_unknown, TextOptions())
         letters = None if self.stop else self.folder / "letters"
-        source = make_source(self.format, time_unit=self.time_unit)
-        task = KafkaReadTask("p", 3, source, fitting, self.old_rows, letters)
+        source = make_source(self.format, time_unit=self.time_unit, avro=self.avro)
+        task = KafkaReadTask("p", 3, source, fitting, self.old_rows, letters, self.headers)
         topic = self.topics.log.open_admin().find_topic("orders")
         assert topic is not None
         end = min(end, self.topics.log.open_reader("orders").list_offsets()[0])
         rows = []
-        for batch in read_range(task, TakenRange(3, 4, topic.topic_id, 0, start, end)):
+        for batch in read_range(task, TakenRange(3, 4, "orders", topic.topic_id, 0, start, end)):
             assert batch.schema == fitting.output
             rows += batch.to_pylist()
         bad = self.folder / "letters" / "p-0000000003-000004.jsonl"
@@ -146,6 +151,24 @@ def test_debezium_without_old_rows(topics: Topics, tmp_path: Path) -> None:
     assert bad == []
 
 
+def test_a_delete_without_its_old_row_is_of_the_row_that_its_key_names(topics: Topics, tmp_path: Path) -> None:
+    """As with REPLICA IDENTITY NOTHING, or where an SMT drops the old row."""
+    said = {"type": "struct", "fields": [{"field": "id", "type": "int64"}]}
+    delete = change("d", None, None)
+    topics.send(
+        change("c", None, {"id": 1, "item": "tea"}), delete, delete, None, delete, delete, delete, delete,
+        change("c", None, {"id": 7, "item": "pot"}),
+        keys=[
+            b'{"id": 1}', b'{"id": 1}', json.dumps({"schema": said, "payload": {"id": 2}}).encode(), b'{"id": 2}',
+            b'{"item": "x"}', b'{"id": "x"}', b"nonsense", b"", b'{"id": 7}',
+        ],
+    )  # fmt: skip
+    rows, bad = Case(topics, tmp_path, RecordFormat.DEBEZIUM_JSON, ignore_unknown=True).read()
+    assert show(rows) == [("+I", 1, "tea"), ("-D", 1, None), ("-D", 2, None), ("+I", 7, "pot")]
+    assert [letter["offset"] for letter in bad] == [4, 5, 6, 7]
+    assert all("neither an old row nor a key" in letter["reason"] for letter in bad)
+
+
 def test_debezium_with_its_schema(topics: Topics, tmp_path: Path) -> None:
     fields = [{"field": "id", "type": "int64"}, {"field": "at", "name": "io.debezium.time.Timestamp", "type": "int64"}]
     schema = {"fields": [{"field": "before", "fields": fields}, {"field": "after", "fields": fields}]}
@@ -177,6 +200,88 @@ def test_messages_that_are_none_of_debezium(topics: Topics, tmp_path: Path) -> N
     assert bad[0]["raw"] == "nonsense"
 
 
+AVRO = json.dumps(
+    {
+        "type": "record",
+        "name": "r",
+        "fields": [
+            {"name": "id", "type": "long"},
+            {"name": "item", "type": ["null", "string"]},
+            {"name": "price", "type": "string"},
+        ],
+    }
+)
+
+
+def avro(id_: int, item: bytes, price: bytes = b"3.50") -> bytes:
+    return bytes([2 * id_, 2, 2 * len(item)]) + item + bytes([2 * len(price)]) + price
+
+
+def test_avro(topics: Topics, tmp_path: Path) -> None:
+    topics.send(
+        avro(1, b"tea"), avro(2, b"cup")[:-1], None, avro(3, b"pot", b"cheap"), b"", b"\0\0\0\0\7" + avro(4, b"x")
+    )
+    topics.send(avro(5, b"jug"))
+    case = Case(topics, tmp_path, RecordFormat.AVRO, avro=AvroForm(read_writer_schema(AVRO)))
+    rows, bad = case.read()
+    assert [(row["id"], row["item"], str(row["price"])) for row in rows] == [(1, "tea", "3.50"), (5, "jug", "3.50")]
+    reasons = {letter["offset"]: letter["reason"] for letter in bad}
+    assert sorted(reasons) == [1, 2, 3, 4, 5]
+    assert "no record of the schema" in reasons[1]
+    assert "tombstone" in reasons[2]
+    assert "column 'price' has 'cheap'" in reasons[3]
+    assert "source.schema_id" in reasons[5]
+
+
+def test_avro_behind_the_header_of_a_schema_registry(topics: Topics, tmp_path: Path) -> None:
+    topics.send(b"\0\0\0\0\7" + avro(1, b"tea"), b"\0\0\0\0\10" + avro(2, b"cup"), avro(3, b"pot"), b"\0\0")
+    case = Case(topics, tmp_path, RecordFormat.AVRO, avro=AvroForm(read_writer_schema(AVRO), 7))
+    rows, bad = case.read()
+    assert [row["id"] for row in rows] == [1]
+    assert [letter["offset"] for letter in bad] == [1, 2, 3]
+    assert all("another schema than 7" in letter["reason"] for letter in bad)
+
+
+@pytest.mark.parametrize("format_", list(RecordFormat))
+def test_a_log_of_lakelogs_own_says_by_its_headers_what_rows_do(
+    topics: Topics, tmp_path: Path, format_: RecordFormat
+) -> None:
+    """In the changelog mode `upsert`: a delete is a tombstone, in the order of all others."""
+
+    def row(id_: int, item: str) -> bytes:
+        if format_ is RecordFormat.AVRO:
+            return avro(id_, item.encode())
+        fields = {"id": id_, "item": item, "price": "3.50"}
+        return json.dumps(fields).encode() if format_ is RecordFormat.JSON else change("u", None, fields)
+
+    topics.send(
+        row(1, "tea"), None, row(1, "cup"), None, row(2, "pot"), None, None,
+        keys=[b'{"id": %d}' % id_ for id_ in (1, 1, 1, 2, 2, 2)] + [b'{"k": 9}'],
+        kinds=["+U", "-D", "+U", "-D", "+U", "-U", "-D"],
+    )  # fmt: skip
+    case = Case(topics, tmp_path, format_, ignore_unknown=True, headers=True)
+    case.avro = AvroForm(read_writer_schema(AVRO)) if format_ is RecordFormat.AVRO else None
+    rows, bad = case.read()
+    second = "-D" if format_ is RecordFormat.DEBEZIUM_JSON else "-U"
+    assert show(rows) == [
+        ("+U", 1, "tea"), ("-D", 1, None), ("+U", 1, "cup"), ("-D", 2, None), ("+U", 2, "pot"), (second, 2, None),
+    ]  # fmt: skip
+    assert [letter["offset"] for letter in bad] == [6]
+    # Where nothing may be deleted, as by `mode: append`, headers say nothing.
+    case.headers = False
+    assert [row["id"] for row in case.read()[0]] == [1, 1, 2]
+
+
+def test_headers_of_others_say_nothing(topics: Topics) -> None:
+    topics.send(None, None, b"x", keys=[b"a", b"b", b"c"], kinds=["-D", "-D", "-D"])
+    reader = topics.log.open_reader("orders")
+    reader.assign({0: 0})
+    records = replace(reader.fetch(10, 0), kinds=pa.array([None, b"of others", b"-D"], pa.binary()))
+    said = HeaderKinds.of(records)
+    assert said.kinds.to_pylist() == ["+I", "+I", "-D"]
+    assert said.deletes.tolist() == [False, False, False]
+
+
 def test_columns_have_the_names_of_the_source(topics: Topics, tmp_path: Path) -> None:
     topics.send(change("c", None, {"id": 1, "name": "tea"}))
     case = Case(topics, tmp_path, RecordFormat.DEBEZIUM_JSON, ignore_unknown=True)
@@ -192,7 +297,7 @@ def test_a_topic_that_was_made_anew_is_not_read(topics: Topics, tmp_path: Path) 
     )
     task = KafkaReadTask("p", 3, make_source(), fitting, False, None)
     with pytest.raises(HistoryDiverged, match="deleted and made anew"):
-        list(read_range(task, TakenRange(3, 0, "another", 0, 0, 1)))
+        list(read_range(task, TakenRange(3, 0, "orders", "another", 0, 0, 1)))
     topics.cluster.cut("orders", {0: 1})
     with pytest.raises(SnapshotExpired):
         case.read(0, 1)

@@ -1,13 +1,14 @@
-"""Opening the log of a table for whoever reads in this process."""
+"""Opening the log of a table for whoever reads or writes in this process."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
-from lakelog.config import read_log_secrets
 from lakelog.errors import InvalidArgument
 from lakelog.extras import explain_missing
 from lakelog.log.protocol import Log
+from lakelog.log.secrets import read_secrets
 
 
 def open_table_log(options: Mapping[str, str]) -> Log:
@@ -20,7 +21,7 @@ def open_table_log(options: Mapping[str, str]) -> Log:
         from lakelog.log.kafka import open_kafka_log
     except ModuleNotFoundError as error:
         raise InvalidArgument(
-            f"{explain_missing(error, 'Reading a log', 'kafka')}. Or give 'streaming-read-mode' = 'file'.",
+            f"{explain_missing(error, 'A log', 'kafka')}. Or give 'streaming-read-mode' = 'file'.",
             reason="MISSING_EXTRA",
         ) from None
-    return open_kafka_log(options, read_log_secrets())
+    return open_kafka_log(options, read_secrets(os.environ))

@@ -1,0 +1,136 @@
+"""Looking rows up by key in the state at one snapshot, whichever buckets they are in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakelog.client.metastore import Metastore
+from lakelog.format.early_overlay import KEY_COLUMN
+from lakelog.format.keys import encode_rows
+from lakelog.format.merge import COMMIT_TIMESTAMP_COLUMN
+from lakelog.format.ordering import comparable_keys, single_array
+from lakelog.format.plan import AtSnapshot, PlanRequest
+from lakelog.format.rowkind import ROW_KIND_COLUMN
+from lakelog.format.table import TableInfo
+from lakelog.options.values import TableOptions
+from lakelog.storage.bucket_changes import NAMED_PARTITIONS, Bucket, group_by_bucket
+from lakelog.storage.caches import Caches
+from lakelog.storage.key_lookup import KeyLookup
+from lakelog.storage.live_file import LiveFile, to_live_files
+from lakelog.storage.parquet_writer import plan_file_schema
+from lakelog.storage.routing import route_rows, to_routing
+from lakelog.storage.store import ObjectStore
+from lakelog.storage.superseded import to_merge_policy
+
+
+@dataclass(frozen=True)
+class StateLookup:
+    """Looks rows of a table with a primary key up. For one thread at a time.
+
+    Args:
+        metastore: Tells which files a state consists of.
+        store: Where they are.
+        table: The table; its schema is what is read with.
+        columns: Names of the columns to find; those of the primary key and of `sequence.field` are among them.
+        caches: Of this process.
+    """
+
+    metastore: Metastore
+    store: ObjectStore
+    table: TableInfo
+    columns: Sequence[str]
+    caches: Caches
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, as files store them."""
+        stored = plan_file_schema(self.table.schema, with_row_kind=False)
+        return pa.schema([each.remove_metadata() for each in stored if each.name in self.columns])
+
+    def with_keys(self, rows: pa.Table) -> pa.Table:
+        """Some rows with their encoded primary keys before their columns (`KEY_COLUMN`). Pure."""
+        keys = encode_rows([single_array(rows.column(name)) for name in self.table.schema.primary_key])
+        return rows.add_column(0, KEY_COLUMN, keys)
+
+    def find(self, rows: pa.Table, snapshot_id: int) -> pa.Table:
+        """The records that decide some keys at a snapshot, deletes too; keys without one are missing. Blocks.
+
+        Args:
+            rows: With the columns of the primary key; each key once.
+            snapshot_id: 0: the state before the first, in which there is nothing.
+
+        Returns:
+            `KEY_COLUMN`, `columns`, `_row_kind` (int8 codes) and `_commit_timestamp`, in any order.
+
+        Raises:
+            DataCorrupted: A file is damaged or missing; named.
+            SnapshotExpired: The snapshot is no longer kept.
+        """
+        found = [self._empty()]
+        for files, keys in self._plan(rows, snapshot_id):
+            found.append(self._look_up(files, keys))
+        return pa.concat_tables(found)
+
+    def find_written(self, rows: pa.Table, snapshot_id: int) -> tuple[pa.Array, pa.Table]:
+        """As `find`, of those keys that the snapshot itself wrote; and these keys, encoded."""
+        found = [self._empty()]
+        for files, keys in self._plan(rows, snapshot_id):
+            own = [each for each in files if each.added_snapshot == snapshot_id]
+            written = self._look_up(own, keys)
+            if written.num_rows:
+                left = keys.filter(pc.is_in(self.with_keys(keys)[KEY_COLUMN], value_set=_keys_of(written)))
+                found.append(self._look_up(files, left))
+        both = pa.concat_tables(found)
+        return _keys_of(both), both
+
+    def _plan(self, rows: pa.Table, snapshot_id: int) -> Iterator[tuple[list[LiveFile], pa.Table]]:
+        """The files of each bucket, and which keys are looked for in them."""
+        if not rows.num_rows or not snapshot_id:
+            return
+        routing = to_routing(self.table.schema, TableOptions(self.table.options))
+        sought: dict[Bucket, pa.Table] = {}
+        for routed in route_rows(rows, routing):
+            own = rows if routed.positions is None else rows.take(pa.array(routed.positions))
+            keys = own.select(list(self.table.schema.primary_key))
+            order = np.argsort(comparable_keys([keys.column(name) for name in self.table.schema.trimmed_key]))
+            sought[routed.partition, routed.bucket] = keys.take(pa.array(order)).combine_chunks()
+        partitions = {partition for partition, _ in sought}
+        request = PlanRequest(
+            self.table.table_uuid,
+            AtSnapshot(snapshot_id),
+            buckets=tuple(sorted({number for _, number in sought})),
+            partitions=tuple(sorted(partitions)) if len(partitions) <= NAMED_PARTITIONS else (),
+        )
+        live = group_by_bucket(to_live_files(self.metastore.plan(request).files))
+        for bucket, keys in sought.items():
+            if bucket in live:
+                yield live[bucket], keys
+
+    def _look_up(self, files: Sequence[LiveFile], keys: pa.Table) -> pa.Table:
+        if not files or not keys.num_rows:
+            return self._empty()
+        options = TableOptions(self.table.options)
+        policy = to_merge_policy(self.table.schema, options)
+        stored = plan_file_schema(self.table.schema, with_row_kind=False)
+        lookup = KeyLookup(
+            self.store,
+            self.table.schema,
+            policy,
+            self.caches.find_copies(self.table.table_uuid, options),
+            [each for each in stored if each.name in self.columns],
+        )
+        found = self.with_keys(pa.table(lookup.find(files, keys.select(list(policy.key))).run.table))
+        return found.select(self._empty().schema.names).cast(self._empty().schema)
+
+    def _empty(self) -> pa.Table:
+        own = [pa.field(ROW_KIND_COLUMN, pa.int8()), pa.field(COMMIT_TIMESTAMP_COLUMN, pa.int64())]
+        return pa.schema([pa.field(KEY_COLUMN, pa.binary()), *self.schema, *own]).empty_table()
+
+
+def _keys_of(rows: pa.Table) -> pa.Array:
+    return single_array(rows.column(KEY_COLUMN))

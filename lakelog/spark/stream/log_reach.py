@@ -1,0 +1,66 @@
+"""How far a stream goes that comes out of its table's log: as far as that is published."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import Final
+
+from lakelog.client.metastore import Metastore
+from lakelog.errors import NotFound
+
+_PATIENCE_S: Final = 10.0
+"""So long a publisher that is behind may do nothing: then it stands still, and the files are there."""
+
+_PAUSES_S: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
+"""Between questions whether a snapshot is published by now: mostly it is within some milliseconds."""
+
+
+class LogReach:
+    """Knows how far a table's log is published, and whether its publisher stands still.
+
+    Args:
+        metastore: Who is told by publishers.
+        table_uuid: The table.
+    """
+
+    def __init__(self, metastore: Metastore, table_uuid: str) -> None:
+        self._metastore = metastore
+        self._table_uuid = table_uuid
+        self._progress: tuple[int, int, int] | None = None
+        self._moved_at_s = 0.0
+
+    def find(self, until: int) -> int:
+        """How far the stream goes, `until` at most: that is, too, where the publisher stands still."""
+        try:
+            state = self._metastore.get_publish_state(self._table_uuid)
+        except NotFound as error:
+            # The table has no log any more; that it is gone itself is told where it is read.
+            if error.reason == "TABLE_NOT_FOUND":
+                raise
+            return until
+        if state.snapshot_id >= until:
+            # Who has nothing to do does not stand still.
+            self._progress = None
+            return until
+        progress = state.generation, state.snapshot_id, state.next_index
+        if progress != self._progress:
+            self._progress, self._moved_at_s = progress, time.monotonic()
+        return until if time.monotonic() - self._moved_at_s > _PATIENCE_S else state.snapshot_id
+
+    def wait(self, after: int, until: int, timeout_s: float | None) -> int:
+        """As `find`, once that is behind `after`, or when the time has passed; None: until the publisher stands still.
+
+        Args:
+            after: Less than `until`.
+            until: As of `find`.
+            timeout_s: How long at most.
+        """
+        began_s = time.monotonic()
+        pauses_s = itertools.chain(_PAUSES_S, itertools.repeat(_PAUSES_S[-1]))
+        while (found := self.find(until)) <= after:
+            pause_s = next(pauses_s)
+            if timeout_s is not None and time.monotonic() - began_s + pause_s > timeout_s:
+                break
+            time.sleep(pause_s)
+        return found

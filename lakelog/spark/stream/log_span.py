@@ -1,0 +1,168 @@
+"""Reading ranges of a topic's partitions to their ends, as one batch of a stream needs them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakelog.errors import HistoryDiverged, Unavailable
+from lakelog.format.snapshot import Snapshot
+from lakelog.log.columns import concat_fetched, take_fetched
+from lakelog.log.protocol import LogReader
+from lakelog.log.records import FetchedRecords
+from lakelog.reads.changes import TOLD_ROWS
+
+_FETCHED: Final = 20_000
+"""Records at a time."""
+
+_FETCH_S: Final = 0.5
+
+_PATIENCE_S: Final = 10.0
+"""So long no record may come: all of them are there."""
+
+
+@dataclass(frozen=True)
+class SpanPart:
+    """Records of one partition, in its order.
+
+    Args:
+        partition: It.
+        records: At least one.
+        is_whole: All of the partition's records up to the last snapshot of these have been handed out.
+    """
+
+    partition: int
+    records: FetchedRecords
+    is_whole: bool
+
+
+class LogSpan:
+    """Reads the records of some snapshots out of ranges of partitions.
+
+    Memory: as many records as are told together, and of each partition those of the snapshot that is coming.
+
+    Args:
+        reader: Of the topic.
+        topic: For messages.
+        starts: By partition.
+        ends: Of the same partitions.
+        snapshots: Whose records are wanted, rising; those of others are passed over.
+        whole: Never hand out a part of a snapshot, however large it is.
+    """
+
+    def __init__(
+        self,
+        reader: LogReader,
+        topic: str,
+        starts: Mapping[int, int],
+        ends: Mapping[int, int],
+        snapshots: Sequence[Snapshot],
+        *,
+        whole: bool,
+    ) -> None:
+        self._reader = reader
+        self._topic = topic
+        self._starts = starts
+        self._open = dict(ends)
+        self._whole = whole
+        self._ids = np.array([each.snapshot_id for each in snapshots], np.int64)
+        self._uuids = pa.array([each.snapshot_uuid.encode() for each in snapshots], pa.binary())
+        self._held: dict[int, list[FetchedRecords]] = {}
+        self._count = 0
+        self._behind = 0
+
+    def read(self) -> Iterator[SpanPart]:
+        """The records, by partition; parts of several partitions as they come.
+
+        Raises:
+            SnapshotExpired: The log does not hold all of them (any more); reason `LOG_TOO_SHORT`.
+            Unavailable: No broker answers, or no record comes.
+            HistoryDiverged: A record is of another history.
+        """
+        self._close_ended(self._starts)
+        if not self._open:
+            return
+        self._reader.assign({each: self._starts[each] for each in self._open})
+        told_at_s = time.monotonic()
+        while self._open:
+            records = self._reader.fetch(_FETCHED, _FETCH_S)
+            self._keep(records)
+            if len(records):
+                told_at_s = time.monotonic()
+            elif time.monotonic() - told_at_s > _PATIENCE_S:
+                raise Unavailable(
+                    f"The log {self._topic} hands out no record for {_PATIENCE_S:.0f} s, though more were published.",
+                    reason="LOG_BEHIND",
+                )
+            positions = self._reader.positions()
+            for partition in self._close_ended(positions):
+                yield from self._hand_out(partition, np.iinfo(np.int64).max, is_whole=True)
+            if self._count > TOLD_ROWS:
+                yield from self._hand_out_whole()
+            if self._behind > _FETCHED and self._open:
+                # Nothing more of those that are done; it takes a tenth of a second.
+                self._reader.assign({each: positions[each] for each in self._open})
+                self._behind = 0
+
+    def _close_ended(self, positions: Mapping[int, int]) -> list[int]:
+        ended = [each for each, end in self._open.items() if positions.get(each, 0) >= end]
+        for each in ended:
+            del self._open[each]
+        return ended
+
+    def _keep(self, records: FetchedRecords) -> None:
+        """Keeps what is wanted, and counts what comes of partitions that are done."""
+        # Records without a snapshot are somebody else's.
+        ids = records.snapshot_ids.fill_null(-1).to_numpy(zero_copy_only=False)
+        places = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
+        wanted = self._ids[places] == ids
+        for partition in np.unique(records.partitions).tolist():
+            own = records.partitions == partition
+            if partition not in self._open:
+                self._behind += int(np.count_nonzero(own))
+                continue
+            part = take_fetched(records, own & wanted)
+            if len(part):
+                self._check_history(part, places[own & wanted])
+                self._held.setdefault(partition, []).append(part)
+                self._count += len(part)
+
+    def _check_history(self, records: FetchedRecords, places: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
+        is_same = pc.equal(records.uuids, self._uuids.take(pa.array(places))).fill_null(False)
+        if pc.all(is_same).as_py():
+            return
+        first = records.snapshot_ids[pc.index(is_same, False).as_py()].as_py()
+        raise HistoryDiverged(
+            f"The log {self._topic} has records of a snapshot {first} that is another than the table's: the metastore"
+            " was restored to an earlier state. Stop, compare what was read with the table, and begin with a new"
+            " checkpoint; `lakelog log restart` begins the log anew.",
+            metadata={"topic": self._topic, "snapshot_id": str(first)},
+        )
+
+    def _hand_out_whole(self) -> Iterator[SpanPart]:
+        """What is there of each partition up to the last snapshot that is whole; or all, where that is not enough."""
+        for partition, parts in list(self._held.items()):
+            yield from self._hand_out(partition, int(parts[-1].snapshot_ids[-1].as_py()) - 1, is_whole=True)
+        if self._count > TOLD_ROWS and not self._whole:
+            for partition in list(self._held):
+                yield from self._hand_out(partition, np.iinfo(np.int64).max, is_whole=False)
+
+    def _hand_out(self, partition: int, until: int, *, is_whole: bool) -> Iterator[SpanPart]:
+        parts = self._held.pop(partition, None)
+        if parts is None:
+            return
+        records = concat_fetched(parts)
+        # Of one partition they come in the order of their offsets, and so of their snapshots.
+        ids = records.snapshot_ids.to_numpy(zero_copy_only=False)
+        count = int(np.searchsorted(ids, until, side="right"))
+        if count < len(records):
+            self._held[partition] = [take_fetched(records, slice(count, len(records)))]
+        if count:
+            self._count -= count
+            yield SpanPart(partition, take_fetched(records, slice(0, count)), is_whole)

@@ -1,0 +1,262 @@
+"""Which ranges of the topic's partitions the tasks of a batch read, where its changes come out of the table's log.
+
+Both ends of a range are what publishers have told the metastore, so that the tasks of a batch are the same whoever asks
+and however late. Each task knows the files that show the same rows, too, and takes them where the log cannot be used.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql.datasource import InputPartition
+
+from lakelog.client.metastore import Metastore
+from lakelog.errors import NotFound
+from lakelog.format.plan import InRange
+from lakelog.format.snapshot import Snapshot
+from lakelog.format.table import TableInfo
+from lakelog.reads.change_plan import order_of_change, pick_shown_files
+from lakelog.reads.change_range import ChangeRange
+from lakelog.reads.log_plan import has_topic_buckets, to_topic_partition
+from lakelog.reads.log_ways import LogWay, LogWays
+from lakelog.reads.reading import make_parser, plan_files
+from lakelog.spark.stream.keyed_splits import (
+    KeyedSegment,
+    measure_segments,
+    pick_keyed_split,
+    plan_looked_up,
+    plan_segments,
+)
+from lakelog.spark.stream.packing import pack, pick_times, sum_bytes
+from lakelog.spark.stream.tasks import ChangeSplit, PlannedStates
+from lakelog.storage.bucket_changes import Bucket
+from lakelog.storage.live_file import LiveFile, to_live_files
+
+_MOST_SNAPSHOTS: Final = 10_000
+"""Each task is told of all of them; a stream that is further behind reads files, of which a task has its own."""
+
+
+@dataclass(frozen=True)
+class LogRange:
+    """Where some snapshots stand in a table's log.
+
+    Args:
+        topic: It.
+        options: How its brokers are reached; secrets are references.
+        starts: By partition, the offset before which no record of theirs stands.
+        ends: Behind all of their records, or of later ones.
+        is_even: The topic had as many partitions all the while.
+    """
+
+    topic: str
+    options: Mapping[str, str]
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+    is_even: bool
+
+
+@dataclass
+class LogSplit(InputPartition):
+    """What one task reads of the log.
+
+    Args:
+        topic: It.
+        options: As of `LogRange`.
+        starts: By partition of the topic, where to begin.
+        ends: Of the same partitions, where to end.
+        way: How records become changes.
+        snapshots: Whose records are shown, rising; of all buckets.
+        states: The states before, to look old rows up in; None: they are not.
+        insists: The log was asked for: who may not read it gets an error.
+        partitions: How many the topic had; 0: not always as many, so that of rows without buckets it is not known which
+            file went to which.
+        files: The same rows out of files.
+    """
+
+    topic: str
+    options: Mapping[str, str]
+    starts: Mapping[int, int]
+    ends: Mapping[int, int]
+    way: LogWay
+    snapshots: tuple[Snapshot, ...]
+    states: PlannedStates | None
+    insists: bool
+    partitions: int
+    files: ChangeSplit
+
+
+def find_common_way(ways: LogWays, snapshots: Sequence[Snapshot]) -> LogWay:
+    """How the changes of all of some snapshots are known. Pure.
+
+    FILES where they differ in it or are too many; NOTHING where none has any.
+    A bucket's changes are told by one task in their order, so that a batch comes one way or the other.
+    """
+    found = {ways.find(each) for each in snapshots} - {LogWay.NOTHING}
+    if not found:
+        return LogWay.NOTHING
+    return found.pop() if len(found) == 1 and len(snapshots) <= _MOST_SNAPSHOTS else LogWay.FILES
+
+
+def find_log_range(metastore: Metastore, table_uuid: str, after: int, until: int) -> LogRange | None:
+    """Where the snapshots behind `after` up to and with `until` stand in the log; asks the metastore.
+
+    Returns:
+        None: they are not (all) in the log, or it is not known where.
+    """
+    try:
+        info = metastore.get_log(table_uuid)
+        begin = metastore.find_log_offsets(table_uuid, until=after) if after else None
+        # Of a snapshot whose own end was not told the next one that is known lies behind it.
+        ends = metastore.list_log_offsets(table_uuid, after=until - 1, limit=1)
+        is_same = metastore.get_publish_state(table_uuid).generation == info.generation
+    except NotFound as error:
+        if error.reason == "TABLE_NOT_FOUND":
+            raise
+        # The table has no log any more.
+        return None
+    # What stands in a topic before the first snapshot of a later generation is another history's.
+    is_known = begin is not None or info.generation == 1
+    if not ends or not is_same or not is_known or after < info.starts_after:
+        return None
+    starts = () if begin is None else begin.offsets
+    # Of a partition that nothing is known of all is read.
+    added = (0,) * (len(ends[0].offsets) - len(starts))
+    # Topics never lose a partition.
+    is_even = not added or len(ends[0].offsets) == 1
+    return LogRange(info.topic, info.options, (*starts, *added), ends[0].offsets, is_even)
+
+
+def plan_log_splits(
+    metastore: Metastore,
+    told: ChangeRange,
+    table: TableInfo,
+    snapshots: Sequence[Snapshot],
+    condition: str | None,
+    *,
+    insists: bool,
+    size_bytes: int,
+) -> list[LogSplit] | None:
+    """The tasks of a batch out of the log, each with neighbouring partitions of the topic; blocks on the metastore.
+
+    Args:
+        metastore: Who plans.
+        told: The files of the batch's snapshots.
+        table: The table, with the schema to read with.
+        snapshots: That are shown, rising.
+        condition: Of the rows wanted; None: all.
+        insists: As of `LogSplit`.
+        size_bytes: Of files that one task would read instead.
+
+    Returns:
+        None: files tell these snapshots.
+    """
+    ways = LogWays.of(table)
+    way = find_common_way(ways, snapshots)
+    if way in (LogWay.FILES, LogWay.NOTHING):
+        return None
+    # Tasks need not know all of them.
+    shown = tuple(
+        dataclasses.replace(each, properties={}, siblings={})
+        for each in snapshots
+        if ways.find(each) is not LogWay.NOTHING
+    )
+    found = find_log_range(metastore, table.table_uuid, shown[0].snapshot_id - 1, shown[-1].snapshot_id)
+    return (
+        None
+        if found is None
+        else _Planner(metastore, told, table, shown, found, way, insists).plan(condition, size_bytes)
+    )
+
+
+@dataclass(frozen=True)
+class _Planner:
+    """Plans the tasks of one batch out of the log.
+
+    Args:
+        metastore: Who plans.
+        told: The files of the batch's snapshots.
+        table: The table, with the schema to read with.
+        snapshots: That are shown.
+        range: Where they stand in the log.
+        way: Theirs.
+        insists: As of `LogSplit`.
+    """
+
+    metastore: Metastore
+    told: ChangeRange
+    table: TableInfo
+    snapshots: tuple[Snapshot, ...]
+    range: LogRange
+    way: LogWay
+    insists: bool
+
+    def plan(self, condition: str | None, size_bytes: int) -> list[LogSplit] | None:
+        """As `plan_log_splits`."""
+        if not self.table.schema.primary_key:
+            return self._plan_appended(size_bytes)
+        segments = plan_segments(self.metastore, self.told, self.snapshots, overwrites=False)
+        if len(segments) != 1:
+            return None
+        states = self._plan_states(condition) if self.way is LogWay.LOOKED_UP else None
+        times = {each.snapshot_id: each.committed_at_ms for each in self.snapshots}
+        buckets: defaultdict[int, set[Bucket]] = defaultdict(set)
+        sizes: defaultdict[int, int] = defaultdict(int)
+        for bucket, size in measure_segments(segments).items():
+            buckets[bucket[1]].add(bucket)
+            sizes[bucket[1]] += size
+        if max(sizes, default=0) >= len(self.range.ends):
+            return None
+        splits = []
+        for numbers in pack(sorted(sizes.items()), size_bytes):
+            own = {bucket for number in numbers for bucket in buckets[number]}
+            files = pick_keyed_split(self.table, segments, own, times)
+            found = files.parts[0].states if states is None else states.pick_part(own).states
+            splits.append(self._to_split(sorted(numbers), found, files))
+        return splits
+
+    def _plan_appended(self, size_bytes: int) -> list[LogSplit] | None:
+        count = len(self.range.ends)
+        has_buckets = has_topic_buckets(self.table)
+        shown = pick_shown_files(self.told.data, self.snapshots)
+        units: defaultdict[int, list[LiveFile]] = defaultdict(list)
+        for file in shown:
+            units[to_topic_partition(file, count, has_buckets=has_buckets)].append(file)
+        if has_buckets and max(units, default=0) >= count:
+            return None
+        if not has_buckets and not self.range.is_even:
+            # All of it, whichever file went to which partition.
+            read = [each for each in range(count) if self.range.starts[each] < self.range.ends[each]]
+            return [self._to_appended(read, shown)] if sum_bytes(shown) <= size_bytes else None
+        packed = pack([(each, sum_bytes(files)) for each, files in sorted(units.items())], size_bytes)
+        return [
+            self._to_appended(sorted(numbers), [file for each in numbers for file in units[each]]) for numbers in packed
+        ]
+
+    def _to_appended(self, numbers: Sequence[int], files: Sequence[LiveFile]) -> LogSplit:
+        times = {each.snapshot_id: each.committed_at_ms for each in self.snapshots}
+        ordered = tuple(sorted(files, key=order_of_change))
+        return self._to_split(numbers, None, ChangeSplit(self.table, ordered, pick_times(ordered, times)))
+
+    def _plan_states(self, condition: str | None) -> KeyedSegment:
+        first, last = self.snapshots[0].snapshot_id, self.snapshots[-1].snapshot_id
+        plan, _ = plan_files(self.metastore, self.table, InRange(first - 1, last), make_parser(condition))
+        data = to_live_files(plan.files)
+        return plan_looked_up(self.metastore, self.table.table_uuid, data, self.snapshots, overwrites=False)
+
+    def _to_split(self, numbers: Sequence[int], states: PlannedStates | None, files: ChangeSplit) -> LogSplit:
+        return LogSplit(
+            topic=self.range.topic,
+            options=self.range.options,
+            starts={each: self.range.starts[each] for each in numbers},
+            ends={each: self.range.ends[each] for each in numbers},
+            way=self.way,
+            snapshots=self.snapshots,
+            states=states,
+            insists=self.insists,
+            partitions=len(self.range.ends) if self.range.is_even else 0,
+            files=files,
+        )
