@@ -6,6 +6,7 @@ Each with the protection and, as its control, without it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from metastore.service import MetastoreService
 from metastore.store import Store
 from tests.integration.sdk.logging_tables import HandPublisher, Row, make_rows, read_all, to_rows
 from writer.publishing.topic_watch import LOOK_EVERY_S, TopicWatch
+from writer.publishing.wiring import check_fits
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
 
@@ -164,6 +166,25 @@ def test_a_publisher_without_work_notices_too(
         # While it runs, and when it starts.
         with pytest.raises(HistoryDiverged, match=rf"{said}.*lakelog log restart shop\.orders"):
             publisher.step()
+
+
+@pytest.mark.parametrize("protected", [True, False], ids=["protected", "control"])
+def test_a_topic_that_does_not_fit_is_not_published_to(
+    metastore: InProcessMetastore, cluster: MemoryCluster, table: Table, publisher: HandPublisher, protected: bool
+) -> None:
+    topic = metastore.get_log(table.uuid).topic
+    cluster.get_topic(topic).settings["cleanup.policy"] = "compact"
+    append(table, 1)
+    if not protected:
+        publisher.publish()
+        return
+    publisher.check = partial(check_fits, metastore)
+    with pytest.raises(InvalidArgument, match=r"cleanup.policy is compact.*kafka-configs\.sh") as caught:
+        publisher.publish()
+    assert caught.value.reason == "TOPIC_MISFIT"
+    assert metastore.get_publish_state(table.uuid).snapshot_id == 0
+    cluster.get_topic(topic).settings["cleanup.policy"] = "delete"
+    publisher.publish()
 
 
 def test_brokers_that_do_not_tell_end_nothing(
