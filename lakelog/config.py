@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lakelog.errors import InvalidArgument
-from lakelog.log.secrets import Secrets, read_secrets
 from lakelog.storage.copy_cache import CACHE_VARIABLE
 from lakelog.storage.store import S3Settings
 
@@ -41,11 +40,6 @@ class ConnectSettings:
     s3: S3Settings
     cache_folder: str | None = None
     reader: str = ""
-
-
-def read_log_secrets() -> Secrets:
-    """The secrets of this process that options of logs may refer to."""
-    return read_secrets(os.environ)
 
 
 def read_connect_settings(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
-from lakelog.config import read_log_secrets
 from lakelog.errors import InvalidArgument
 from lakelog.extras import explain_missing
 from lakelog.log.protocol import Log
+from lakelog.log.secrets import read_secrets
 
 
 def open_table_log(options: Mapping[str, str]) -> Log:
@@ -23,4 +24,4 @@ def open_table_log(options: Mapping[str, str]) -> Log:
             f"{explain_missing(error, 'A log', 'kafka')}. Or give 'streaming-read-mode' = 'file'.",
             reason="MISSING_EXTRA",
         ) from None
-    return open_kafka_log(options, read_log_secrets())
+    return open_kafka_log(options, read_secrets(os.environ))

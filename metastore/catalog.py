@@ -19,7 +19,7 @@ from lakelog.format.types import canonical_schema, check_key_type
 from lakelog.options import TableOptions, check_alter, validate_table_options
 
 from .dropped_tables import explain_gone, tell_dropped
-from .log_store import LogTopic
+from .log_store import LogStart
 from .log_topics import LogTopics
 from .records import NewTable, TableRecord
 from .requests import MAX_COMMENT, check_encodable, check_name, check_properties, check_text, check_uuid
@@ -154,7 +154,7 @@ class Catalog:
                 )
             return found
 
-        topic: LogTopic | None = None
+        start: LogStart | None = None
 
         async def create(tx: Transaction) -> tuple[TableRecord, bool]:
             found = await find(tx)
@@ -166,8 +166,8 @@ class Catalog:
             log = find_log_content(TableOptions(options), has_key=bool(primary_key))
             if log is not LogContent.NONE:
                 await tx.set_log(made.table_id, log)
-            if topic is not None:
-                await finish_log(tx, topic)
+            if start is not None:
+                await finish_log(tx, start, made.table_id)
             return made, True
 
         if has_log(options):
@@ -175,17 +175,17 @@ class Catalog:
             existing = await run_transaction(self._store, find)
             if existing is not None:
                 return existing.info, False
-            topic = await self._logs.begin(new)
+            start = await self._logs.begin(new)
         try:
             record, created = await run_transaction(self._store, create)
         except OutcomeUnknown:
             # The table may have been made: whose topic it is, is found out later.
             raise
         except LakelogError:
-            await self._give_up(topic)
+            await self._give_up(start)
             raise
         if not created:
-            await self._give_up(topic)
+            await self._give_up(start)
         return record.info, created
 
     async def get_table(self, name: TableName) -> TableInfo:
@@ -287,9 +287,9 @@ class Catalog:
         self._dropped(table_uuid, str(name))
         return True
 
-    async def _give_up(self, topic: LogTopic | None) -> None:
-        if topic is not None:
-            await self._logs.give_up(topic)
+    async def _give_up(self, start: LogStart | None) -> None:
+        if start is not None:
+            await self._logs.give_up(start.topic)
 
     async def list_schemas(self, table_uuid: str) -> list[TableSchema]:
         """All versions of a table's schema by id."""

@@ -53,6 +53,19 @@ class LogTopic:
 
 
 @dataclass(frozen=True)
+class LogStart:
+    """A generation that is about to begin.
+
+    Args:
+        topic: As it is to be written down.
+        offsets: Where each partition ends before it: what stands there is of others, or of earlier generations.
+    """
+
+    topic: LogTopic
+    offsets: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class LogLag:
     """How far a log is behind its table.
 

@@ -35,11 +35,11 @@ from lakelog.options import LOG_RETENTION
 
 from .brokers import Brokers, BrokersTooSlow
 from .dropped_tables import explain_gone
-from .log_store import LogTopic, TopicLife
+from .log_store import LogStart, LogTopic, TopicLife
 from .records import NewTable
 from .requests import check_uuid
 from .store import Store, Transaction, run_transaction
-from .topic_life import ABANDONED_MS, check_unused, forget_topic, leave_unfinished, of_log, tell_other, to_info
+from .topic_life import ABANDONED_MS, begin_log, forget_topic, leave_unfinished, of_log, tell_other, to_info
 from .topic_work import alter_topic, delete_topic, look_up_topic, make_topic
 
 log = logging.getLogger(__name__)
@@ -68,10 +68,10 @@ class LogTopics:
         """A new table's options with its brokers in them; see `Brokers.settle`."""
         return self._brokers.settle(options)
 
-    async def begin(self, new: NewTable) -> LogTopic | None:
+    async def begin(self, new: NewTable) -> LogStart | None:
         """Makes the topic of a table that is to be made; None: it has no log.
 
-        Behind it either `topic_life.finish_log` is done with what is returned, or `give_up`.
+        Behind it either `topic_life.finish_log` is done with what is returned, or `give_up` with its topic.
 
         Raises:
             InvalidArgument: A topic of the name that the user gave does not fit.
@@ -86,7 +86,7 @@ class LogTopics:
         topic = LogTopic(new.table_uuid, 1, name, "", 0, bool(settings.topic), TopicLife.CREATING, of_log(new.options))
         await run_transaction(self._store, lambda tx: tx.put_log_topic(topic))
         try:
-            state = await self._make(topic, settings, may_exist=topic.is_named)
+            state, ends = await self._make(topic, settings, may_exist=topic.is_named)
         except BrokersTooSlow:
             # They may still make it: it is looked after once that is certainly over.
             raise
@@ -97,7 +97,7 @@ class LogTopics:
             # They have refused it: there is nothing that could be left.
             await self._forget(topic)
             raise
-        return replace(topic, topic_id=state.topic_id, life=TopicLife.LIVE)
+        return LogStart(replace(topic, topic_id=state.topic_id, life=TopicLife.LIVE), ends)
 
     async def give_up(self, topic: LogTopic) -> None:
         """Leaves the topic of a table that was not made after all."""
@@ -150,7 +150,7 @@ class LogTopics:
         table, topic = await self._find(table_uuid)
         settings = read_log_settings(table.options, has_primary_key=bool(table.schema.primary_key))
         assert settings is not None, "a table that has a topic has a log"
-        state = await self._make(topic, settings, may_exist=True)
+        state, ends = await self._make(topic, settings, may_exist=True)
 
         async def begin(tx: Transaction) -> LogTopic:
             head = (await tx.lock_heads([table_uuid])).get(table_uuid)
@@ -164,7 +164,6 @@ class LogTopics:
                     reason="LOG_RESTARTED",
                     metadata={"table": str(table.name), "retry": "never"},
                 )
-            await check_unused(tx, replace(found, topic_id=state.topic_id))
             await tx.delete_log_topic(table_uuid, found.generation)
             begun = replace(
                 found,
@@ -174,7 +173,7 @@ class LogTopics:
                 life=TopicLife.LIVE,
                 problem="",
             )
-            await tx.put_log_topic(begun)
+            await begin_log(tx, LogStart(begun, ends), head.table_id)
             return begun
 
         return to_info(await run_transaction(self._store, begin), table.name)
@@ -277,32 +276,33 @@ class LogTopics:
         log.info("topic %s is deleted, its table is gone", topic.topic)
 
     async def _make_wanted(self, topic: LogTopic) -> None:
-        async def find(tx: Transaction) -> TableInfo | None:
-            found = await tx.find_table_by_uuid(topic.table_uuid)
-            return None if found is None else found.info
-
-        table = await run_transaction(self._store, find)
-        if table is None:
+        record = await run_transaction(self._store, lambda tx: tx.find_table_by_uuid(topic.table_uuid))
+        if record is None:
             return
+        table = record.info
         settings = read_log_settings(table.options, has_primary_key=bool(table.schema.primary_key))
         assert settings is not None, "a table that has a topic has a log"
-        state = await self._make(topic, settings, may_exist=True)
+        state, ends = await self._make(topic, settings, may_exist=True)
 
         async def end(tx: Transaction) -> None:
             found = await tx.lock_log_topic(topic.table_uuid)
             # It may have been dropped meanwhile: then what was made is deleted by that.
             if found is not None and (found.generation, found.life) == (topic.generation, TopicLife.WANTED):
-                await check_unused(tx, replace(found, topic_id=state.topic_id))
-                await tx.put_log_topic(replace(found, topic_id=state.topic_id, life=TopicLife.LIVE, problem=""))
+                live = replace(found, topic_id=state.topic_id, life=TopicLife.LIVE, problem="")
+                await begin_log(tx, LogStart(live, ends), record.table_id)
 
         await run_transaction(self._store, end)
 
-    async def _make(self, topic: LogTopic, settings: LogSettings, *, may_exist: bool) -> TopicState:
+    async def _make(
+        self, topic: LogTopic, settings: LogSettings, *, may_exist: bool
+    ) -> tuple[TopicState, tuple[int, ...]]:
+        """The topic as it is to be, and where its partitions end."""
         spec = settings.to_topic_spec(topic.topic)
         wants_retention = LOG_RETENTION.key in topic.options
 
-        def work(admin: TopicAdmin) -> TopicState:
-            return make_topic(admin, spec, may_exist=may_exist, wants_retention=wants_retention)
+        def work(admin: TopicAdmin) -> tuple[TopicState, tuple[int, ...]]:
+            state = make_topic(admin, spec, may_exist=may_exist, wants_retention=wants_retention)
+            return state, admin.find_ends(spec.name) if may_exist else ()
 
         return await self._brokers.ask(topic.options, work)
 

@@ -7,26 +7,30 @@ from dataclasses import replace
 from typing import Final
 
 from lakelog.errors import AlreadyExists, CommitConflict, Unavailable
-from lakelog.format.log_state import LogInfo
+from lakelog.format.log_state import LogInfo, SnapshotOffsets
 from lakelog.format.table import TableInfo, TableName
 from lakelog.log.topic_rules import make_topic_name
 from lakelog.options import LOG_SYSTEM, is_of_log
 from lakelog.options.log_options import KAFKA
 
-from .log_store import LogTopic, TopicLife
+from .log_store import LogStart, LogTopic, TopicLife
 from .store import Transaction
 
 ABANDONED_MS: Final = 600_000
 """A topic is made within a minute, or whoever began it is dead."""
 
+_NO_SNAPSHOT: Final = "0" * 32
+"""The uuid of what comes before a table's first snapshot, and of one that is not kept."""
 
-async def finish_log(tx: Transaction, topic: LogTopic) -> None:
+
+async def finish_log(tx: Transaction, start: LogStart, table_id: int) -> None:
     """Begins a log in its topic, with the transaction that makes its table.
 
     Raises:
         Unavailable: It took so long that the topic was given up.
         AlreadyExists: Another table has its log in this topic.
     """
+    topic = start.topic
     found = await tx.lock_log_topic(topic.table_uuid)
     if found is None or found.life is not TopicLife.CREATING:
         raise Unavailable(
@@ -35,8 +39,25 @@ async def finish_log(tx: Transaction, topic: LogTopic) -> None:
             reason="TOPIC_GIVEN_UP",
             metadata={"topic": topic.topic},
         )
+    await begin_log(tx, start, table_id)
+
+
+async def begin_log(tx: Transaction, start: LogStart, table_id: int) -> None:
+    """Begins a generation, with the transaction that lets its table have it.
+
+    What stands in the topic already is told by the offsets of the snapshot that the generation begins behind.
+
+    Raises:
+        AlreadyExists: Another table has its log in this topic.
+    """
+    topic = start.topic
     await check_unused(tx, topic)
     await tx.put_log_topic(topic)
+    if any(start.offsets):
+        uuids = await tx.find_snapshot_uuids(table_id, [topic.starts_after])
+        uuid = uuids.get(topic.starts_after, _NO_SNAPSHOT)
+        begins = SnapshotOffsets(topic.starts_after, uuid, start.offsets)
+        await tx.insert_log_offsets(table_id, topic.generation, [begins])
 
 
 async def check_unused(tx: Transaction, topic: LogTopic) -> None:

@@ -10,7 +10,7 @@ from lakelog.options.table_options import ROWKIND_FIELD
 from lakelog.options.values import TableOptions
 from lakelog.serving.misfits import Misfits
 
-from .kafka.values import KIND_COLUMN
+from .kafka.header_kinds import KIND_COLUMN
 from .pipeline.kafka_spec import KafkaSource, RecordFormat
 from .pipeline.spec import EPOCH_FORMATS, FileSource, Format, Mode, Pipeline, RowKindSource
 from .records.bad_records import FileRefused
@@ -22,12 +22,14 @@ def make_fitting(pipeline: Pipeline, info: TableInfo, misfits: Misfits) -> Fitti
     """How the pipeline's rows become the table's; what does not fit is noted."""
     schema, source = info.schema, pipeline.source
     says_kinds = isinstance(source, KafkaSource) and source.format is RecordFormat.DEBEZIUM_JSON
+    rowkind_field = TableOptions(info.options).get(ROWKIND_FIELD)
+    heeded = heeds_headers(pipeline, info)
     fitting = Fitting(
         schema=schema,
         mode=pipeline.mode,
         columns=source.columns,
-        row_kind=RowKindSource(KIND_COLUMN) if says_kinds else pipeline.row_kind,
-        rowkind_field=TableOptions(info.options).get(ROWKIND_FIELD),
+        row_kind=RowKindSource(KIND_COLUMN) if says_kinds or heeded else pipeline.row_kind,
+        rowkind_field=rowkind_field,
         ignore_unknown=source.ignore_unknown,
         text=source.text,
     )
@@ -36,7 +38,7 @@ def make_fitting(pipeline: Pipeline, info: TableInfo, misfits: Misfits) -> Fitti
         problems += [f"table: {problem}" for problem in check_format(fitting, source.format)]
     elif source.avro is not None:
         key = "source.schema_file" if "source.schema_file" in pipeline.marks else "source.schema"
-        problems += [f"{key}: {problem}" for problem in _avro_problems(fitting, source.avro.schema.arrow)]
+        problems += [f"{key}: {problem}" for problem in _avro_problems(fitting, source.avro.schema.arrow, heeded)]
     elif not says_kinds:
         remedy = f"use format: {RecordFormat.DEBEZIUM_JSON.value} or {RecordFormat.AVRO.value}"
         problems += [f"table: {problem}" for problem in check_format(fitting, Format.JSON, remedy)]
@@ -65,6 +67,17 @@ def make_fitting(pipeline: Pipeline, info: TableInfo, misfits: Misfits) -> Fitti
     return fitting
 
 
+def heeds_headers(pipeline: Pipeline, info: TableInfo) -> bool:
+    """Whether the headers of a topic's records may say what their rows do: nothing else does. Pure."""
+    return (
+        isinstance(pipeline.source, KafkaSource)
+        and pipeline.mode is Mode.UPSERT
+        and bool(info.schema.primary_key)
+        and pipeline.row_kind is None
+        and TableOptions(info.options).get(ROWKIND_FIELD) is None
+    )
+
+
 def _debezium_problems(pipeline: Pipeline, info: TableInfo) -> list[str]:
     problems = []
     what = "messages of Debezium say by themselves what each row does"
@@ -75,11 +88,12 @@ def _debezium_problems(pipeline: Pipeline, info: TableInfo) -> list[str]:
     return problems
 
 
-def _avro_problems(fitting: Fitting, given: pa.Schema) -> list[str]:
+def _avro_problems(fitting: Fitting, given: pa.Schema, heeded: bool) -> list[str]:
     """What of a schema of Avro does not fit the table: columns, and types of which no value can."""
     problems = []
     try:
-        fitting.check_columns(given.names, "it")
+        beside = [fitting.row_kind.column] if heeded and fitting.row_kind is not None else []
+        fitting.check_columns([*given.names, *beside], "it")
     except FileRefused as error:
         problems.append(f"{error}.")
     for field in fitting.schema.arrow:

@@ -23,7 +23,7 @@ from lakelog.serving.spark_process import keeping_interrupts, let_workers_import
 from lakelog.spark.connection import make_connection, open_metastore
 
 from .batch import BatchWriter
-from .checking import make_fitting
+from .checking import heeds_headers, make_fitting
 from .checkpoint import Checkpoint, open_checkpoint
 from .config import Config
 from .files.batch_log import BatchLog
@@ -95,7 +95,15 @@ def make_source(pipeline: Pipeline, info: TableInfo, fitting: Fitting, checkpoin
     return TopicSource(
         source,
         OffsetLog(checkpoint.offsets_folder),
-        lambda batch_id: KafkaReadTask(pipeline.name, batch_id, source, fitting, with_old_rows, pipeline.dead_letters),
+        lambda batch_id: KafkaReadTask(
+            pipeline.name,
+            batch_id,
+            source,
+            fitting,
+            with_old_rows,
+            pipeline.dead_letters,
+            heeds_headers(pipeline, info),
+        ),
     )
 
 

@@ -53,6 +53,8 @@ _FINDINGS: Final = (
     Column("compacted", "Replaced by later ones", format_count),
     Column("expired", "No longer kept", format_count),
     Column("earlier", "Of before, not looked at", format_count),
+    Column("taken_back", "Taken back", format_count),
+    Column("uncommitted", "Not committed yet", format_count),
 )
 
 
@@ -178,7 +180,7 @@ def _describe(status: LogStatus) -> dict[str, Any]:
 def _damaged(info: LogInfo, found: LogFindings) -> DataCorrupted:
     wrong = (
         (found.lost, "lost row"),
-        (found.duplicates, "duplicate record"),
+        (0 if found.may_repeat else found.duplicates, "duplicate record"),
         (found.disordered, "record out of order"),
         (found.foreign, "foreign record"),
         (len(found.torn), "torn snapshot"),

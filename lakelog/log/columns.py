@@ -89,5 +89,12 @@ def _map_columns(get: Any, of_arrow: Any, of_numpy: Any) -> FetchedRecords:
     return FetchedRecords(**columns)
 
 
-NO_RECORDS: Final = to_fetched(RawRecords((), (), (), (), (), ()))
+def _make_nothing() -> FetchedRecords:
+    # Not by to_fetched: it makes arrays of Python's values, with the first of which pyarrow imports pandas.
+    texts, numbers = pa.nulls(0, pa.binary()), pa.nulls(0, pa.int64())
+    places = (np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64))
+    return FetchedRecords(*places, texts, texts, texts, numbers, texts, texts, numbers, texts)
+
+
+NO_RECORDS: Final = _make_nothing()
 """None at all."""

@@ -45,6 +45,14 @@ class TopicAdmin(Protocol):
         """A topic; None: there is none."""
         ...
 
+    def find_ends(self, name: str) -> tuple[int, ...]:
+        """The end of what is committed in each partition of a topic.
+
+        Raises:
+            NotFound: There is no such topic.
+        """
+        ...
+
     def alter_topic(self, name: str, settings: Mapping[str, str | None]) -> None:
         """Changes settings by their Kafka names; None puts one back to the broker's default."""
         ...

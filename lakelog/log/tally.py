@@ -55,6 +55,10 @@ class LogFindings:
         earlier: Records of what was there before the log began, or of snapshots that are not kept any more; not looked
             at.
         examples: The first of what is wrong.
+        taken_back: Records of writes that were given up, or that nobody knows any more; readers of the table pass over
+            them. Not wrong, as only logs have them whose records are sent before their commit.
+        uncommitted: Records of writes that may be committed yet; not wrong.
+        may_repeat: Records may be there more than once.
     """
 
     records: int
@@ -69,11 +73,15 @@ class LogFindings:
     expired: int
     earlier: int
     examples: tuple[str, ...]
+    taken_back: int = 0
+    uncommitted: int = 0
+    may_repeat: bool = False
 
     @property
     def is_fine(self) -> bool:
         """Whether nothing is wrong."""
-        return not (self.lost or self.duplicates or self.disordered or self.foreign or self.torn)
+        repeated = 0 if self.may_repeat else self.duplicates
+        return not (self.lost or repeated or self.disordered or self.foreign or self.torn)
 
 
 @dataclass
@@ -89,6 +97,7 @@ class LogTally:
         is_compacted: The topic keeps the last record of each key only.
         is_shared: What stands in a partition before the first record of the log may be of others, as of an earlier
             generation, or of those who had the topic before.
+        elsewhere: Snapshots whose rows were sent before their commit, and need not be there a second time.
     """
 
     snapshots: Mapping[int, SnapshotRows]
@@ -97,6 +106,7 @@ class LogTally:
     starts: tuple[int, ...]
     is_compacted: bool
     is_shared: bool = False
+    elsewhere: frozenset[int] = frozenset()
     _records: int = 0
     _duplicates: int = 0
     _disordered: int = 0
@@ -157,7 +167,7 @@ class LogTally:
         lost = compacted = expired = rows = snapshots = 0
         torn: list[int] = []
         for snapshot_id, expected in sorted(self.snapshots.items()):
-            if snapshot_id > self.published_until:
+            if snapshot_id > self.published_until or snapshot_id in self.elsewhere:
                 continue
             counts = self._counts.get(snapshot_id)
             missing = expected.has_record if counts is None else expected.has_record & (counts == 0)

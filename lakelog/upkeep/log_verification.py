@@ -11,11 +11,12 @@ import numpy.typing as npt
 from lakelog.client.metastore import Metastore
 from lakelog.client.retry import BROKERS_UNAVAILABLE
 from lakelog.clock import Clock
-from lakelog.errors import HistoryDiverged, InvalidArgument, NotFound, Unavailable
+from lakelog.errors import HistoryDiverged, NotFound, Unavailable
 from lakelog.format.log_state import LogInfo
 from lakelog.format.rowkind import RowKind
 from lakelog.format.snapshot import LogContent
-from lakelog.log.columns import take_fetched
+from lakelog.log.columns import NO_RECORDS, take_fetched
+from lakelog.log.early_tally import split_early
 from lakelog.log.protocol import Log, LogReader
 from lakelog.log.records import FetchedRecords
 from lakelog.log.settings import LogSettings, read_log_settings
@@ -27,6 +28,7 @@ from lakelog.storage.data_files import DataFiles
 from lakelog.storage.live_file import LiveFile
 from lakelog.storage.own_columns import KIND_FIELD
 from lakelog.storage.store import ObjectStore
+from lakelog.upkeep.early_verification import add_early, find_sent, make_early_tally
 
 _SNAPSHOTS_A_PLAN: Final = 1000
 _RECORDS_A_FETCH: Final = 10_000
@@ -58,20 +60,14 @@ def verify_log(
         progress: Told how many offsets were passed, of how many.
 
     Raises:
-        InvalidArgument: The log has records that were sent before their commits.
         NotFound: The table or the topic is no more.
         HistoryDiverged: The topic is another one than the log began in.
         Unavailable: The brokers cannot be reached.
     """
     table = metastore.get_table_by_uuid(info.table_uuid)
     settings = read_log_settings(table.options, has_primary_key=bool(table.schema.primary_key))
-    if settings is None or settings.is_eventual:
-        raise InvalidArgument(
-            f"The log of {info.name} has records that were sent before their commits ('log.consistency' = 'eventual'): "
-            "they may be there more than once, and none of them tells its snapshot. There is nothing to verify.",
-            reason="LOG_EVENTUAL",
-            metadata={"table": str(info.name)},
-        )
+    if settings is None:
+        raise NotFound(f"Table {info.name} has no log.", reason="LOG_NOT_FOUND", metadata={"table": str(info.name)})
     # In this order: all that is published up to here is there, and all that is there has a snapshot.
     state = metastore.get_publish_state(info.table_uuid)
     is_compacted = _check_topic(log, info)
@@ -82,11 +78,23 @@ def verify_log(
         after = max(info.starts_after, page.earliest_change_id - 1)
         snapshots = _load_rows(metastore, info, settings, store, after, page.latest_snapshot_id)
         is_shared = info.is_named or info.generation > 1
-        tally = LogTally(snapshots, after, state.snapshot_id, starts, is_compacted, is_shared)
-        _read(reader, starts, ends, tally.add, clock, progress)
+        sent = find_sent(metastore, info.table_uuid, snapshots) if settings.is_eventual else {}
+        elsewhere = frozenset(each.snapshot_id for each in sent.values() if each.is_all)
+        tally = LogTally(snapshots, after, state.snapshot_id, starts, is_compacted, is_shared, elsewhere)
+        early = make_early_tally(snapshots, sent, starts, is_compacted=is_compacted)
+
+        def take(records: FetchedRecords) -> None:
+            mine, others = split_early(records) if settings.is_eventual else (NO_RECORDS, records)
+            early.add(mine)
+            tally.add(others)
+
+        _read(reader, starts, ends, take, clock, progress)
     finally:
         reader.close()
-    return tally.finish()
+    found = tally.finish()
+    if not settings.is_eventual:
+        return found
+    return add_early(metastore, info.table_uuid, found, early.finish(state.snapshot_id))
 
 
 def _check_topic(log: Log, info: LogInfo) -> bool:

@@ -51,7 +51,7 @@ class MemoryPublishing(MemoryCatalog):
 
     async def find_log_offsets(self, table_id: int, generation: int, until: int) -> SnapshotOffsets | None:
         """Where the newest snapshot at or before `until` ends of which that is known."""
-        found = await self.list_log_offsets(table_id, generation, 0, until, len(self._table(table_id).log_offsets))
+        found = await self.list_log_offsets(table_id, generation, -1, until, len(self._table(table_id).log_offsets))
         return found[-1] if found else None
 
     async def list_log_offsets(

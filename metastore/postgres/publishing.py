@@ -107,7 +107,7 @@ class PostgresPublishing:
 
     async def find_log_offsets(self, table_id: int, generation: int, until: int) -> SnapshotOffsets | None:
         """Where the newest snapshot at or before `until` ends of which that is known."""
-        row = await self._session.read_one(_FIND_NEWEST, (str(table_id), str(generation), "0", str(until)))
+        row = await self._session.read_one(_FIND_NEWEST, (str(table_id), str(generation), "-1", str(until)))
         return None if row is None else _offsets(row)
 
     async def list_log_offsets(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import io
-import itertools
 import json
+import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ from tests.conformance.stream_drivers import compact
 from tests.conformance.stream_language import Act, Alter, Compact
 from tests.integration.sdk.logging_tables import HandPublisher
 
-_numbers = itertools.count(1)
+_WAIT_S = 20.0
 _AVRO = {"INT": "int", "BIGINT": "long", "STRING": "string"}
 _OPS = {"+I": "c", "+U": "u", "-D": "d", "-U": "d"}
 
@@ -161,9 +160,20 @@ class LogStage:
             )
         self._publishers[name].publish()
 
+    def forget_publisher(self, name: str) -> None:
+        """As one that died: whoever publishes next is another."""
+        self._publishers.pop(name).release()
+
     def read(self, name: str) -> list[PlainRecord]:
-        """What a plain consumer finds."""
-        return self.plain.read(self.topic(name))
+        """What a plain consumer finds, with all that is published: ends of transactions are written behind answers."""
+        ends = self.metastore.get_publish_state(self.table(name).uuid).offsets
+        give_up_s = time.monotonic() + _WAIT_S
+        while True:
+            found = self.plain.read(self.topic(name))
+            at = {record.partition: record.offset + 1 for record in found}
+            if all(at.get(partition, 0) >= end for partition, end in enumerate(ends)):
+                return found
+            assert time.monotonic() < give_up_s, f"{at} of {ends}"
 
     def find_commits(self, name: str) -> dict[int, tuple[str, int]]:
         """Uuid and time, in milliseconds, of each snapshot."""
@@ -228,11 +238,3 @@ def _read_avro(table: TableSpec, names: list[str], value: bytes, plain: tuple[st
     row: Any = fastavro.schemaless_reader(stream, schema, None)
     assert not stream.read(), "one datum and nothing else"
     return dict(row)
-
-
-def to_ms(moment: dt.datetime) -> int:
-    """A time in milliseconds."""
-    return round(moment.timestamp() * 1000)
-
-
-StageMaker = Callable[[], LogStage]

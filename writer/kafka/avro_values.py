@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakelog.log.codecs import read_debezium_keys
+from lakelog.log.codecs.byte_columns import Mask
 from lakelog.log.codecs.writer_records import read_writer_records
 
 from ..pipeline.kafka_spec import AvroForm
@@ -19,23 +20,36 @@ from ..records.source_rows import SourceRows
 _MOST_BYTES: Final = 2**31 - 1
 _NO_VALUE: Final = "it has no value (as a tombstone), so it says no row"
 _NO_RECORD: Final = "it is no record of the schema that the pipeline has"
+_NO_KEY: Final = "it deletes a row, but its key is no JSON object with all columns of the table's primary key"
 _HINT: Final = "; it begins as records of a schema registry do: give the schema's number there in source.schema_id"
 
 
-def read_avro_values(values: pa.Array, offsets: Places, form: AvroForm, report: Report) -> SourceRows | None:
+def read_avro_values(
+    values: pa.Array,
+    keys: pa.Array,
+    offsets: Places,
+    form: AvroForm,
+    *,
+    key: pa.Schema,
+    deletes: Mask,
+    report: Report,
+) -> SourceRows | None:
     """Reads values that are an Avro record each.
 
     Args:
         values: Binary.
+        keys: Binary: of which row a delete is, as JSON.
         offsets: Of the records.
         form: Their schema, and what stands before them.
+        key: The fields that are the table's primary key, with its types.
+        deletes: Tombstones that delete the row of their key.
         report: Told of records that are none of this schema.
 
     Returns:
         The rows; None: there are none.
     """
     there = np.asarray(values.is_valid())
-    _report(report, ~there, values, offsets, _NO_VALUE)
+    _report(report, ~there & ~deletes, values, offsets, _NO_VALUE)
     header = b"" if form.registry_id is None else b"\0" + form.registry_id.to_bytes(4, "big")
     fits = there & np.asarray(pc.starts_with(values, header).fill_null(False))
     _report(report, there & ~fits, values, offsets, f"its header names another schema than {form.registry_id}")
@@ -47,16 +61,33 @@ def read_avro_values(values: pa.Array, offsets: Places, form: AvroForm, report: 
     has_header = np.asarray(pc.starts_with(values, b"\0\0").fill_null(False)) if not header else np.zeros_like(wrong)
     _report(report, wrong & ~has_header, values, offsets, _NO_RECORD)
     _report(report, wrong & has_header, values, offsets, _NO_RECORD + _HINT)
-    if wrong_there.any():
-        found = found.filter(pa.array(~wrong_there))
     places = np.flatnonzero(fits & ~wrong)
+    found = found.filter(pa.array(~wrong_there)) if wrong_there.any() else found
+    if deletes.any():
+        gone, is_whole = _read_keys(keys.filter(pa.array(deletes)), form.schema.arrow, key)
+        of_deletes = np.flatnonzero(deletes)
+        _report(report, deletes & ~np.isin(offsets, offsets[of_deletes[is_whole]]), keys, offsets, _NO_KEY)
+        places = np.concatenate([places, of_deletes[is_whole]])
+        order = pa.array(np.argsort(places))
+        found = pa.concat_tables([found, gone.filter(pa.array(is_whole))], promote_options="default").take(order)
+        places = np.sort(places)
     if not len(places):
         return None
     columns = {name: column.combine_chunks() for name, column in zip(found.column_names, found.columns, strict=True)}
-    return SourceRows(columns, len(places), offsets[places], lambda row: values[int(places[row])].as_py())
+    return SourceRows(columns, len(places), offsets[places], lambda row: values[int(places[row])].as_py() or b"")
 
 
-def _report(report: Report, mask: npt.NDArray[np.bool_], values: pa.Array, offsets: Places, reason: str) -> None:
+def _read_keys(keys: pa.Array, schema: pa.Schema, key: pa.Schema) -> tuple[pa.Table, Mask]:
+    """The columns of keys that are JSON, as the schema has them, and which of them are whole."""
+    rows, is_whole = read_debezium_keys(keys, key)
+    fields = [schema.field(name) for name in key.names if name in schema.names]
+    try:
+        return pa.table([rows.column(field.name).cast(field.type) for field in fields], pa.schema(fields)), is_whole
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return schema.empty_table().take(pa.nulls(len(keys), pa.int64())), np.zeros(len(keys), np.bool_)
+
+
+def _report(report: Report, mask: Mask, values: pa.Array, offsets: Places, reason: str) -> None:
     # A loop over bad records, of which there are few.
     for place in np.flatnonzero(mask):
         report(BadRecord(int(offsets[place]), None, reason, values[int(place)].as_py() or b""))

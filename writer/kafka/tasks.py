@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakelog.errors import DataCorrupted, InvalidArgument, LakelogError, Unavailable
+from lakelog.log.columns import take_fetched
 from lakelog.log.protocol import LogReader
 from lakelog.log.records import FetchedRecords
 from lakelog.spark.task_errors import told_to_driver
@@ -24,6 +27,7 @@ from ..records.source_rows import SourceRows
 from ..records.tasks import BAD_RECORD
 from ..source import ReadTasks
 from .avro_values import read_avro_values
+from .header_kinds import KIND_COLUMN, HeaderKinds
 from .topic import Topic, check_id, open_log
 from .values import read_debezium_values, read_json_values
 
@@ -83,6 +87,7 @@ class KafkaReadTask:
         fitting: How rows become the table's.
         with_old_rows: Whether the table takes the old rows of updates too.
         dead_letters: The folder for them; None: the pipeline stops at the first.
+        heeds_headers: Whether records' headers may say what rows do, as those of lakelog's own logs.
     """
 
     pipeline: str
@@ -91,6 +96,7 @@ class KafkaReadTask:
     fitting: Fitting
     with_old_rows: bool
     dead_letters: Path | None
+    heeds_headers: bool = False
 
 
 def range_reader(task: KafkaReadTask) -> ReadTasks:
@@ -161,30 +167,49 @@ def _fetch(reader: LogReader, task: KafkaReadTask, taken: TakenRange) -> Iterato
 
 def _read_rows(task: KafkaReadTask, records: FetchedRecords, sink: BadRecordSink, end: int) -> Iterator[SourceRows]:
     count = int((records.offsets < end).sum())
-    values, keys, offsets = records.values.slice(0, count), records.keys.slice(0, count), records.offsets[:count]
     if not count:
         return
-    fitting, source = task.fitting, task.source
+    records = take_fetched(records, slice(0, count))
+    said = HeaderKinds.of(records)
+    if not task.heeds_headers:
+        said = replace(said, deletes=np.zeros(count, np.bool_))
+    for rows in _read_format(task, records, said, sink):
+        is_said = task.heeds_headers and KIND_COLUMN not in rows.columns
+        yield said.add_to(rows) if is_said else rows
+
+
+def _read_format(
+    task: KafkaReadTask, records: FetchedRecords, said: HeaderKinds, sink: BadRecordSink
+) -> Iterator[SourceRows]:
+    fitting, source, offsets = task.fitting, task.source, records.offsets
+    fields = pa.schema([(fitting.sources[field.name].name, field.type) for field in fitting.schema.arrow])
+    key = pa.schema([fields.field(fitting.sources[name].name) for name in fitting.schema.primary_key])
     if source.format is RecordFormat.JSON:
-        yield from read_json_values(values, offsets, fitting.json_types(), fitting.ignore_unknown, sink.report)
+        types = fitting.json_types()
+        if task.heeds_headers:
+            del types[KIND_COLUMN]
+        # A key is a JSON object of its columns as well.
+        values = pc.if_else(pa.array(said.deletes), records.keys, records.values)
+        yield from read_json_values(values, offsets, types, fitting.ignore_unknown, sink.report)
         return
     if source.avro is not None:
-        found = read_avro_values(values, offsets, source.avro, sink.report)
-        if found is not None:
-            yield found
-        return
-    rows = read_debezium_values(
-        values,
-        keys,
-        offsets,
-        pa.schema([(fitting.sources[field.name].name, field.type) for field in fitting.schema.arrow]),
-        key=[fitting.sources[name].name for name in fitting.schema.primary_key],
-        time_unit=source.time_unit,
-        with_old_rows=task.with_old_rows,
-        report=sink.report,
-    )
-    if rows is not None:
-        yield rows
+        found = read_avro_values(
+            records.values, records.keys, offsets, source.avro, key=key, deletes=said.deletes, report=sink.report
+        )
+    else:
+        found = read_debezium_values(
+            records.values,
+            records.keys,
+            offsets,
+            fields,
+            key=key,
+            deletes=said.deletes,
+            time_unit=source.time_unit,
+            with_old_rows=task.with_old_rows,
+            report=sink.report,
+        )
+    if found is not None:
+        yield found
 
 
 def _fit(task: KafkaReadTask, taken: TakenRange, rows: SourceRows, sink: BadRecordSink) -> pa.RecordBatch:

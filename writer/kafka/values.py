@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -13,19 +13,18 @@ import pyarrow.compute as pc
 
 from lakelog.format.rowkind import RowKind
 from lakelog.log.codecs import Changes, read_debezium_changes, read_debezium_keys
+from lakelog.log.codecs.byte_columns import Mask
 
 from ..records.bad_records import BadRecord, Report
 from ..records.blocks import Block, Places
 from ..records.json_records import read_json_block
 from ..records.source_rows import SourceRows
+from .header_kinds import KIND_COLUMN
 
 _NO_KEY: Final = (
     "its delete has neither an old row nor a key with all columns of the table's primary key; have Debezium send one "
     "of them (REPLICA IDENTITY, message.key.columns)"
 )
-KIND_COLUMN: Final = "_row_kind"
-"""The source's column that says what each row of Debezium does."""
-
 _BLANK: Final = r"\A[ \t\r\n]*\z"
 _KINDS: Final = pa.array([kind.text for kind in RowKind])
 
@@ -65,19 +64,23 @@ def read_debezium_values(
     offsets: Places,
     schema: pa.Schema,
     *,
-    key: Sequence[str],
+    key: pa.Schema,
+    deletes: Mask,
     time_unit: str | None,
     with_old_rows: bool,
     report: Report,
 ) -> SourceRows | None:
     """Reads Debezium's messages: c and r insert, u updates, d deletes; tombstones behind deletes are passed over.
 
+    In a log of lakelog's own a tombstone may be the delete itself.
+
     Args:
         values: Binary.
         keys: Binary: which row a delete without its old row is of.
         offsets: Of the records.
         schema: The columns, by their names in the source.
-        key: Which of them are the table's primary key.
+        key: Those that are the table's primary key.
+        deletes: Tombstones that delete the row of their key.
         time_unit: Of timestamps that are numbers without a schema.
         with_old_rows: Whether the table takes the old row of an update too, as `-U` before the `+U`.
         report: Told of records that are no such messages, or whose rows do not fit.
@@ -85,7 +88,10 @@ def read_debezium_values(
     Returns:
         The rows with `KIND_COLUMN`; None: there are none.
     """
-    found = _take_keys(read_debezium_changes(values, schema, time_unit=time_unit), keys, key, time_unit)
+    found = read_debezium_changes(values, schema, time_unit=time_unit)
+    if deletes.any():
+        found = replace(found, kinds=np.where(deletes, RowKind.DELETE, found.kinds).astype(np.int8))
+    found = _take_keys(found, keys, key, time_unit)
     without_row = ~found.wrong & ~found.has_row & (found.kinds == RowKind.DELETE)
     for mask, reason in (
         (found.wrong, "it is no message of Debezium whose row fits the table's columns"),
@@ -110,19 +116,16 @@ def read_debezium_values(
     return SourceRows(columns, len(records), offsets[records], lambda row: values[int(records[row])].as_py() or b"")
 
 
-def _take_keys(found: Changes, keys: pa.Array, names: Sequence[str], time_unit: str | None) -> Changes:
+def _take_keys(found: Changes, keys: pa.Array, schema: pa.Schema, time_unit: str | None) -> Changes:
     """Takes the rows of deletes that have no old row from the keys of their records, where these have all of it."""
     without_row = ~found.wrong & ~found.has_row & (found.kinds == RowKind.DELETE)
-    if not names or not without_row.any():
+    if not len(schema) or not without_row.any():
         return found
-    mask = pa.array(without_row)
-    key_schema = pa.schema([(name, found.rows.schema.field(name).type) for name in names])
-    rows, is_whole = read_debezium_keys(
-        pc.if_else(mask, keys, pa.scalar(None, keys.type)), key_schema, time_unit=time_unit
-    )
+    given = pc.if_else(pa.array(without_row), keys, pa.scalar(None, keys.type))
+    rows, is_whole = read_debezium_keys(given, schema, time_unit=time_unit)
     is_known = without_row & is_whole
     table = found.rows
-    for name in names:
+    for name in schema.names:
         place = table.schema.get_field_index(name)
         column = pc.if_else(pa.array(is_known), _single(rows.column(name)), _single(table.column(name)))
         table = table.set_column(place, table.schema.field(place), column)

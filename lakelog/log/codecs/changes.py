@@ -20,7 +20,7 @@ from lakelog.log.codecs.json_scan import scan_json
 from lakelog.log.codecs.json_values import ARRAY, NOTHING, OBJECT, Values, read_column
 
 _NO_OBJECT: Final = b"{}"
-_OPS: Final = pa.array(["c", "r", "u", "d"])
+_OPS: Final = ["c", "r", "u", "d"]
 _OP_KINDS: Final = np.array(
     [RowKind.INSERT, RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE, RowKind.INSERT], dtype=np.int8
 )
@@ -134,7 +134,7 @@ def read_debezium_changes(values: pa.Array, schema: pa.Schema, *, time_unit: str
         before, after, op = (
             _choose(inside, there, here) for there, here in zip(inner, (before, after, op), strict=True)
         )
-    places = np.asarray(pc.index_in(op.read_texts(), value_set=_OPS).fill_null(len(_OPS)))
+    places = np.asarray(pc.index_in(op.read_texts(), value_set=pa.array(_OPS)).fill_null(len(_OPS)))
     is_tombstone = (roots.kinds == NOTHING) | ((payload.kinds == NOTHING) & (payload.holders >= 0))
     kinds = _OP_KINDS[places]
     is_delete = kinds == RowKind.DELETE
@@ -182,7 +182,7 @@ def _read_debezium_quickly(values: pa.Array, schema: pa.Schema) -> Changes | Non
         return None
     is_message = np.asarray(values.is_valid())
     before, after, ops = (column.chunk(0) for column in found.columns)
-    places = np.asarray(pc.index_in(ops, value_set=_OPS).fill_null(len(_OPS)))
+    places = np.asarray(pc.index_in(ops, value_set=pa.array(_OPS)).fill_null(len(_OPS)))
     kinds = _OP_KINDS[places]
     is_delete = kinds == RowKind.DELETE
     if (is_message & ((places == len(_OPS)) | (~is_delete & np.asarray(after.is_null())))).any():

@@ -20,7 +20,7 @@ from lakelog.log.records import FetchedRecords
 KeyReader = Callable[[pa.Array, pa.Schema], Changes]
 """Reads the columns of a schema that are in the key out of records' keys; NULL is NULL."""
 
-_KINDS: Final = pa.array([kind.text.encode() for kind in RowKind], pa.binary())
+_KINDS: Final = [kind.text.encode() for kind in RowKind]
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,9 @@ def join_records(
     rows = changes.rows
     if is_tombstone.any():
         rows = _fill_tombstones(records, rows, is_tombstone, read_keys, topic, sequence_fields)
-    kinds = np.asarray(pc.index_in(records.kinds, value_set=_KINDS).fill_null(-1)).astype(np.int8)
+    kinds = np.asarray(pc.index_in(records.kinds, value_set=pa.array(_KINDS, pa.binary())).fill_null(-1)).astype(
+        np.int8
+    )
     unsaid = kinds < 0
     _check_readable(records, unsaid & np.asarray(records.kinds.is_valid()), topic, "header 'kind'")
     kinds[unsaid] = np.where(is_tombstone, RowKind.DELETE, changes.kinds)[unsaid]

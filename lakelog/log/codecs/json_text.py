@@ -20,7 +20,7 @@ from lakelog.log.codecs.base64_text import to_base64
 from lakelog.log.codecs.byte_columns import Bytes, to_bytes
 from lakelog.log.codecs.time_texts import to_iso_texts
 
-_NULL: Final = pa.scalar("null", pa.string())
+_NULL: Final = "null"
 _BLOCK_BYTES: Final = 1 << 16
 """Bytes that are looked at in one go: they stay in the processor's cache, which makes the look twice as fast."""
 

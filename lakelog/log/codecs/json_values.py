@@ -32,7 +32,7 @@ OBJECT: Final = 3
 ARRAY: Final = 4
 
 _NUMBER: Final = r"^-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$"
-_NOT_FINITE: Final = pa.array(["NaN", "Infinity", "-Infinity"])
+_NOT_FINITE: Final = ["NaN", "Infinity", "-Infinity"]
 
 
 @dataclass(frozen=True)
@@ -185,8 +185,8 @@ def _read_floats(values: Values, data_type: pa.DataType) -> tuple[pa.Array, Mask
     is_text = values.kinds == TEXT
     if is_text.any():
         texts = values.read_texts()
-        fits &= ~is_text | np.asarray(pc.is_in(texts, value_set=_NOT_FINITE))
-        named = pc.if_else(pc.is_in(texts, value_set=_NOT_FINITE), texts, pa.scalar(None, pa.string()))
+        fits &= ~is_text | np.asarray(pc.is_in(texts, value_set=pa.array(_NOT_FINITE)))
+        named = pc.if_else(pc.is_in(texts, value_set=pa.array(_NOT_FINITE)), texts, pa.scalar(None, pa.string()))
         found = pc.coalesce(found, named.cast(data_type))
     return found, fits
 
@@ -275,7 +275,7 @@ def _read_names(names: pa.Array, data_type: pa.DataType) -> tuple[pa.Array, Mask
         return from_iso_texts(names, data_type)
     if not pt.is_floating(data_type):
         return read_numbers(names, data_type)
-    is_named = pc.is_in(names, value_set=_NOT_FINITE)
+    is_named = pc.is_in(names, value_set=pa.array(_NOT_FINITE))
     found, wrong = read_numbers(pc.if_else(is_named, "0", names), data_type)
     named = pc.if_else(is_named, names, pa.scalar(None, pa.string())).cast(data_type)
     return pc.coalesce(named, found), wrong

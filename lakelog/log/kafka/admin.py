@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     AlterConfigOpType,
@@ -15,13 +15,14 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ConfigResource,
     NewPartitions,
     NewTopic,
+    OffsetSpec,
     ResourceType,
     TopicDescription,
 )
 
-from lakelog.errors import InvalidArgument, LakelogError, Unavailable
-from lakelog.log.kafka.connecting import ANSWER_TIMEOUT_S
-from lakelog.log.kafka.errors import DENIED_CODES, NO_TOPIC_CODES, get_cause, to_lakelog_error
+from lakelog.errors import InvalidArgument, LakelogError, NotFound, Unavailable
+from lakelog.log.kafka.connecting import ANSWER_TIMEOUT_S, ask
+from lakelog.log.kafka.errors import NO_TOPIC_CODES, get_cause, is_denied, make_client, to_lakelog_error
 from lakelog.log.kafka.evidence import SendEvidence
 from lakelog.log.kafka.polling import Poller
 from lakelog.log.kafka.settings import KafkaSettings, to_admin_config
@@ -30,6 +31,7 @@ from lakelog.log.topic_rules import to_topic_settings
 
 Answer = TypeVar("Answer")
 _SETTLE_TIMEOUT_S: Final = 10.0
+_LATEST: Final[OffsetSpec] = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _TOO_FEW_CODES: Final = frozenset((KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.NOT_ENOUGH_REPLICAS))
 
 
@@ -40,7 +42,7 @@ class KafkaTopicAdmin:
         self._settings = settings
         self._evidence = SendEvidence()
         config: dict[str, Any] = {**to_admin_config(settings), "error_cb": self._evidence.note_error}
-        self._client = AdminClient(config)
+        self._client = make_client(AdminClient, config)
         self._poller: Poller | None = Poller(self._client, self._evidence.note_error)
 
     def create_topic(self, spec: TopicSpec) -> TopicState:
@@ -103,6 +105,26 @@ class KafkaTopicAdmin:
             if get_cause(e).code() in NO_TOPIC_CODES:
                 return None
             raise self._to_error(e, f"The topic {name} could not be looked up") from e
+
+    def find_ends(self, name: str) -> tuple[int, ...]:
+        """See the protocol."""
+        doing = f"The ends of the topic {name} could not be found"
+        found = self._describe(name)
+        if found is None:
+            raise NotFound(f"{doing}: there is no such topic.", reason="TOPIC_NOT_FOUND", metadata={"topic": name})
+        wanted = {TopicPartition(name, each.id): _LATEST for each in found.partitions}
+
+        def ask_all() -> dict[int, int]:
+            committed = IsolationLevel.READ_COMMITTED
+            answers = self._client.list_offsets(wanted, isolation_level=committed, request_timeout=ANSWER_TIMEOUT_S)
+            return {each.partition: self._wait(answer).offset for each, answer in answers.items()}
+
+        try:
+            # Behind a topic's creation its leaders answer a moment later.
+            ends = ask(ask_all)
+        except KafkaException as e:
+            raise self._to_error(e, doing) from e
+        return tuple(ends[partition] for partition in sorted(ends))
 
     def alter_topic(self, name: str, settings: Mapping[str, str | None]) -> None:
         """See the protocol."""
@@ -169,7 +191,7 @@ class KafkaTopicAdmin:
                 return answer.result(timeout=0.1)
             except TimeoutError:
                 last = self._evidence.last_error
-                if last is not None and last.code() in DENIED_CODES:
+                if last is not None and is_denied(last):
                     raise KafkaException(last) from None
 
     def _to_error(self, error: KafkaException, doing: str) -> LakelogError:

@@ -53,6 +53,12 @@ class MemoryTopicAdmin:
         found = self._cluster.find_topic(name)
         return None if found is None else to_state(found)
 
+    def find_ends(self, name: str) -> tuple[int, ...]:
+        """See the protocol."""
+        self._ask()
+        with self._cluster.changed:
+            return tuple(partition.stable_end for partition in self._cluster.get_topic(name).partitions)
+
     def alter_topic(self, name: str, settings: Mapping[str, str | None]) -> None:
         """See the protocol."""
         self._ask()

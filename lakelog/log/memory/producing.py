@@ -14,7 +14,7 @@ from lakelog.log.memory.faults import Fault, Step, to_outcome_unknown, to_unavai
 from lakelog.log.position import from_committed, to_metadata
 from lakelog.log.records import EncodedRecords, FetchedRecords, LogPosition, LogSnapshot
 
-_KINDS: Final = pa.array([kind.text.encode() for kind in RowKind], pa.binary())
+_KINDS: Final = [kind.text.encode() for kind in RowKind]
 
 
 class MemoryProducer:
@@ -197,7 +197,7 @@ def _to_fetched(
         np.full(size, now_ms, np.int64),
         pa.nulls(size, pa.binary()) if records.keys is None else records.keys.cast(pa.binary()),
         records.values.cast(pa.binary()),
-        _KINDS.take(pa.array(records.kinds)),
+        pa.array(_KINDS, pa.binary()).take(pa.array(records.kinds)),
         pa.repeat(pa.scalar(snapshot_id, pa.int64()), size),
         pa.repeat(pa.scalar(uuid, pa.binary()), size),
         pa.repeat(pa.scalar(attempt, pa.binary()), size),

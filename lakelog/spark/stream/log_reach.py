@@ -7,8 +7,7 @@ import time
 from typing import Final
 
 from lakelog.client.metastore import Metastore
-from lakelog.errors import LakelogError
-from lakelog.reads.log_ways import can_do_without_log
+from lakelog.errors import NotFound
 
 _PATIENCE_S: Final = 10.0
 """So long a publisher that is behind may do nothing: then it stands still, and the files are there."""
@@ -35,9 +34,9 @@ class LogReach:
         """How far the stream goes, `until` at most: that is, too, where the publisher stands still."""
         try:
             state = self._metastore.get_publish_state(self._table_uuid)
-        except LakelogError as error:
-            # The table has no log any more.
-            if not can_do_without_log(error, insists=True):
+        except NotFound as error:
+            # The table has no log any more; that it is gone itself is told where it is read.
+            if error.reason == "TABLE_NOT_FOUND":
                 raise
             return until
         if state.snapshot_id >= until:

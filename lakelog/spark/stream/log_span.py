@@ -75,6 +75,7 @@ class LogSpan:
         self._uuids = pa.array([each.snapshot_uuid.encode() for each in snapshots], pa.binary())
         self._held: dict[int, list[FetchedRecords]] = {}
         self._count = 0
+        self._behind = 0
 
     def read(self) -> Iterator[SpanPart]:
         """The records, by partition; parts of several partitions as they come.
@@ -91,7 +92,7 @@ class LogSpan:
         told_at_s = time.monotonic()
         while self._open:
             records = self._reader.fetch(_FETCHED, _FETCH_S)
-            went_on = self._keep(records)
+            self._keep(records)
             if len(records):
                 told_at_s = time.monotonic()
             elif time.monotonic() - told_at_s > _PATIENCE_S:
@@ -104,9 +105,10 @@ class LogSpan:
                 yield from self._hand_out(partition, np.iinfo(np.int64).max, is_whole=True)
             if self._count > TOLD_ROWS:
                 yield from self._hand_out_whole()
-            if went_on and self._open:
-                # Nothing more of those that are done.
+            if self._behind > _FETCHED and self._open:
+                # Nothing more of those that are done; it takes a tenth of a second.
                 self._reader.assign({each: positions[each] for each in self._open})
+                self._behind = 0
 
     def _close_ended(self, positions: Mapping[int, int]) -> list[int]:
         ended = [each for each, end in self._open.items() if positions.get(each, 0) >= end]
@@ -114,24 +116,22 @@ class LogSpan:
             del self._open[each]
         return ended
 
-    def _keep(self, records: FetchedRecords) -> bool:
-        """Keeps what is wanted; whether a partition went on behind its end."""
+    def _keep(self, records: FetchedRecords) -> None:
+        """Keeps what is wanted, and counts what comes of partitions that are done."""
         # Records without a snapshot are somebody else's.
         ids = records.snapshot_ids.fill_null(-1).to_numpy(zero_copy_only=False)
         places = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
         wanted = self._ids[places] == ids
-        went_on = False
         for partition in np.unique(records.partitions).tolist():
             own = records.partitions == partition
             if partition not in self._open:
-                went_on = True
+                self._behind += int(np.count_nonzero(own))
                 continue
             part = take_fetched(records, own & wanted)
             if len(part):
                 self._check_history(part, places[own & wanted])
                 self._held.setdefault(partition, []).append(part)
                 self._count += len(part)
-        return went_on
 
     def _check_history(self, records: FetchedRecords, places: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
         is_same = pc.equal(records.uuids, self._uuids.take(pa.array(places))).fill_null(False)

@@ -15,14 +15,14 @@ from typing import Final
 from pyspark.sql.datasource import InputPartition
 
 from lakelog.client.metastore import Metastore
-from lakelog.errors import LakelogError
+from lakelog.errors import NotFound
 from lakelog.format.plan import InRange
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import TableInfo
 from lakelog.reads.change_plan import order_of_change, pick_shown_files
 from lakelog.reads.change_range import ChangeRange
 from lakelog.reads.log_plan import has_topic_buckets, to_topic_partition
-from lakelog.reads.log_ways import LogWay, LogWays, can_do_without_log
+from lakelog.reads.log_ways import LogWay, LogWays
 from lakelog.reads.reading import make_parser, plan_files
 from lakelog.spark.stream.keyed_splits import (
     KeyedSegment,
@@ -49,12 +49,14 @@ class LogRange:
         options: How its brokers are reached; secrets are references.
         starts: By partition, the offset before which no record of theirs stands.
         ends: Behind all of their records, or of later ones.
+        is_even: The topic had as many partitions all the while.
     """
 
     topic: str
     options: Mapping[str, str]
     starts: tuple[int, ...]
     ends: tuple[int, ...]
+    is_even: bool
 
 
 @dataclass
@@ -70,7 +72,8 @@ class LogSplit(InputPartition):
         snapshots: Whose records are shown, rising; of all buckets.
         states: The states before, to look old rows up in; None: they are not.
         insists: The log was asked for: who may not read it gets an error.
-        partitions: How many the topic has.
+        partitions: How many the topic had; 0: not always as many, so that of rows without buckets it is not known which
+            file went to which.
         files: The same rows out of files.
     """
 
@@ -106,14 +109,14 @@ def find_log_range(metastore: Metastore, table_uuid: str, after: int, until: int
     """
     try:
         info = metastore.get_log(table_uuid)
-        begin = metastore.find_log_offsets(table_uuid, until=after) if after else None
+        begin = metastore.find_log_offsets(table_uuid, until=after)
         # Of a snapshot whose own end was not told the next one that is known lies behind it.
         ends = metastore.list_log_offsets(table_uuid, after=until - 1, limit=1)
         is_same = metastore.get_publish_state(table_uuid).generation == info.generation
-    except LakelogError as error:
-        # The table has no log any more.
-        if not can_do_without_log(error, insists=True):
+    except NotFound as error:
+        if error.reason == "TABLE_NOT_FOUND":
             raise
+        # The table has no log any more.
         return None
     # What stands in a topic before the first snapshot of a later generation is another history's.
     is_known = begin is not None or info.generation == 1
@@ -122,7 +125,9 @@ def find_log_range(metastore: Metastore, table_uuid: str, after: int, until: int
     starts = () if begin is None else begin.offsets
     # Of a partition that nothing is known of all is read.
     added = (0,) * (len(ends[0].offsets) - len(starts))
-    return LogRange(info.topic, info.options, (*starts, *added), ends[0].offsets)
+    # Topics never lose a partition.
+    is_even = not added or len(ends[0].offsets) == 1
+    return LogRange(info.topic, info.options, (*starts, *added), ends[0].offsets, is_even)
 
 
 def plan_log_splits(
@@ -216,16 +221,25 @@ class _Planner:
     def _plan_appended(self, size_bytes: int) -> list[LogSplit] | None:
         count = len(self.range.ends)
         has_buckets = has_topic_buckets(self.table)
+        shown = pick_shown_files(self.told.data, self.snapshots)
         units: defaultdict[int, list[LiveFile]] = defaultdict(list)
-        for file in pick_shown_files(self.told.data, self.snapshots):
+        for file in shown:
             units[to_topic_partition(file, count, has_buckets=has_buckets)].append(file)
+        if has_buckets and max(units, default=0) >= count:
+            return None
+        if not has_buckets and not self.range.is_even:
+            # All of it, whichever file went to which partition.
+            read = [each for each in range(count) if self.range.starts[each] < self.range.ends[each]]
+            return [self._to_appended(read, shown)] if sum_bytes(shown) <= size_bytes else None
+        packed = pack([(each, sum_bytes(files)) for each, files in sorted(units.items())], size_bytes)
+        return [
+            self._to_appended(sorted(numbers), [file for each in numbers for file in units[each]]) for numbers in packed
+        ]
+
+    def _to_appended(self, numbers: Sequence[int], files: Sequence[LiveFile]) -> LogSplit:
         times = {each.snapshot_id: each.committed_at_ms for each in self.snapshots}
-        splits = []
-        for numbers in pack([(each, sum_bytes(files)) for each, files in sorted(units.items())], size_bytes):
-            files = sorted((file for each in numbers for file in units[each]), key=order_of_change)
-            split = ChangeSplit(self.table, tuple(files), pick_times(files, times))
-            splits.append(self._to_split(sorted(numbers), None, split))
-        return splits
+        ordered = tuple(sorted(files, key=order_of_change))
+        return self._to_split(numbers, None, ChangeSplit(self.table, ordered, pick_times(ordered, times)))
 
     def _plan_states(self, condition: str | None) -> KeyedSegment:
         first, last = self.snapshots[0].snapshot_id, self.snapshots[-1].snapshot_id
@@ -243,6 +257,6 @@ class _Planner:
             snapshots=self.snapshots,
             states=states,
             insists=self.insists,
-            partitions=len(self.range.ends),
+            partitions=len(self.range.ends) if self.range.is_even else 0,
             files=files,
         )

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakelog.errors import InvalidArgument
+from lakelog.errors import InvalidArgument, NotFound
 from lakelog.log.protocol import Log, LogProducer, LogReader
 from lakelog.log.records import EncodedRecords, TailRecord
 from tests.contract.log.making import await_equal, leave_open, make_records, make_snapshot, publish, read_values
@@ -133,6 +133,22 @@ def test_the_tail_is_found_behind_whatever_nobody_sees(open_producer: OpenProduc
     assert reader.fetch(10, 10).values.to_pylist() == [b"b=1"]
     await_equal(reader.read_tail, tail)
     assert len(reader.fetch(10, 0.2)) == 0
+
+
+def test_the_ends_of_a_topic_are_behind_what_is_committed(
+    log: Log, topic: str, open_producer: OpenProducer, reader: LogReader
+) -> None:
+    admin = log.open_admin()
+    assert admin.find_ends(topic) == (0, 0)
+    producer = open_producer()
+    producer.start()
+    publish(producer, 1, make_records(0, ["a=1", "a=2"]))
+    await_equal(lambda: admin.find_ends(topic), (3, 0))
+    leave_open(producer, reader, 2, make_records(0, ["x=1"]), make_records(1, ["x=1"]))
+    assert admin.find_ends(topic) == (3, 0)
+    with pytest.raises(NotFound):
+        admin.find_ends(f"no-{topic}")
+    admin.close()
 
 
 def test_records_before_their_commit(log: Log, topic: str, open_producer: OpenProducer, reader: LogReader) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from lakelog.clock import SystemClock
-from lakelog.errors import HistoryDiverged, InvalidArgument, NotFound
+from lakelog.errors import HistoryDiverged, NotFound
 from lakelog.format.log_state import LogInfo, PublishReport, SnapshotOffsets, to_publisher_lease
 from lakelog.format.table import TableInfo
 from lakelog.log.memory import MemoryLog
@@ -138,15 +137,6 @@ def test_a_topic_that_is_another_one_is_told(
         verify(log_metastore, brokers, table, tmp_path)
     brokers.make_topic(topic, 4)
     with pytest.raises(HistoryDiverged, match=r"made anew.*lakelog log restart shop\.orders"):
-        verify(log_metastore, brokers, table, tmp_path)
-
-
-def test_records_that_came_before_their_commits_cannot_be_verified(
-    log_metastore: InProcessMetastore, brokers: FakeBrokers, tmp_path: Path
-) -> None:
-    options: dict[str, Any] = {**ALL, "log.consistency": "eventual"}
-    table = make(log_metastore, options)
-    with pytest.raises(InvalidArgument, match="nothing to verify"):
         verify(log_metastore, brokers, table, tmp_path)
 
 

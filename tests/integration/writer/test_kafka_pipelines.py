@@ -40,7 +40,9 @@ def test_changes_of_debezium_become_a_table(
     table = catalog.create_table(f"lab.{name}", schema, primary_key=["id"], options=options)
     topic = f"it-{name}"
     admin = AdminClient({"bootstrap.servers": kafka_broker, "log_level": 0})
-    admin.create_topics([NewTopic(topic, 1)])[topic].result(30)
+    other = f"it-{name}-more"
+    for made in admin.create_topics([NewTopic(topic, 1), NewTopic(other, 2)]).values():
+        made.result(30)
     tea, cup, pot = {"id": 1, "name": "tea"}, {"id": 1, "name": "cup"}, {"id": 2, "name": "pot"}
     producer = Producer({"bootstrap.servers": kafka_broker, "log_level": 0})
 
@@ -62,8 +64,8 @@ def test_changes_of_debezium_become_a_table(
     file = tmp_path / "p.yaml"
     file.write_text(
         f"name: {name}\ntable: lab.{name}\nmode: upsert\ntrigger: {{available_now: true}}\ncheckpoint: ./state\n"
-        f"source: {{type: kafka, bootstrap_servers: '{kafka_broker}', topic: {topic}, format: debezium-json, "
-        "max_records_per_batch: 5}\n"
+        f"source: {{type: kafka, bootstrap_servers: '{kafka_broker}', topic: [{topic}, {other}], "
+        "format: debezium-json, max_records_per_batch: 5}\n"
         "bad_records: dead-letter\ndead_letters: ./dead\n"
     )
     parsed = parse_config(["run", str(file)], {"LAKELOG_TARGET": stack.target})
@@ -79,7 +81,14 @@ def test_changes_of_debezium_become_a_table(
     (letter,) = [json.loads(found.read_text()) for found in (tmp_path / "dead").iterdir()]
     assert (letter["topic"], letter["partition"], letter["offset"]) == (topic, 0, 3)
     send("c", None, pot)
+    # Of the other topic, and a delete that only its key tells of.
+    jug, mug = {"id": 3, "name": "jug"}, {"id": 4, "name": "mug"}
+    for key, value in ((3, ("c", jug)), (3, ("d", None)), (4, ("c", mug))):
+        message = {"before": None, "after": value[1], "op": value[0]}
+        producer.produce(other, json.dumps(message).encode(), key=json.dumps({"id": key}).encode(), partition=1)
     producer.flush(30)
     assert run() is Ending.FINE
-    assert table.scan().to_arrow().sort_by("id").to_pylist() == [cup, pot]
+    assert table.scan().to_arrow().sort_by("id").to_pylist() == [cup, pot, mug]
+    told = json.loads(dict(table.snapshots().column("properties").to_pylist()[-1])["pipeline.offsets"])
+    assert [(each["topic"], each["offsets"]) for each in told] == [(topic, [7]), (other, [0, 3])]
     assert table.snapshots().column("identifier").to_pylist()[-1] == 2

@@ -40,3 +40,9 @@ def test_what_needs_pandas_gets_it_all_the_same() -> None:
 
 def test_control_pyarrow_imports_pandas_with_its_first_array() -> None:
     assert run(f"import metastore.__main__; {_FIRST_ARRAY}") == "True"
+
+
+def test_importing_lakelog_makes_no_arrays() -> None:
+    """Nor what each new Python process of Spark imports. With its first array pyarrow imports pandas: half a second."""
+    modules = "lakelog, lakelog.cli.app, lakelog.log.codecs, lakelog.spark.data_source, lakelog.spark.stream.reader"
+    assert run(f"import {modules}, lakelog.spark.tasks, sys; print('pandas' in sys.modules)") == "False"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,9 @@ import pytest
 from lakelog.errors import HistoryDiverged, InvalidArgument, SnapshotExpired
 from lakelog.format.schema import TableSchema, assign_field_ids
 from lakelog.log.codecs.writer_schema import read_writer_schema
+from writer.kafka.header_kinds import KIND_COLUMN, HeaderKinds
 from writer.kafka.tasks import KafkaReadTask, TakenRange, read_range
-from writer.kafka.values import KIND_COLUMN, read_json_values
+from writer.kafka.values import read_json_values
 from writer.pipeline.kafka_spec import AvroForm, RecordFormat
 from writer.pipeline.spec import ColumnSource, Mode, RowKindSource, TextOptions
 from writer.records.fitting import Fitting
@@ -51,15 +52,17 @@ class Case:
     time_unit: str | None = None
     columns: dict[str, ColumnSource] = field(default_factory=dict)
     avro: AvroForm | None = None
+    headers: bool = False
 
     def read(self, start: int = 0, end: int = 100) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Rows without their NULLs, and dead letters."""
         schema = TableSchema(0, assign_field_ids(pa.schema(FIELDS)), ("id",))
-        kinds = RowKindSource(KIND_COLUMN) if self.format is RecordFormat.DEBEZIUM_JSON else None
+        says_kinds = self.headers or self.format is RecordFormat.DEBEZIUM_JSON
+        kinds = RowKindSource(KIND_COLUMN) if says_kinds else None
         fitting = Fitting(schema, Mode.UPSERT, self.columns, kinds, None, self.ignore_unknown, TextOptions())
         letters = None if self.stop else self.folder / "letters"
         source = make_source(self.format, time_unit=self.time_unit, avro=self.avro)
-        task = KafkaReadTask("p", 3, source, fitting, self.old_rows, letters)
+        task = KafkaReadTask("p", 3, source, fitting, self.old_rows, letters, self.headers)
         topic = self.topics.log.open_admin().find_topic("orders")
         assert topic is not None
         end = min(end, self.topics.log.open_reader("orders").list_offsets()[0])
@@ -237,6 +240,46 @@ def test_avro_behind_the_header_of_a_schema_registry(topics: Topics, tmp_path: P
     assert [row["id"] for row in rows] == [1]
     assert [letter["offset"] for letter in bad] == [1, 2, 3]
     assert all("another schema than 7" in letter["reason"] for letter in bad)
+
+
+@pytest.mark.parametrize("format_", list(RecordFormat))
+def test_a_log_of_lakelogs_own_says_by_its_headers_what_rows_do(
+    topics: Topics, tmp_path: Path, format_: RecordFormat
+) -> None:
+    """In the changelog mode `upsert`: a delete is a tombstone, in the order of all others."""
+
+    def row(id_: int, item: str) -> bytes:
+        if format_ is RecordFormat.AVRO:
+            return avro(id_, item.encode())
+        fields = {"id": id_, "item": item, "price": "3.50"}
+        return json.dumps(fields).encode() if format_ is RecordFormat.JSON else change("u", None, fields)
+
+    topics.send(
+        row(1, "tea"), None, row(1, "cup"), None, row(2, "pot"), None, None,
+        keys=[b'{"id": %d}' % id_ for id_ in (1, 1, 1, 2, 2, 2)] + [b'{"k": 9}'],
+        kinds=["+U", "-D", "+U", "-D", "+U", "-U", "-D"],
+    )  # fmt: skip
+    case = Case(topics, tmp_path, format_, ignore_unknown=True, headers=True)
+    case.avro = AvroForm(read_writer_schema(AVRO)) if format_ is RecordFormat.AVRO else None
+    rows, bad = case.read()
+    second = "-D" if format_ is RecordFormat.DEBEZIUM_JSON else "-U"
+    assert show(rows) == [
+        ("+U", 1, "tea"), ("-D", 1, None), ("+U", 1, "cup"), ("-D", 2, None), ("+U", 2, "pot"), (second, 2, None),
+    ]  # fmt: skip
+    assert [letter["offset"] for letter in bad] == [6]
+    # Where nothing may be deleted, as by `mode: append`, headers say nothing.
+    case.headers = False
+    assert [row["id"] for row in case.read()[0]] == [1, 1, 2]
+
+
+def test_headers_of_others_say_nothing(topics: Topics) -> None:
+    topics.send(None, None, b"x", keys=[b"a", b"b", b"c"], kinds=["-D", "-D", "-D"])
+    reader = topics.log.open_reader("orders")
+    reader.assign({0: 0})
+    records = replace(reader.fetch(10, 0), kinds=pa.array([None, b"of others", b"-D"], pa.binary()))
+    said = HeaderKinds.of(records)
+    assert said.kinds.to_pylist() == ["+I", "+I", "-D"]
+    assert said.deletes.tolist() == [False, False, False]
 
 
 def test_columns_have_the_names_of_the_source(topics: Topics, tmp_path: Path) -> None:

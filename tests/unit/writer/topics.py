@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from lakelog.format.rowkind import encode_kinds
 from lakelog.log.memory import MemoryCluster, MemoryLog
 from lakelog.log.records import EncodedRecords, LogPosition, LogSnapshot, TopicSpec
 from writer.pipeline.kafka_spec import KafkaSource, RecordFormat
@@ -33,15 +34,17 @@ class Topics:
         partition: int = 0,
         end: str = "commit",
         keys: Sequence[bytes] | None = None,
+        kinds: Sequence[str] | None = None,
     ) -> None:
         """In a transaction of its own, whose mark takes an offset too; `end`: `commit`, `abort`, or nothing."""
         producer = self.log.open_producer(name, f"of-{name}", f"group-{name}")
         producer.start()
         producer.begin()
         count = len(values)
+        codes = np.asarray(encode_kinds(pa.array(kinds or ["+I"] * count, pa.string())), np.int8)
         given = None if keys is None else pa.array(keys, pa.binary())
         records = EncodedRecords(
-            partition, given, pa.array(values, pa.binary()), np.zeros(count, np.int8), np.arange(count, dtype=np.int64)
+            partition, given, pa.array(values, pa.binary()), codes, np.arange(count, dtype=np.int64)
         )
         producer.send(records, LogSnapshot(1, "0" * 32))
         if end == "commit":

@@ -45,7 +45,7 @@ def _at(snapshot_id: int, next_index: int | None = None) -> LogPosition:
     return LogPosition(snapshot_id, f"u{snapshot_id}", next_index)
 
 
-def _last(partition: int, snapshot_id: int, next_index: int, offset: int = 5) -> TailRecord:
+def _last(partition: int, snapshot_id: int, next_index: int, offset: int = 15) -> TailRecord:
     return TailRecord(partition, offset, LogSnapshot(snapshot_id, f"u{snapshot_id}"), next_index)
 
 
@@ -110,7 +110,7 @@ def test_goes_on_behind_what_is_published(known: Witnesses, resume: LogPosition)
             _know(LogPosition(4, "other"), _mirror(3, 10, 9)), "others have committed", id="restored, then committed"
         ),
         pytest.param(
-            _know(None, _mirror(3, 10, 9), TailRecord(0, 5, LogSnapshot(4, "other"), 1)),
+            _know(None, _mirror(3, 10, 9), TailRecord(0, 15, LogSnapshot(4, "other"), 1)),
             "others have committed",
             id="forgotten, restored, then committed",
         ),
@@ -132,6 +132,22 @@ def test_a_named_topic_may_hold_records_of_others() -> None:
     foreign = TailRecord(0, 9, None)
     named = replace(_INFO, is_named=True)
     assert find_resume(named, _know(None, _NEVER, foreign), _History(9)) == LogPosition(0, "")
+
+
+@pytest.mark.parametrize("snapshot_id", [1, 9, 30])
+def test_records_from_before_a_log_began_say_nothing_of_it(snapshot_id: int) -> None:
+    # Of a table that had the topic before, or of a history that was set back before the log was begun anew.
+    named = replace(_INFO, is_named=True)
+    began = replace(_NEVER, offsets=(10, 9))
+    foreign = TailRecord(0, 8, LogSnapshot(snapshot_id, "other"), 1)
+    assert find_resume(named, _know(None, began, foreign), _History(9)) == LogPosition(0, "")
+    assert find_resume(named, _know(_at(3), began, foreign, _last(1, 3, 7)), _History(9)) == _at(3)
+    assert find_resume(named, _know(_at(3), _mirror(3, 10, 14), foreign), _History(9)) == _at(3)
+    for offset, snapshot in ((10, foreign.snapshot), (8, LogSnapshot(4, "u4"))):
+        # Behind where it began; and of this very table, however it came to stand there.
+        ours = replace(foreign, offset=offset, snapshot=snapshot)
+        with pytest.raises(HistoryDiverged, match="was set back"):
+            find_resume(named, _know(_at(3), began, ours), _History(9))
 
 
 def test_a_log_begun_anew_passes_over_the_records_before_it() -> None:
