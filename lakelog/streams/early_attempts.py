@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -69,6 +70,8 @@ class OpenAttempts:
         self._counts = counts
         self._known: dict[str, _Attempt] = {}
         self._is_altered = False
+        # Two questions at once take the time of one.
+        self._asking = ThreadPoolExecutor(1, thread_name_prefix="lakelog-early-asking")
 
     def __len__(self) -> int:
         return len(self._known)
@@ -159,22 +162,21 @@ class OpenAttempts:
         room = _MAX_OPEN - len(self._known)
         if not new or room <= 0 or self._is_altered:
             return
+        # Asked behind the records: who writes with another schema has sent them after the table had it.
+        schema_id = self._asking.submit(self._find_schema_id)
         states: dict[str, AttemptState] = {}
         for start in range(0, len(new), _MAX_OPEN):
             states |= self._metastore.find_attempts(self._table.table_uuid, new[start : start + _MAX_OPEN])
         opened = [each for each in new if states[each] is AttemptState.OPEN][:room]
-        # Asked behind the records: who writes with another schema has sent them after the table had it.
-        if opened and not self._check_schema():
-            return
-        self._known.update((each, _Attempt()) for each in opened)
-
-    def _check_schema(self) -> bool:
-        now = self._metastore.get_table_by_uuid(self._table.table_uuid).schema.schema_id
-        if now != self._table.schema.schema_id:
+        if opened and schema_id.result() != self._table.schema.schema_id:
             self._is_altered = True
             _log.warning(
                 "%s: its columns have changed since it was subscribed to; rows come with their commits from now on, "
                 "until it is subscribed to anew",
                 self._table.name,
             )
-        return not self._is_altered
+            return
+        self._known.update((each, _Attempt()) for each in opened)
+
+    def _find_schema_id(self) -> int:
+        return self._metastore.get_table_by_uuid(self._table.table_uuid).schema.schema_id
