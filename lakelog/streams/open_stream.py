@@ -25,6 +25,14 @@ from lakelog.options.stream_options import (
 from lakelog.options.table_options import STREAMING_READ_OVERWRITE
 from lakelog.options.values import StreamOptions, TableOptions
 from lakelog.reads.change_plan import check_raw
+from lakelog.reads.log_start import (
+    LogAccess,
+    LogPlacing,
+    begin_by_log,
+    comes_from_log,
+    go_on_by_log,
+    place_by_log,
+)
 from lakelog.reads.reading import check_columns, without_kind
 from lakelog.reads.stream_start import StreamStart, find_starts, resume
 from lakelog.storage.read_counts import ReadCounts
@@ -34,7 +42,6 @@ from lakelog.streams.early_opening import open_early_table
 from lakelog.streams.early_table import EarlyStreamTable
 from lakelog.streams.follow import TablesFollower
 from lakelog.streams.held_start import HeldStart
-from lakelog.streams.log_start import LogPlacing, begin_by_log, comes_from_log, go_on_by_log, place_by_log
 from lakelog.streams.log_table import LogStreamTable
 from lakelog.streams.request import ResumePoint, StreamRequest
 from lakelog.streams.subscription import Follower
@@ -207,7 +214,8 @@ def _place_in_log(
     settings = _find_log(tables[0], views[0], options)
     if settings is None or settings.is_eventual or not comes_from_log(tables[0], settings):
         return starts
-    return [place_by_log(catalog, tables[0], starts[0], options, place)]
+    access = LogAccess(catalog.metastore, catalog.open_log)
+    return [place_by_log(access, tables[0], starts[0], options, place)]
 
 
 def _open_consumers(

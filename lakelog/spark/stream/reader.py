@@ -33,10 +33,11 @@ from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import TableInfo
 from lakelog.options.stream_options import EXPIRED_POSITION, SCAN_BOUNDED_WATERMARK, SCAN_REMOVE_NORMALIZE
 from lakelog.reads.change_plan import describe_skipped, find_overwrites
-from lakelog.reads.stream_start import find_start, start_over
+from lakelog.reads.stream_start import start_over
 from lakelog.spark.connection import SparkConnection, open_metastore
 from lakelog.spark.source_options import SourceOptions
 from lakelog.spark.source_reader import pick_given_columns
+from lakelog.spark.stream.beginning import find_beginning
 from lakelog.spark.stream.limits import TriggerLimits, pick_last
 from lakelog.spark.stream.log_reach import LogReach
 from lakelog.spark.stream.log_splits import LogSplit
@@ -85,7 +86,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Where a new stream begins."""
         table = self._find_table()
-        start = find_start(self._metastore, table, self._terms.options)
+        start = find_beginning(self._metastore, table, self._terms)
         offset = StreamOffset(
             table.table_uuid,
             start.after,

@@ -27,6 +27,7 @@ from lakelog.options.stream_options import CONSUMER_ID, SCAN_REMOVE_NORMALIZE, S
 from lakelog.options.table_options import STREAMING_READ_OVERWRITE
 from lakelog.options.values import StreamOptions, TableOptions
 from lakelog.reads.change_plan import check_raw
+from lakelog.reads.log_start import comes_from_log
 from lakelog.reads.reading import without_kind
 from lakelog.spark.planning import check_spark_columns
 from lakelog.spark.source_options import SourceOptions
@@ -107,9 +108,11 @@ class StreamTerms:
             InvalidArgument: The log is asked for, and the table has none, or one that shows other rows.
         """
         settings = read_log_settings(table.options, has_primary_key=bool(table.schema.primary_key))
+        if not choose_log(self.options, settings) or settings is None:
+            return False
         is_raw = bool(table.schema.primary_key) and self.options.get(SCAN_REMOVE_NORMALIZE)
         # Rows as they were written are those of the files. Records that were sent before their commit name no snapshot.
-        return choose_log(self.options, settings) and settings is not None and not settings.is_eventual and not is_raw
+        return not settings.is_eventual and not is_raw and comes_from_log(table, settings)
 
     @property
     def insists_on_log(self) -> bool:

@@ -10,7 +10,7 @@ from lakelog.client.metastore import Metastore
 from lakelog.format.log_state import LogInfo, PublishState, SnapshotOffsets
 from lakelog.format.table import TableName
 from lakelog.log.protocol import Log
-from lakelog.streams.log_start import LoggedBefore, find_logged_before
+from lakelog.reads.log_start import LoggedBefore, find_logged_before
 
 INFO = LogInfo("t", TableName("shop", "orders"), "topic", "", 1, 2, False)
 

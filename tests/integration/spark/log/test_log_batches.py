@@ -54,7 +54,7 @@ def test_a_log_shows_what_files_show(
         assert sorted(map(repr, found)) == sorted(map(repr, wanted)), name
 
 
-@pytest.mark.parametrize("name", ["append", "append in buckets", "keyed", "lookup", "lookup changelog all"])
+@pytest.mark.parametrize("name", ["append", "append in buckets", "keyed", "lookup"])
 def test_batches_take_log_and_files_in_turn(
     catalog: Catalog, publisher: Any, uses: LogUses, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -80,7 +80,8 @@ def test_batches_take_log_and_files_in_turn(
             # The whole batch with the overwrite comes from files.
             assert (uses.count > before) == bool(limits)
             stream.start()
-            assert [stream.show(number) for number in range(len(stream.offsets) - 1) if stream.show(number)] == batches
+            again = [stream.show(number) for number in range(len(stream.offsets) - 1)]
+            assert [rows for rows in again if rows] == batches
 
 
 def test_the_tasks_of_a_batch_are_the_same_whenever_they_are_planned(

@@ -1,4 +1,4 @@
-"""Where a subscription to one table begins whose changes come out of the table's log (SEMANTICS.md 4.6).
+"""Where a stream of one table begins whose changes come out of the table's log (SEMANTICS.md 4.6).
 
 Snapshots are shown as a whole and in their order, so a place in the log is always one between two snapshots: behind the
 last one of which no record stands at or behind it. Where the log cannot tell, the times of commits do, as in file mode.
@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from lakelog.client.metastore import Metastore
 from lakelog.errors import LakelogError
@@ -27,9 +26,6 @@ from lakelog.options.values import StreamOptions, TableOptions
 from lakelog.reads.log_ways import can_do_without_log
 from lakelog.reads.stream_start import StreamStart
 
-if TYPE_CHECKING:
-    from lakelog.catalog import Catalog
-
 _log = logging.getLogger(__name__)
 
 
@@ -44,16 +40,29 @@ def comes_from_log(table: TableInfo, settings: LogSettings) -> bool:
     return content is not LogContent.CHANGELOG or not settings.is_upsert or producer == "lookup"
 
 
-LogPlacing = Callable[["Catalog", TableInfo, StreamStart, StreamOptions], StreamStart]
+@dataclasses.dataclass(frozen=True)
+class LogAccess:
+    """How a table's log is known and read.
+
+    Args:
+        metastore: Knows it, and how far it is published.
+        open_log: The brokers of a log, by its options.
+    """
+
+    metastore: Metastore
+    open_log: Callable[[Mapping[str, str]], Log]
+
+
+LogPlacing = Callable[[LogAccess, TableInfo, StreamStart, StreamOptions], StreamStart]
 """Moves where files begin, or go on, to where the log does."""
 
 
 def place_by_log(
-    catalog: Catalog, table: TableInfo, start: StreamStart, options: StreamOptions, place: LogPlacing
+    access: LogAccess, table: TableInfo, start: StreamStart, options: StreamOptions, place: LogPlacing
 ) -> StreamStart:
     """Places a stream by the log where that can tell, else as files do."""
     try:
-        return place(catalog, table, start, options)
+        return place(access, table, start, options)
     except LakelogError as error:
         if not can_do_without_log(error, insists=options.get(STREAM_READ_MODE) is not None):
             raise
@@ -61,7 +70,7 @@ def place_by_log(
         return start
 
 
-def begin_by_log(catalog: Catalog, table: TableInfo, start: StreamStart, options: StreamOptions) -> StreamStart:
+def begin_by_log(access: LogAccess, table: TableInfo, start: StreamStart, options: StreamOptions) -> StreamStart:
     """Moves a beginning to where the log has it; blocks on the metastore and the brokers.
 
     - `latest`: behind what is published, so that what is committed and not yet in the log is shown, as to any consumer
@@ -74,7 +83,7 @@ def begin_by_log(catalog: Catalog, table: TableInfo, start: StreamStart, options
     Other modes name their snapshot.
 
     Args:
-        catalog: Where the table is.
+        access: To the log.
         table: The table, subscribed to alone.
         start: Where files would begin.
         options: Of the subscription.
@@ -83,7 +92,7 @@ def begin_by_log(catalog: Catalog, table: TableInfo, start: StreamStart, options
         LakelogError: The brokers cannot tell what was appended when.
     """
     if options.mode in ("latest", "latest-full"):
-        state = catalog.metastore.get_publish_state(table.table_uuid)
+        state = access.metastore.get_publish_state(table.table_uuid)
         behind = state.snapshot_id < start.after
         if options.mode == "latest":
             return StreamStart(state.snapshot_id, state.snapshot_uuid) if behind else start
@@ -94,18 +103,18 @@ def begin_by_log(catalog: Catalog, table: TableInfo, start: StreamStart, options
         return start
     since_ms = options.get(STREAM_TIMESTAMP_MILLIS)
     assert since_ms is not None, "the options were checked"
-    before = find_logged_before(catalog.metastore, table.table_uuid, since_ms, catalog.open_log)
+    before = find_logged_before(access.metastore, table.table_uuid, since_ms, access.open_log)
     # By the metastore's clock what was committed since is later, too, though brokers have another.
     after = start.after if before is None else min(start.after, before.snapshot_id)
     return StreamStart(after, first_record_ms=since_ms)
 
 
-def go_on_by_log(catalog: Catalog, table: TableInfo, start: StreamStart, options: StreamOptions) -> StreamStart:
+def go_on_by_log(access: LogAccess, table: TableInfo, start: StreamStart, options: StreamOptions) -> StreamStart:
     """What a reader that goes on still passes over, by the log's times; as `begin_by_log`."""
     if start.first_time_ms is None:
         return start
     since_ms = start.first_time_ms
-    before = find_logged_before(catalog.metastore, table.table_uuid, since_ms, catalog.open_log)
+    before = find_logged_before(access.metastore, table.table_uuid, since_ms, access.open_log)
     has_begun = before is not None and before.first_id is not None and start.after >= before.first_id - 1
     # What comes behind the first snapshot that was shown is shown, whatever the clocks of other brokers say of it.
     return dataclasses.replace(start, first_time_ms=None, first_record_ms=None if has_begun else since_ms)

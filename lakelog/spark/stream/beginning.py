@@ -1,0 +1,38 @@
+"""Where a stream of Spark begins."""
+
+from __future__ import annotations
+
+from lakelog.client.metastore import Metastore
+from lakelog.format.table import TableInfo
+from lakelog.options.stream_options import STREAM_TIMESTAMP_MILLIS
+from lakelog.options.values import StreamOptions
+from lakelog.reads.log_start import LogAccess, begin_by_log, find_logged_before, place_by_log
+from lakelog.reads.stream_start import StreamStart, find_start
+from lakelog.spark.stream.terms import StreamTerms
+from lakelog.table_log import open_table_log
+
+
+def find_beginning(metastore: Metastore, table: TableInfo, terms: StreamTerms) -> StreamStart:
+    """Finds where a stream begins that has no checkpoint: by its table's log, where it comes out of that. Blocks.
+
+    Raises:
+        LakelogError: As of `find_start`; or the stream insists on the log, and the brokers refuse.
+    """
+    start = find_start(metastore, table, terms.options)
+    if not terms.reads_log(table):
+        return start
+    return place_by_log(LogAccess(metastore, open_table_log), table, start, terms.options, _begin)
+
+
+def _begin(access: LogAccess, table: TableInfo, start: StreamStart, options: StreamOptions) -> StreamStart:
+    if options.mode != "from-timestamp":
+        return begin_by_log(access, table, start, options)
+    since_ms = options.get(STREAM_TIMESTAMP_MILLIS)
+    assert since_ms is not None, "the options were checked"
+    before = find_logged_before(access.metastore, table.table_uuid, since_ms, access.open_log)
+    if before is None or before.first_id is None:
+        # What is not in the log yet is waited for by the times of commits.
+        return start
+    (kept,) = access.metastore.list_latest([table.table_uuid])
+    # An offset is a snapshot, so that where it begins is settled now; what is no longer kept cannot be shown.
+    return StreamStart(max(min(start.after, before.snapshot_id), kept.earliest_change_id - 1, 0))
