@@ -30,11 +30,14 @@ class SnapshotRows:
         snapshot_uuid: The snapshot's.
         has_record: Whether a row is a record of its own; an old row may be one, or part of the record of its new row.
         partitions: Which each stands in; None: that is not known.
+        stays: Which are kept for ever where the topic keeps the last record of each key: the last, but for deletes;
+            None: that is not known.
     """
 
     snapshot_uuid: str
     has_record: Mask
     partitions: npt.NDArray[np.int32] | None
+    stays: Mask | None = None
 
 
 @dataclass(frozen=True)
@@ -176,10 +179,12 @@ class LogTally:
             rows += int(expected.has_record.sum())
             snapshots += 1
             expired += int(too_old.sum())
-            count = int(missing.sum())
             if self.is_compacted:
-                compacted += count
-            elif count:
+                replaced = missing if expected.stays is None else missing & ~expected.stays
+                compacted += int(replaced.sum())
+                missing &= ~replaced
+            count = int(missing.sum())
+            if count:
                 lost += count
                 if counts is not None and counts.any():
                     torn.append(snapshot_id)

@@ -6,31 +6,23 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from lakelog.client.metastore import Metastore
 from lakelog.client.retry import BROKERS_UNAVAILABLE
 from lakelog.clock import Clock
 from lakelog.errors import HistoryDiverged, NotFound, Unavailable
 from lakelog.format.log_state import LogInfo
-from lakelog.format.rowkind import RowKind
-from lakelog.format.snapshot import LogContent
 from lakelog.log.columns import NO_RECORDS, take_fetched
 from lakelog.log.early_tally import split_early
 from lakelog.log.protocol import Log, LogReader
 from lakelog.log.records import FetchedRecords
-from lakelog.log.settings import LogSettings, read_log_settings
-from lakelog.log.tally import LogFindings, LogTally, SnapshotRows
+from lakelog.log.settings import read_log_settings
+from lakelog.log.tally import LogFindings, LogTally
 from lakelog.log.topic_rules import CLEANUP_POLICY
-from lakelog.options import TableOptions
-from lakelog.reads.log_plan import LogPiece, plan_log
-from lakelog.storage.data_files import DataFiles
-from lakelog.storage.live_file import LiveFile
-from lakelog.storage.own_columns import KIND_FIELD
 from lakelog.storage.store import ObjectStore
 from lakelog.upkeep.early_verification import add_early, find_sent, make_early_tally
+from lakelog.upkeep.logged_rows import load_rows
 
-_SNAPSHOTS_A_PLAN: Final = 1000
 _RECORDS_A_FETCH: Final = 10_000
 _FETCH_S: Final = 0.5
 _PATIENCE_S: Final = 30.0
@@ -76,7 +68,9 @@ def verify_log(
         starts, ends = reader.list_offsets(earliest=True), reader.list_offsets()
         page = metastore.list_snapshots(info.table_uuid, limit=1, newest=True)
         after = max(info.starts_after, page.earliest_change_id - 1)
-        snapshots = _load_rows(metastore, info, settings, store, after, page.latest_snapshot_id)
+        # Where the order of records is not that of commits, the last of a key may be another than the table's.
+        keeps_last = is_compacted and not settings.is_eventual
+        snapshots = load_rows(metastore, info, store, after, page.latest_snapshot_id, keeps_last=keeps_last)
         is_shared = info.is_named or info.generation > 1
         sent = find_sent(metastore, info.table_uuid, snapshots) if settings.is_eventual else {}
         elsewhere = frozenset(each.snapshot_id for each in sent.values() if each.is_all)
@@ -118,54 +112,6 @@ def _check_topic(log: Log, info: LogInfo) -> bool:
             metadata={"topic": info.topic, "table": str(info.name)},
         )
     return "compact" in topic.settings.get(CLEANUP_POLICY, "")
-
-
-def _load_rows(
-    metastore: Metastore, info: LogInfo, settings: LogSettings, store: ObjectStore, after: int, until: int
-) -> dict[int, SnapshotRows]:
-    files = DataFiles(store)
-    found: dict[int, SnapshotRows] = {}
-    while after < until:
-        plan = plan_log(metastore, info.table_uuid, after, min(until, after + _SNAPSHOTS_A_PLAN))
-        has_key = bool(plan.schema.primary_key)
-        has_buckets = has_key or TableOptions(plan.table.options).bucket_count(has_key) > 0
-        pieces: dict[int, list[LogPiece]] = {}
-        for piece in plan.pieces:
-            pieces.setdefault(piece.snapshot.snapshot_id, []).append(piece)
-        for snapshot in plan.snapshots:
-            if snapshot.log is not LogContent.NONE:
-                mine = pieces.get(snapshot.snapshot_id, [])
-                partitions = _find_partitions(mine) if has_buckets else None
-                found[snapshot.snapshot_id] = SnapshotRows(
-                    snapshot.snapshot_uuid, _find_records(files, mine), partitions
-                )
-        if not plan.snapshots:
-            # The next one waits for its changelog: it is not published either.
-            break
-        after = plan.snapshots[-1].snapshot_id
-    return found
-
-
-def _find_partitions(pieces: list[LogPiece]) -> npt.NDArray[np.int32]:
-    if not pieces:
-        return np.zeros(0, np.int32)
-    return np.concatenate([np.full(piece.row_count, piece.bucket, np.int32) for piece in pieces])
-
-
-def _find_records(files: DataFiles, pieces: list[LogPiece]) -> npt.NDArray[np.bool_]:
-    """Whether each row of a snapshot is a record of its own."""
-    parts = [_is_record(files, file) for piece in pieces for file in piece.files]
-    return np.concatenate(parts) if parts else np.zeros(0, np.bool_)
-
-
-def _is_record(files: DataFiles, file: LiveFile) -> npt.NDArray[np.bool_]:
-    if not file.delete_count:
-        return np.ones(file.row_count, np.bool_)
-    with files.open(file) as reader:
-        mapping = reader.map_columns([KIND_FIELD])
-        groups = range(len(reader.row_group_starts) - 1)
-        kinds = [np.asarray(batch.column(0).fill_null(0)) for batch in reader.read_batches(groups, mapping)]
-    return np.concatenate(kinds) != RowKind.UPDATE_BEFORE.value
 
 
 def _read(

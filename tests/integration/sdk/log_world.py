@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from lakelog.catalog import Catalog
-from lakelog.clock import SystemClock
+from lakelog.clock import Clock, SystemClock
 from lakelog.log.memory import MemoryCluster, MemoryLog
 from lakelog.log.protocol import Log
 from lakelog.log.records import FetchedRecords
@@ -40,13 +40,14 @@ class SetClock(SystemClock):
 class World:
     """A metastore and brokers, each with a clock of its own, and a table that is published by hand."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, clock: Clock | None = None) -> None:
         self.commits, self.brokers = SetClock(), SetClock()
-        self.cluster = MemoryCluster(clock=self.brokers)
+        self.cluster = MemoryCluster(clock=clock or self.brokers)
         self.refuses: Exception | None = None
+        self.uses = 0
 
         async def open_store() -> Store:
-            return MemoryStore(self.commits)
+            return MemoryStore(clock or self.commits)
 
         brokers = Brokers([("kafka:9092",)], lambda options: MemoryLog(self.cluster))
         self.metastore = InProcessMetastore(
@@ -57,6 +58,7 @@ class World:
         self._publishers: list[HandPublisher] = []
 
     def _open_log(self, options: Mapping[str, str]) -> Log:
+        self.uses += 1
         if self.refuses is not None:
             raise self.refuses
         return MemoryLog(self.cluster)
@@ -69,9 +71,12 @@ class World:
         table = self.catalog.create_table(
             name, schema=SCHEMA, primary_key=["k"] if keyed else [], options={"log.system": "kafka", **options}
         )
-        publisher = HandPublisher(self.metastore, self.cluster, table)
-        self._publishers.append(publisher)
-        return table, publisher
+        return table, self.publish(table)
+
+    def publish(self, table: Table) -> HandPublisher:
+        """Whoever publishes a table from now on."""
+        self._publishers.append(HandPublisher(self.metastore, self.cluster, table))
+        return self._publishers[-1]
 
     def make_unpublished(self, **options: str) -> Table:
         """An append table that nobody publishes."""

@@ -9,6 +9,8 @@ import pytest
 
 from lakelog.errors import PermissionDenied
 from lakelog.log.memory import Fault, Step
+from lakelog.streams.open_stream import open_stream
+from lakelog.streams.request import ResumePoint, StreamRequest
 from lakelog.table import Table
 from tests.integration.sdk.log_world import World, read_log, rows
 from tests.integration.sdk.logging_tables import HandPublisher, read_all, to_rows
@@ -177,3 +179,28 @@ def test_several_tables_begin_at_one_moment(world: World) -> None:
             assert stream.read(0.2) is None
             # Of neither the half that is not in its log yet.
             assert stream.positions == {"shop.orders": 4, "shop.others": 1}
+
+
+def test_who_goes_on_behind_the_first_one_leaves_none_out(world: World) -> None:
+    table, publisher = world.make(keyed=False)
+    # The clock of a broker that took over is behind.
+    for committed_ms, appended_ms in ((1000, 5000), (2000, 4000), (3000, 6000)):
+        world.commits.time_ms = committed_ms
+        table.append(rows((1, committed_ms)))
+        world.brokers.time_ms = appended_ms
+        publisher.publish()
+    assert shown(table, 4500) == [1, 2, 3]
+    info = world.metastore.get_table_by_uuid(table.uuid)
+    request = StreamRequest({"scan.mode": "from-timestamp", "scan.timestamp-millis": "4500"})
+    for after in (1, 2):
+        opened = open_stream(
+            world.catalog, [info], request, holder="test", points=[ResumePoint(table.uuid, after)], on_begin=print
+        )
+        found = []
+        for progress in opened.follower.follow():
+            if progress.batch is not None:
+                found.append(progress.batch.snapshot_id)
+            if found and found[-1] == 3:
+                break
+        opened.follower.close()
+        assert found == list(range(after + 1, 4))
