@@ -76,7 +76,8 @@ def begin_early(task: EarlyTask | None, attempt_id: str, partition_id: int, task
 
 def to_place(attempt_id: str, partition_id: int, task_attempt_id: int) -> EarlyPlace:
     """Where the rows of a task stand among those of its attempt. Pure."""
-    return EarlyPlace(attempt_id, (task_attempt_id % (1 << _TASK_BITS)) << _ROW_BITS, partition_id)
+    # Never from 0 on: readers take such numbers for those of a writer that counts all rows of its attempt.
+    return EarlyPlace(attempt_id, (task_attempt_id % (1 << _TASK_BITS) + 1) << _ROW_BITS, partition_id)
 
 
 def merge_sent(written: Sequence[WrittenFiles], *, has_key: bool) -> SentEarly | None:

@@ -23,6 +23,7 @@ from lakelog.log.records import FetchedRecords, TopicSpec
 from lakelog.log.settings import read_log_settings
 from lakelog.spark.early import _MAX_CHANNELS, EarlyTask, TaskChannels, merge_sent, to_place
 from lakelog.spark.tasks import WrittenFiles
+from lakelog.streams.early_attempts import _COUNTED
 from lakelog.writes.early_sending import EarlyRows, RowForm, SentEarly
 
 OPTIONS = {"log.system": "kafka", "log.consistency": "eventual", "bucket": "2", "kafka.bootstrap.servers": "kafka:1"}
@@ -90,7 +91,11 @@ def test_records_of_tasks_never_have_the_number_of_others() -> None:
 def test_numbers_have_as_many_digits_as_readers_take() -> None:
     most = to_place(ATTEMPT, 1, (1 << 20) - 1).first_index + (1 << 36) - 1
     assert re.fullmatch("[0-9]{1,18}", str(most))
-    assert to_place(ATTEMPT, 1, 1 << 40).first_index >= 0
+
+
+@pytest.mark.parametrize("task_attempt_id", [0, 1, 1 << 20, 1 << 40])
+def test_numbers_of_tasks_are_beyond_those_of_who_counts_all_rows(task_attempt_id: int) -> None:
+    assert to_place(ATTEMPT, 0, task_attempt_id).first_index >= _COUNTED
 
 
 def test_rows_without_a_bucket_are_spread_by_task() -> None:

@@ -1,0 +1,110 @@
+"""Subscriptions are told of rows that Spark's tasks have sent, as these number them, and of each key what stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakelog.catalog import Catalog
+from lakelog.clock import SystemClock
+from lakelog.log.protocol import Log
+from lakelog.spark.early import TaskChannels, plan_early, to_place
+from lakelog.storage.stores import LocationStores
+from lakelog.streams import early_follow, log_tail
+from lakelog.table import Table
+from lakelog.transaction import Transaction
+from metastore.inprocess import InProcessMetastore
+from tests.contract.metastore.log_brokers import FakeBrokers
+from tests.integration.sdk.early_streams import Folder, make, open_metastore, read_rows, read_values, rows
+
+
+@pytest.fixture(autouse=True)
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(early_follow, "_LOOK_S", 0.05)
+    monkeypatch.setattr(log_tail, "_FETCH_S", 0.02)
+    monkeypatch.setattr(log_tail, "_REST_S", 0.1)
+
+
+@pytest.fixture
+def brokers() -> FakeBrokers:
+    return FakeBrokers()
+
+
+@pytest.fixture
+def catalog(warehouse: Path, brokers: FakeBrokers) -> Iterator[Catalog]:
+    def open_log(options: Mapping[str, str]) -> Log:
+        return brokers.open(options)
+
+    metastore: InProcessMetastore = open_metastore(warehouse, brokers.make())
+    catalog = Catalog(metastore, LocationStores(), open_log=open_log)
+    catalog.create_database("shop")
+    yield catalog
+    metastore.close()
+
+
+def send_by_tasks(
+    catalog: Catalog, brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch, table: Table, *parts: pa.Table
+) -> Transaction:
+    """Writes parts by a task each, of which the first runs twice; the commit is held back."""
+    tx = catalog.transaction()
+    monkeypatch.setattr(catalog.early_senders, "begin", lambda *_: None)
+    channels = TaskChannels(brokers.open, SystemClock(), wait_s=60)
+    task = plan_early(catalog.metastore, table.info)
+    assert task is not None
+    target = tx.table("shop.orders")
+    for number, part in enumerate([parts[0], *parts]):
+        early = channels.begin(task, to_place(tx._attempt_id, max(number - 1, 0), number))
+        assert early is not None
+        early.send(part, None)
+        assert early.finish() is not None
+        if number:
+            target.upsert(part) if table.info.schema.primary_key else target.append(part)
+    return tx
+
+
+def test_rows_of_tasks_are_told_before_their_commit(
+    catalog: Catalog, brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make(catalog)
+    table.upsert(rows(1, 2))
+    with table.subscribe() as stream:
+        told = Folder(stream)
+        told.read_until(lambda: len(told.rows) == 2)
+        tx = send_by_tasks(catalog, brokers, monkeypatch, table, rows(2, 3, value=5), rows(4, 5, value=6))
+        told.read_until(lambda: len(told.rows) == 5)
+        assert read_rows(table).keys() == {1, 2}
+        told.told.clear()
+        tx.commit()
+        told.read_until(lambda: stream.position == 2)
+        assert told.told == [], "what came twice tells nothing"
+    assert told.rows == read_rows(table)
+
+
+def test_rows_of_tasks_that_are_given_up_are_taken_back(
+    catalog: Catalog, brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make(catalog)
+    table.upsert(rows(1, 2))
+    with table.subscribe() as stream:
+        told = Folder(stream)
+        told.read_until(lambda: len(told.rows) == 2)
+        tx = send_by_tasks(catalog, brokers, monkeypatch, table, rows(2, 3, value=5), rows(4, value=6))
+        told.read_until(lambda: len(told.rows) == 4)
+        tx.abandon()
+        told.read_until(lambda: told.rows == read_rows(table))
+
+
+def test_rows_of_an_append_table_come_once_though_a_task_ran_twice(
+    catalog: Catalog, brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether all rows have come, nobody can tell by numbers of tasks: so they come with their commit."""
+    table = make(catalog, keyed=False)
+    with table.subscribe() as stream:
+        tx = send_by_tasks(catalog, brokers, monkeypatch, table, rows(1, 2), rows(3))
+        assert stream.read(0.3) is None
+        tx.commit()
+        assert sorted(read_values(stream, 3)) == [(1, 1), (1, 2), (1, 3)]
+        assert stream.read(0.1) is None
