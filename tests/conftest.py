@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -102,14 +103,28 @@ def postgres_server() -> Iterator[EmbeddedPostgres]:
 @pytest.fixture
 def postgres_url(postgres_server: EmbeddedPostgres) -> Iterator[str]:
     """The address of an empty database of the test's own, in SQLAlchemy's form; about 30 ms to make."""
-    name = f"test_{next(_numbers)}"
+    # template0 is never connected to, so copying it never waits for another test.
+    with _copy_database(postgres_server, "template0") as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def migrated_template(postgres_server: EmbeddedPostgres) -> str:
+    """The name of a database with all tables of the metastore, to be copied."""
+    from metastore.postgres import migrate
+
+    name = "metastore_template"
     with _administer(postgres_server) as connection:
-        # template0 is never connected to, so copying it never waits for another test.
         connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(name)))
-    yield postgres_server.url(name)
-    if postgres_server.is_running:
-        with _administer(postgres_server) as connection:
-            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+    migrate(postgres_server.url(name))
+    return name
+
+
+@pytest.fixture
+def migrated_url(postgres_server: EmbeddedPostgres, migrated_template: str) -> Iterator[str]:
+    """The address of a migrated database of the test's own."""
+    with _copy_database(postgres_server, migrated_template) as url:
+        yield url
 
 
 @pytest.fixture(scope="session")
@@ -160,6 +175,20 @@ def spark(stack: EmbeddedStack) -> Iterator[SparkSession]:
         lakelog.spark.install(session, stack.target)
         yield session
         session.stop()
+
+
+@contextmanager
+def _copy_database(server: EmbeddedPostgres, template: str) -> Iterator[str]:
+    name = sql.Identifier(database := f"test_{next(_numbers)}")
+    with _administer(server) as connection:
+        # Of files, and not through the write-ahead log: to make and to drop one takes 0.1 s of CPU instead of 0.18,
+        # and to migrate an empty one 0.24.
+        copy = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy")
+        connection.execute(copy.format(name, sql.Identifier(template)))
+    yield server.url(database)
+    if server.is_running:
+        with _administer(server) as connection:
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
 
 
 def _administer(server: EmbeddedPostgres) -> psycopg.Connection[tuple[object, ...]]:

@@ -49,9 +49,9 @@ def _find_folder() -> Path:
     cache = environment.get("XDG_CACHE_HOME") or os.path.join(
         environment.get("HOME") or tempfile.gettempdir(), ".cache"
     )
-    java = java_home(environment)
+    java = java_home(environment) / "bin" / "java"
     jars = Path(pyspark.__file__).parent / "jars"
-    known = [java.resolve(), (java / "release").stat().st_mtime_ns, jars.resolve(), jars.stat().st_mtime_ns]
+    known = [(place.resolve(), place.stat().st_mtime_ns) for place in (java, jars)]
     name = hashlib.sha256(repr([*known, JAVA_OPTIONS]).encode()).hexdigest()[:12]
     return Path(cache) / "lakelog" / "test-spark-classes" / name
 

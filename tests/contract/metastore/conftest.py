@@ -6,29 +6,23 @@ yields an open metastore over a database of its own.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-import psycopg
 import pytest
-from psycopg import sql
 
 from lakelog.client.grpc_metastore import GrpcMetastore
 from lakelog.client.metastore import Metastore
 from lakelog.clock import SystemClock
-from lakelog.embedded.postgres import EmbeddedPostgres
 from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
-from metastore.postgres import PostgresStore, migrate
+from metastore.postgres import PostgresStore
 from metastore.service import MetastoreService
 from metastore.store import Store
 from tests.contract.metastore.log_brokers import FakeBrokers
 from tests.contract.metastore.serving import serving
 
 WAREHOUSE = "file:///warehouse"
-
-_numbers = itertools.count(1)
 
 
 def make_service(store: Store) -> MetastoreService:
@@ -50,31 +44,6 @@ def open_in_process(
         return store
 
     return InProcessMetastore(open_store, make_service)
-
-
-@pytest.fixture(scope="session")
-def migrated_template(postgres_server: EmbeddedPostgres) -> str:
-    """The name of a database with all tables, to be copied: faster than migrating for each test."""
-    name = "metastore_template"
-    _administer(postgres_server, sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(name)))
-    migrate(postgres_server.url(name))
-    return name
-
-
-@pytest.fixture
-def migrated_url(postgres_server: EmbeddedPostgres, migrated_template: str) -> Iterator[str]:
-    """The address of a migrated database of the test's own."""
-    name = f"metastore_{next(_numbers)}"
-    copy = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
-    _administer(postgres_server, copy.format(sql.Identifier(name), sql.Identifier(migrated_template)))
-    yield postgres_server.url(name)
-    if postgres_server.is_running:
-        _administer(postgres_server, sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
-
-
-def _administer(server: EmbeddedPostgres, statement: sql.Composed) -> None:
-    with psycopg.connect(server.url().replace("+psycopg", ""), autocommit=True) as connection:
-        connection.execute(statement)
 
 
 @contextmanager
@@ -101,9 +70,7 @@ def open_postgres(request: pytest.FixtureRequest) -> Iterator[Metastore]:
 @contextmanager
 def open_grpc(request: pytest.FixtureRequest) -> Iterator[Metastore]:
     """A client over the wire to a server over Postgres: all of the product but its process."""
-    url = request.getfixturevalue("postgres_url")
-    migrate(url)
-    with serving(url, make_service) as target:
+    with serving(request.getfixturevalue("migrated_url"), make_service) as target:
         metastore = GrpcMetastore(target)
         try:
             yield metastore

@@ -14,7 +14,6 @@ from lakelog.format.table import TableName
 from metastore.brokers import Brokers
 from metastore.inprocess import InProcessMetastore
 from metastore.log_store import TopicLife
-from metastore.postgres import migrate
 from metastore.service import MetastoreService
 from metastore.store import Store
 
@@ -214,14 +213,13 @@ def test_a_topic_holds_the_log_of_one_table(log_metastore: InProcessMetastore, b
     assert log_metastore.get_log(make(log_metastore, NAMED).table_uuid).generation == 1
 
 
-def test_over_the_wire(postgres_url: str, brokers: FakeBrokers) -> None:
+def test_over_the_wire(migrated_url: str, brokers: FakeBrokers) -> None:
     """All of it by clients, with the steps as they run beside the requests."""
-    migrate(postgres_url)
 
     def make_service(store: Store) -> MetastoreService:
         return MetastoreService(store, WAREHOUSE, brokers=brokers.make())
 
-    with serving(postgres_url, make_service) as target:
+    with serving(migrated_url, make_service) as target:
         metastore = GrpcMetastore(target)
         metastore.create_database("shop")
         brokers.is_away = True

@@ -17,7 +17,7 @@ from lakelog.errors import LakelogError
 from lakelog.format.job import Job
 from lakelog.format.snapshot import ChangelogState
 from metastore.inprocess import InProcessMetastore
-from metastore.postgres import PostgresStore, migrate
+from metastore.postgres import PostgresStore
 from metastore.postgres.store import PostgresTransaction
 from tests.contract.metastore.conftest import open_in_process
 from tests.contract.metastore.making import append, make_table
@@ -159,10 +159,9 @@ def test_commits_attachments_and_takeovers_never_wait_for_each_other_in_a_circle
     assert page.complete_until == attached[0] > 0
 
 
-def test_whoever_waits_does_not_hold_up_a_server_that_ends(postgres_url: str) -> None:
-    migrate(postgres_url)
+def test_whoever_waits_does_not_hold_up_a_server_that_ends(migrated_url: str) -> None:
     with ThreadPoolExecutor(1) as pool:
-        with serving(postgres_url) as target:
+        with serving(migrated_url) as target:
             metastore = GrpcMetastore(target)
             table = make_table(metastore)
             waiting = pool.submit(metastore.lease_job, KINDS, [table.table_uuid], "a", duration_ms=1000, wait_ms=25_000)
@@ -173,9 +172,8 @@ def test_whoever_waits_does_not_hold_up_a_server_that_ends(postgres_url: str) ->
         metastore.close()
 
 
-def test_whoever_went_away_while_waiting_is_given_nothing(postgres_url: str) -> None:
-    migrate(postgres_url)
-    with serving(postgres_url) as target, closing(GrpcMetastore(target)) as metastore, ThreadPoolExecutor(1) as pool:
+def test_whoever_went_away_while_waiting_is_given_nothing(migrated_url: str) -> None:
+    with serving(migrated_url) as target, closing(GrpcMetastore(target)) as metastore, ThreadPoolExecutor(1) as pool:
         table = make_table(metastore)
         gone = GrpcMetastore(target)
         call = pool.submit(gone.lease_job, KINDS, [table.table_uuid], "a", duration_ms=60_000, wait_ms=25_000)

@@ -11,7 +11,7 @@ from lakelog.storage.stores import LocationStores
 from metastore.due_work import WorkPlanner
 from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
-from metastore.postgres import PostgresStore, migrate
+from metastore.postgres import PostgresStore
 from metastore.service import MetastoreService
 from metastore.store import Store
 
@@ -31,10 +31,7 @@ def planners() -> Sequence[WorkPlanner]:
 def metastore(
     request: pytest.FixtureRequest, warehouse: Path, planners: Sequence[WorkPlanner]
 ) -> Iterator[InProcessMetastore]:
-    url = ""
-    if request.param == "postgres":
-        url = request.getfixturevalue("postgres_url")
-        migrate(url)
+    url = request.getfixturevalue("migrated_url") if request.param == "postgres" else ""
 
     async def open_store() -> Store:
         if not url:

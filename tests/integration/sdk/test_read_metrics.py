@@ -82,7 +82,7 @@ def test_a_subscription_does_not_read_what_is_not_asked_for(catalog: Catalog) ->
         rows = 0
         with table.subscribe(columns=columns, filter=condition, options={"scan.snapshot-id": 1}) as stream:
             while stream.position != 3:
-                batch = stream.read(5)
+                batch = stream.read(0.2)
                 rows += 0 if batch is None else batch.data.num_rows
             reads.append((rows, stream.metrics))
     assert [rows for rows, _ in reads] == [3 * ROWS, 3 * ROWS, ROWS]
@@ -99,7 +99,7 @@ def test_changes_of_a_keyed_table_say_what_was_read(catalog: Catalog, producer: 
     for columns in (None, ["id"]):
         with table.subscribe(columns=columns, options={"scan.snapshot-id": 1}) as stream:
             while stream.position != 3:
-                stream.read(5)
+                stream.read(0.2)
             reads.append(stream.metrics)
     for read in reads:
         assert (read.files, read.files_opened, read.row_groups_read) == (3, 3, 3)

@@ -239,7 +239,7 @@ def test_an_expired_position_in_one_table(
         commit_both(catalog, number)
     with catalog.subscribe(NAMES, "from-timestamp", "etl", options={"scan.timestamp-millis": 0}) as stream:
         read(stream, 3)
-    expire(request.getfixturevalue("postgres_url"), catalog.table("shop.items").uuid, until=2)
+    expire(request.getfixturevalue("migrated_url"), catalog.table("shop.items").uuid, until=2)
     options = {"scan.expired-position": policy}
     if policy == "fail":
         with pytest.raises(

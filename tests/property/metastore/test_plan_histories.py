@@ -28,7 +28,7 @@ from lakelog.format.table import TableName
 from metastore.entries import read_entries
 from metastore.memory import MemoryStore
 from metastore.packing import Packer
-from metastore.postgres import PostgresStore, migrate
+from metastore.postgres import PostgresStore
 from metastore.service import MetastoreService
 from metastore.store import Store
 from tests.contract.metastore.making import SCHEMA, day, key, make_file
@@ -368,13 +368,12 @@ def test_plans_of_any_history(history: list[Action], asked: list[Question]) -> N
     asyncio.run(play_history(MemoryStore(SystemClock()), "t", history, asked))
 
 
-def test_plans_of_any_history_in_postgres(postgres_url: str) -> None:
-    migrate(postgres_url)
+def test_plans_of_any_history_in_postgres(migrated_url: str) -> None:
     names = itertools.count()
     with asyncio.Runner() as runner:
 
         async def open_store() -> Store:
-            return PostgresStore(postgres_url)
+            return PostgresStore(migrated_url)
 
         store = runner.run(open_store())
 
