@@ -83,10 +83,7 @@ class Publishing:
         _check_report(report)
 
         async def write_down(tx: Transaction) -> None:
-            lease = to_publisher_lease(report.table_uuid)
-            epoch = await tx.lock_lease_epoch(lease)
-            if epoch != report.epoch:
-                raise lease_lost(lease, report.epoch, epoch, await tx.find_lease_holder(lease))
+            await _check_holder(tx, report)
             head, _ = await _find_log(tx, report.table_uuid)
             # Nobody begins the log anew before this is written.
             topic = await tx.lock_log_topic(report.table_uuid)
@@ -197,6 +194,14 @@ async def settle_sent(tx: Transaction, changes: Sequence[Rebased]) -> list[Rebas
     The heads are locked, so that no log is begun anew before the commit.
     """
     return [await _settle_sent(tx, each) if each.change.sent_offsets is not None else each for each in changes]
+
+
+async def _check_holder(tx: Transaction, report: PublishReport) -> None:
+    """Raises Fenced where another has, or nobody has, the lease of a table's publisher; it stays so until the end."""
+    lease = to_publisher_lease(report.table_uuid)
+    epoch = await tx.lock_lease_epoch(lease)
+    if epoch != report.epoch:
+        raise lease_lost(lease, report.epoch, epoch, await tx.find_lease_holder(lease))
 
 
 async def _settle_sent(tx: Transaction, rebased: Rebased) -> Rebased:

@@ -13,6 +13,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -137,8 +138,13 @@ class FaultLab:
             report: Is added to.
             large: The chance of a snapshot to be a large one, in tables without a key.
         """
-        with self.connect() as catalog, contextlib.ExitStack() as stack:
-            runs = [self._begin(catalog, stack, seed, number, large) for number in range(tables)]
+        with (
+            self.connect() as catalog,
+            contextlib.ExitStack() as stack,
+            # Each of them mostly waits for others.
+            ThreadPoolExecutor(tables) as together,
+        ):
+            runs = list(together.map(lambda number: self._begin(catalog, stack, seed, number, large), range(tables)))
             try:
                 for run in runs:
                     self._wait_for_snapshots(run.table)
@@ -150,11 +156,10 @@ class FaultLab:
                     self.drain(run.table)
             except Exception as error:
                 raise FaultLabError(f"Seed {seed}: {error}") from error
-            finally:
-                for run in runs:
-                    run.writer.kill()
-            for run in runs:
-                self._judge(run, seed, report)
+            for snapshots, records in together.map(lambda run: self._judge(run, seed), runs):
+                report.runs += 1
+                report.snapshots += snapshots
+                report.records += records
 
     def drain(self, table: Table) -> PublishState:
         """Waits until all that was committed is published, whatever stands in the way meanwhile; AssertionError."""
@@ -175,7 +180,9 @@ class FaultLab:
         table = self.make_table(catalog, keyed=keyed)
         recorder = stack.enter_context(self.record(table))
         orders = Orders(self.stack.target, table.name, f"w{number}", seed, keyed, large)
-        return _Run(table, WriterProcess(orders), recorder)
+        writer = WriterProcess(orders)
+        stack.callback(writer.kill)
+        return _Run(table, writer, recorder)
 
     def _wait_for_snapshots(self, table: Table) -> None:
         """Until the writer has begun: nothing is shown by faults that come before."""
@@ -184,15 +191,14 @@ class FaultLab:
             assert time.monotonic() < give_up_s, f"nothing was committed to {table.name} within {DRAIN_S:g} s"
             time.sleep(0.02)
 
-    def _judge(self, run: _Run, seed: int, report: FaultReport) -> None:
+    def _judge(self, run: _Run, seed: int) -> tuple[int, int]:
+        """How many snapshots and records there were; FaultLabError: the consumer saw what it must not."""
         path = run.recorder.stop()
         findings = check_recording(path, run.table, row=VALUE, whole_rows=WHOLE_ROWS)
         if findings:
             told = "\n".join(map(str, findings))
             raise FaultLabError(f"Seed {seed}: {run.table.name}, seen in {path}:\n{told}")
-        report.runs += 1
-        report.snapshots += run.table.snapshots().num_rows
-        report.records += len(path.read_bytes().splitlines())
+        return run.table.snapshots().num_rows, len(path.read_bytes().splitlines())
 
     # Faults
 

@@ -62,10 +62,10 @@ _OPTIONS: Final = (
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.ping_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 0),
-    # Reconnecting is paced by our own calls, which jitter; gRPC's default first pause of 1 s would only add to it.
+    # Reconnecting is paced by our own calls, which jitter; gRPC's own pauses, of 1 s at first, would only add to it.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 1_000),
-    ("grpc.max_reconnect_backoff_ms", 2_000),
+    ("grpc.max_reconnect_backoff_ms", 500),
     # Channels to the same target are otherwise shared behind our back, with their state.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.primary_user_agent", "lakelog-python"),

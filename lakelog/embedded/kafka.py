@@ -257,8 +257,15 @@ class EmbeddedKafka:
         unfinished.rename(self._data)
 
     def _write_settings(self, name: str, data: Path) -> Path:
-        """Writes the settings of a broker that is alone, for its data in a folder; returns their file."""
-        settings = {
+        """Writes the settings of a broker for its data in a folder; returns their file."""
+        file = self.folder / name
+        file.write_text("".join(f"{key}={_escape(value)}\n" for key, value in self._settings(data).items()))
+        (self.folder / "port").write_text(f"{self.port}\n")
+        return file
+
+    def _settings(self, data: Path) -> dict[str, str]:
+        """The settings of a broker that is alone."""
+        return {
             "process.roles": "broker,controller",
             "node.id": str(_BROKER_ID),
             # Named here and not in the data: at its next start it may have another port.
@@ -284,10 +291,6 @@ class EmbeddedKafka:
             # Whatever of a deleted topic is on the disk is gone soon.
             "log.segment.delete.delay.ms": "1000",
         }
-        file = self.folder / name
-        file.write_text("".join(f"{key}={_escape(value)}\n" for key, value in settings.items()))
-        (self.folder / "port").write_text(f"{self.port}\n")
-        return file
 
     def _java_process(
         self, name: str, java: Path, jars: Sequence[Path], words: Sequence[str], *, ready_within_s: float | None = None

@@ -93,8 +93,8 @@ LOG_KEY_FORMAT: Final = Option[str](
 )
 LOG_MAX_RECORD_SIZE: Final = Option[int](
     "log.max-record-size",
-    # Kafka counts sizes of batches in 31 bits.
-    MemorySize(first=1 << 10, last=1 << 30),
+    # Brokers take requests of 100 MiB unless they are told otherwise, and clients hold several records of this size.
+    MemorySize(first=1 << 10, last=64 << 20),
     # With what frames a record it is what topics take by default (1,048,588 bytes), so that one of these will do.
     1000 << 10,
     "The largest record, with its key and headers. A row that makes a larger one is refused when it is written to the "

@@ -26,7 +26,7 @@ from typing import Final
 
 from lakelog.client.metastore import Metastore, WatchPosition
 from lakelog.clock import Clock
-from lakelog.errors import LakelogError
+from lakelog.errors import LakelogError, NotFound
 from lakelog.format.log_state import LogInfo, PublishReport, PublishState, SnapshotOffsets
 from lakelog.format.snapshot import Snapshot
 from lakelog.log.protocol import Log, LogProducer
@@ -34,8 +34,9 @@ from lakelog.log.records import NOTHING_PUBLISHED, EncodedRecords, LogPosition, 
 
 from .feed import SnapshotFeed
 from .reading_ahead import read_ahead
-from .recovery import Witnesses, find_resume
+from .recovery import Witnesses, find_resume, topic_gone
 from .snapshot_log import SnapshotLog, SnapshotLogs
+from .topic_watch import TopicWatch, check_appended
 from .transactions import TransactionLimits, pick_together
 
 
@@ -92,6 +93,7 @@ class _Session:
         info: The log.
         producer: Started.
         feed: Behind the position.
+        topic: Looked at now and then.
         position: What is published.
         offsets: Where the log ends behind it, by partition.
         waiting: Snapshots that are not published, in their order; the first may be in part.
@@ -100,6 +102,7 @@ class _Session:
     info: LogInfo
     producer: LogProducer
     feed: SnapshotFeed
+    topic: TopicWatch
     position: LogPosition
     offsets: list[int]
     waiting: deque[SnapshotLog]
@@ -179,7 +182,7 @@ class TablePublisher:
         producer = log.open_producer(info.topic, to_transactional_id(info), to_group(info))
         try:
             # SUBTLE: the order is the protection. Only behind `start`, which fences all others, is the log read.
-            known = self._ask_witnesses(info, log, producer.start(), mirror)
+            known = self._ask_witnesses(info, log, _start_producer(info, producer), mirror)
             history = MetastoreHistory(metastore, self._table_uuid)
             resume = find_resume(info, known, history)
             parent = None if resume.is_complete else history.find(resume.snapshot_id)
@@ -197,7 +200,8 @@ class TablePublisher:
             with contextlib.suppress(LakelogError):
                 producer.close()
             raise
-        return _Session(info, producer, feed, resume, offsets, deque())
+        topic = TopicWatch(self._parts.open_log, info, self._parts.check_topic, self._parts.clock)
+        return _Session(info, producer, feed, topic, resume, offsets, deque())
 
     def _ask_witnesses(self, info: LogInfo, log: Log, position: LogPosition | None, mirror: PublishState) -> Witnesses:
         with contextlib.closing(log.open_admin()) as admin:
@@ -222,6 +226,7 @@ class TablePublisher:
 
     def _go_on(self, session: _Session, wait_s: float) -> Step:
         limits = self._parts.limits
+        session.topic.look()
         if len(session.waiting) < limits.snapshots:
             snapshots = session.feed.take(0.0 if session.waiting else wait_s)
             if snapshots:
@@ -278,6 +283,8 @@ class TablePublisher:
     def _commit(self, session: _Session, ended: list[SnapshotLog], position: LogPosition) -> None:
         """Commits the transaction; `ended` are the snapshots that are published as a whole with it."""
         behind = session.producer.commit(position)
+        # Before anybody is told: readers take the metastore's word for where a snapshot ends.
+        check_appended(session.info, session.offsets, behind)
         session.position = position
         told = []
         for log in ended:
@@ -318,6 +325,13 @@ class MetastoreHistory:
         """A snapshot; None: it is not kept, or there never was one."""
         page = self.metastore.list_snapshots(self.table_uuid, after=snapshot_id - 1, until=snapshot_id, limit=1)
         return next((found for found in page.snapshots if found.snapshot_id == snapshot_id), None)
+
+
+def _start_producer(info: LogInfo, producer: LogProducer) -> LogPosition | None:
+    try:
+        return producer.start()
+    except NotFound as error:
+        raise topic_gone(info) from error
 
 
 def _is_altered(started: LogInfo, seen: LogInfo) -> bool:

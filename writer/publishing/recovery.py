@@ -86,7 +86,7 @@ def find_resume(info: LogInfo, known: Witnesses, history: History) -> LogPositio
             what was found and what to do.
     """
     if known.mirror.generation != info.generation:
-        raise _diverged(info, f"The log has generation {info.generation} and its state {known.mirror.generation}.")
+        raise diverged(info, f"The log has generation {info.generation} and its state {known.mirror.generation}.")
     _check_topic(info, known)
     tail = []
     for record in known.tail:
@@ -109,7 +109,7 @@ def _with_position(
     info: LogInfo, position: LogPosition, mirror: PublishState, tail: Sequence[TailRecord], history: History
 ) -> LogPosition:
     if _end_of(position) < (mirror.snapshot_id + 1, mirror.next_index):
-        raise _diverged(
+        raise diverged(
             info,
             f"The metastore was told that the log holds {_show_mirror(mirror)}, but the log's own position is "
             f"{_show(position)}: the log has lost what was committed to it, or the position was set back.",
@@ -117,7 +117,7 @@ def _with_position(
     _check_known(info, history, LogSnapshot(position.snapshot_id, position.snapshot_uuid), "the log's position")
     newest = max(tail, key=_order_of, default=None)
     if newest is not None and _order_of(newest) > _end_of(position):
-        raise _diverged(
+        raise diverged(
             info,
             f"Partition {newest.partition} holds a record of snapshot {_id_of(newest)} behind the position "
             f"{_show(position)}: the position was set back, or somebody else has written to the topic.",
@@ -125,18 +125,28 @@ def _with_position(
     return position
 
 
-def _check_topic(info: LogInfo, known: Witnesses) -> None:
-    topic, mirror = known.topic, known.mirror
+def check_same_topic(info: LogInfo, topic: TopicState | None) -> TopicState:
+    """The topic, if it is the one that a log began in.
+
+    Raises:
+        HistoryDiverged: It is gone, or was made anew.
+    """
     if topic is None:
-        raise _diverged(info, f"The topic {info.topic} does not exist any more.")
+        raise topic_gone(info)
     if info.topic_id and topic.topic_id != info.topic_id:
-        raise _diverged(
+        raise diverged(
             info, f"The topic {info.topic} was made anew: its id was {info.topic_id} and is {topic.topic_id}."
         )
+    return topic
+
+
+def _check_topic(info: LogInfo, known: Witnesses) -> None:
+    mirror = known.mirror
+    check_same_topic(info, known.topic)
     for partition, offset in enumerate(mirror.offsets):
         end = known.ends[partition] if partition < len(known.ends) else 0
         if end < offset:
-            raise _diverged(
+            raise diverged(
                 info,
                 f"Partition {partition} of the topic {info.topic} ends at offset {end}, but was published up to "
                 f"{offset}: the topic was cut or made anew.",
@@ -150,7 +160,7 @@ def _without_position(info: LogInfo, known: Witnesses, tail: Sequence[TailRecord
         never_told = not mirror.reported_at_ms
         # What nobody ever saw, as records of a first transaction that was aborted, is still there where it stood.
         if never_told and not info.is_named and info.generation == 1 and not known.tail and any(known.starts):
-            raise _diverged(
+            raise diverged(
                 info, "The topic has had records, but none of them is left and nobody knows how far it was published."
             )
         _check_kept(info, known)
@@ -167,7 +177,7 @@ def _check_kept(info: LogInfo, known: Witnesses) -> None:
         start = known.starts[partition] if partition < len(known.starts) else 0
         # Behind the last record stands the end of its transaction.
         if start > offset + 1:
-            raise _diverged(
+            raise diverged(
                 info,
                 f"The log's own position was forgotten, and of partition {partition} nothing is kept before offset "
                 f"{start}, though the metastore knows of what was published before {offset} only.",
@@ -192,13 +202,13 @@ def _check_known(info: LogInfo, history: History, snapshot: LogSnapshot | None, 
         return
     kept = history.find(snapshot.snapshot_id)
     if kept is None:
-        raise _diverged(
+        raise diverged(
             info,
             f"Snapshot {snapshot.snapshot_id}, which {who} names, is not in the table's history: "
             "the metastore's database was set back to an older state.",
         )
     if snapshot.snapshot_uuid and kept.snapshot_uuid != snapshot.snapshot_uuid:
-        raise _diverged(
+        raise diverged(
             info,
             f"Snapshot {snapshot.snapshot_id} is another one ({kept.snapshot_uuid}) than {who} names "
             f"({snapshot.snapshot_uuid}): the metastore's database was set back, and others have committed since.",
@@ -250,7 +260,13 @@ def _show(position: LogPosition) -> str:
     return f"snapshot {position.snapshot_id}{rows}"
 
 
-def _diverged(info: LogInfo, what: str) -> HistoryDiverged:
+def topic_gone(info: LogInfo) -> HistoryDiverged:
+    """The error about a log whose topic is not there."""
+    return diverged(info, f"The topic {info.topic} does not exist any more.")
+
+
+def diverged(info: LogInfo, what: str) -> HistoryDiverged:
+    """The error about a log that does not belong to its table any more, with what a person is to do."""
     return HistoryDiverged(
         f"The log of {info.name} is not published: {what} {_REMEDY.format(name=info.name)}",
         reason=LOG_DIVERGED,

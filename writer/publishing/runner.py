@@ -12,7 +12,7 @@ from typing import Final
 
 from lakelog.client.metastore import Metastore
 from lakelog.clock import Clock
-from lakelog.errors import Fenced, HistoryDiverged, LakelogError, NotFound
+from lakelog.errors import Fenced, HistoryDiverged, InternalError, LakelogError, NotFound
 from lakelog.format.log_state import LogInfo, PublishReport
 from lakelog.serving.lease import LeaseKeeper
 from lakelog.serving.logs import Log
@@ -29,7 +29,7 @@ _LONGEST_PAUSE_S: Final = 5.0
 _TELL_AFTER_S: Final = 10.0
 """What may pass is told once it has lasted so long."""
 
-_MEND_S: Final = 15.0
+_MEND_S: Final = 5.0
 """Between two tries of what a person has to mend."""
 
 _LONGEST_PROBLEM: Final = 2000
@@ -123,6 +123,10 @@ class TableRunner:
             done = self._publisher.step(wait_s)
         except LakelogError as error:
             return self._fail(error)
+        except Exception as defect:
+            # A thread that ended by it would be begun again and again, and nobody would be told.
+            self._log.exception("a defect of the publisher")
+            return self._fail(InternalError(f"The publisher has failed: {type(defect).__name__}: {defect}"))
         finally:
             self._watchdog.end(self._name)
         self._succeed(done)

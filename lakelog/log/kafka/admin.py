@@ -22,7 +22,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from lakelog.errors import InvalidArgument, LakelogError, NotFound, Unavailable
 from lakelog.log.kafka.connecting import ANSWER_TIMEOUT_S, ask
-from lakelog.log.kafka.errors import DENIED_CODES, NO_TOPIC_CODES, get_cause, to_lakelog_error
+from lakelog.log.kafka.errors import NO_TOPIC_CODES, get_cause, is_denied, make_client, to_lakelog_error
 from lakelog.log.kafka.evidence import SendEvidence
 from lakelog.log.kafka.polling import Poller
 from lakelog.log.kafka.settings import KafkaSettings, to_admin_config
@@ -42,7 +42,7 @@ class KafkaTopicAdmin:
         self._settings = settings
         self._evidence = SendEvidence()
         config: dict[str, Any] = {**to_admin_config(settings), "error_cb": self._evidence.note_error}
-        self._client = AdminClient(config)
+        self._client = make_client(AdminClient, config)
         self._poller: Poller | None = Poller(self._client, self._evidence.note_error)
 
     def create_topic(self, spec: TopicSpec) -> TopicState:
@@ -191,7 +191,7 @@ class KafkaTopicAdmin:
                 return answer.result(timeout=0.1)
             except TimeoutError:
                 last = self._evidence.last_error
-                if last is not None and last.code() in DENIED_CODES:
+                if last is not None and is_denied(last):
                     raise KafkaException(last) from None
 
     def _to_error(self, error: KafkaException, doing: str) -> LakelogError:

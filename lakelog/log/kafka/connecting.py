@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 
 from lakelog.errors import NotFound
-from lakelog.log.kafka.errors import DENIED_CODES, NO_TOPIC_CODES, get_cause, to_lakelog_error
+from lakelog.log.kafka.errors import NO_TOPIC_CODES, get_cause, is_denied, to_lakelog_error
 from lakelog.log.kafka.evidence import SendEvidence
 
 ANSWER_TIMEOUT_S: Final = 10.0
@@ -101,7 +101,7 @@ def ask_partitions(
         except KafkaException as e:
             serve()
             error = evidence.last_error
-            if error is not None and (error.code() in DENIED_CODES or time.monotonic() > deadline):
+            if error is not None and (is_denied(error) or time.monotonic() > deadline):
                 raise to_lakelog_error(error, doing, servers) from e
             if time.monotonic() > deadline:
                 raise to_lakelog_error(e, doing, servers) from e
@@ -115,7 +115,7 @@ def ask_partitions(
                 reason="TOPIC_NOT_FOUND",
                 metadata={"topic": topic},
             )
-        if cause.code() in DENIED_CODES or time.monotonic() > deadline:
+        if is_denied(cause) or time.monotonic() > deadline:
             raise to_lakelog_error(cause, doing, servers)
         # Leaders are being elected.
         time.sleep(_PAUSE_S)

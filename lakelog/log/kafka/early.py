@@ -6,7 +6,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from lakelog.errors import LakelogError, Unavailable
 from lakelog.log.kafka.connecting import ask_partitions
-from lakelog.log.kafka.errors import DENIED_CODES, get_cause, to_lakelog_error
+from lakelog.log.kafka.errors import get_cause, is_denied, make_client, to_lakelog_error
 from lakelog.log.kafka.evidence import SendEvidence
 from lakelog.log.kafka.offsets import DeliveredOffsets
 from lakelog.log.kafka.polling import Poller
@@ -49,7 +49,7 @@ class KafkaEarlySender:
 
     def _connect(self) -> Producer:
         if self._client is None:
-            client = Producer({**to_early_config(self._settings), "error_cb": self._evidence.note_error})
+            client = make_client(Producer, {**to_early_config(self._settings), "error_cb": self._evidence.note_error})
             poller = Poller(client, self._evidence.note_error)
             try:
                 ask_partitions(client, self._topic, self._evidence, self._settings.servers)
@@ -92,6 +92,6 @@ class KafkaEarlySender:
         doing = f"Records could not be sent to the topic {self._topic}"
         error = to_lakelog_error(failure, doing, self._settings.servers)
         last = self._evidence.last_error
-        if isinstance(error, Unavailable) and last is not None and last.code() in DENIED_CODES:
+        if isinstance(error, Unavailable) and last is not None and is_denied(last):
             return to_lakelog_error(last, doing, self._settings.servers)
         return error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -19,7 +19,7 @@ from lakelog.errors import (
 
 Answer = TypeVar("Answer")
 FENCED_CODES: Final = frozenset((KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH))
-DENIED_CODES: Final = frozenset(
+_DENIED_CODES: Final = frozenset(
     (
         KafkaError._AUTHENTICATION,
         KafkaError._SSL,
@@ -32,6 +32,7 @@ DENIED_CODES: Final = frozenset(
         KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     )
 )
+_TLS_ALERT: Final = "SSL alert number"
 NO_TOPIC_CODES: Final = frozenset(
     (
         KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -73,7 +74,7 @@ def to_lakelog_error(error: KafkaError | KafkaException, doing: str, servers: st
             f" says nothing about what was committed.",
             metadata=metadata,
         )
-    if code in DENIED_CODES:
+    if is_denied(cause):
         return PermissionDenied(
             f"{doing}: the brokers {servers} refuse: {text}. Check credentials and access rights.", metadata=metadata
         )
@@ -90,7 +91,39 @@ def to_lakelog_error(error: KafkaError | KafkaException, doing: str, servers: st
         return AlreadyExists(f"{doing}: there is a topic of this name.", metadata=metadata)
     if code in _INVALID_CODES:
         return InvalidArgument(f"{doing}: {text}.", metadata=metadata)
-    return Unavailable(f"{doing}: {text}. Brokers: {servers}.", metadata=metadata)
+    return Unavailable(
+        f"{doing}: {text}. Brokers: {servers}. Look whether they run, and can be reached from the service.",
+        metadata=metadata,
+    )
+
+
+def is_denied(error: KafkaError) -> bool:
+    """Whether brokers do not let us in, so that trying again does not help. Pure."""
+    # A certificate that is refused, or missing, shows as a broken connection, whose text has the broker's last word.
+    return error.code() in _DENIED_CODES or (error.code() == KafkaError._TRANSPORT and _TLS_ALERT in error.str())
+
+
+def make_client(make: Callable[[dict[str, Any]], Answer], config: dict[str, Any]) -> Answer:
+    """A client of the library, which looks at some settings only when it is made.
+
+    Args:
+        make: Its class.
+        config: Its settings.
+
+    Raises:
+        InvalidArgument: A setting is not possible, as a certificate that is none.
+    """
+    try:
+        return make(config)
+    except KafkaException as e:
+        servers = str(config.get("bootstrap.servers", ""))
+        # It names the setting and never its value.
+        raise InvalidArgument(
+            f"The brokers {servers} cannot be reached with these settings: {get_cause(e).str().strip()}. Check the "
+            "'kafka.*' options of the table, and the secrets that they name, at each service.",
+            reason="INVALID_BROKER_SETTINGS",
+            metadata={"servers": servers},
+        ) from None
 
 
 def call_client(call: Callable[[], Answer]) -> Answer:

@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, 
 
 from lakelog.errors import Unavailable
 from lakelog.log.kafka.connecting import ANSWER_TIMEOUT_S, ask, ask_partitions
-from lakelog.log.kafka.errors import get_cause, to_lakelog_error
+from lakelog.log.kafka.errors import get_cause, make_client, to_lakelog_error
 from lakelog.log.kafka.evidence import SendEvidence
 from lakelog.log.kafka.settings import KafkaSettings, to_reader_config
 from lakelog.log.records import INDEX_HEADER, SNAPSHOT_HEADER, UUID_HEADER, LogSnapshot, TailRecord
@@ -37,7 +37,7 @@ class OffsetQuestions:
         self._topic = topic
         self._evidence = SendEvidence()
         config = {**to_reader_config(settings, READER_GROUP), "error_cb": self._evidence.note_error}
-        self._client = Consumer(config)
+        self._client = make_client(Consumer, config)
 
     def ask_offsets(self, at: int) -> tuple[int, ...]:
         """For each partition the offset at a time (ms), or at `OFFSET_BEGINNING` or `OFFSET_END`.

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from lakelog.errors import InternalError, LakelogError, OutcomeUnknown, Unavailable
 from lakelog.log.kafka.connecting import ANSWER_TIMEOUT_S, ask, ask_partitions
-from lakelog.log.kafka.errors import FENCED_CODES, call_client, get_cause, to_lakelog_error
+from lakelog.log.kafka.errors import FENCED_CODES, call_client, get_cause, make_client, to_lakelog_error
 from lakelog.log.kafka.evidence import SendEvidence
 from lakelog.log.kafka.offsets import DeliveredOffsets
 from lakelog.log.kafka.polling import Poller
@@ -54,12 +54,13 @@ class KafkaProducer:
         """See the protocol."""
         self._end_client()
         self._evidence = evidence = SendEvidence()
-        client = Producer(
+        client = make_client(
+            Producer,
             {
                 **to_transactional_config(self._settings, self._transactional_id),
                 "stats_cb": evidence.note_statistics,
                 "error_cb": evidence.note_error,
-            }
+            },
         )
         self._client = client
         self._poller = Poller(client, self._evidence.note_error)
@@ -88,7 +89,7 @@ class KafkaProducer:
 
     def _read_position(self) -> LogPosition | None:
         if self._positions is None:
-            self._positions = Consumer(to_reader_config(self._settings, self._group))
+            self._positions = make_client(Consumer, to_reader_config(self._settings, self._group))
         positions = self._positions
         try:
             # Readers of committed records also ask for offsets that no open transaction holds ("require stable").

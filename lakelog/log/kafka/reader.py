@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Final, cast
+from typing import cast
 
 import numpy as np
 from confluent_kafka import (
@@ -18,12 +18,10 @@ from confluent_kafka import (
 
 from lakelog.errors import InternalError, InvalidArgument, LakelogError, NotFound, SnapshotExpired
 from lakelog.log.columns import NO_RECORDS, RawRecords, to_fetched
-from lakelog.log.kafka.errors import DENIED_CODES, to_lakelog_error
+from lakelog.log.kafka.errors import is_denied, make_client, to_lakelog_error
 from lakelog.log.kafka.offset_questions import READER_GROUP, OffsetQuestions, to_headers
 from lakelog.log.kafka.settings import KafkaSettings, to_reader_config
 from lakelog.log.records import FetchedRecords, TailRecord
-
-_AWAY_CODES: Final = frozenset((KafkaError._ALL_BROKERS_DOWN, *DENIED_CODES))
 
 
 class KafkaReader:
@@ -73,13 +71,13 @@ class KafkaReader:
             )
         if self._client is None:
             config = {**to_reader_config(self._settings, READER_GROUP), "error_cb": self._note_error}
-            self._client = Consumer(config)
+            self._client = make_client(Consumer, config)
         self._failure = self._away = None
         self._positions = dict(offsets)
         self._client.assign([TopicPartition(self._topic, p, offset) for p, offset in offsets.items()])
 
     def _note_error(self, error: KafkaError) -> None:
-        if error.code() in _AWAY_CODES:
+        if error.code() == KafkaError._ALL_BROKERS_DOWN or is_denied(error):
             self._away = error
 
     def fetch(self, max_records: int, timeout_s: float) -> FetchedRecords:

@@ -233,3 +233,20 @@ def test_what_is_left_open_by_a_dead_producer_is_ended_by_the_next(
     # Fenced and ended: nothing holds readers back any more.
     await_equal(reader.list_offsets, (2, 2))
     assert next_one.can_go_on
+
+
+def test_a_record_stands_in_the_partition_that_it_was_sent_to(
+    open_producer: OpenProducer, reader: LogReader, kafka_settings: KafkaSettings, topic: str
+) -> None:
+    keys = [f"{number}=1" for number in range(20)]
+    producer = open_producer()
+    producer.start()
+    publish(producer, 1, make_records(1, list(keys)))
+    assert read_values(reader, {0: 0, 1: 0}, 20) == {1: keys}
+    # The control: a client that chooses by itself spreads the same keys.
+    other = Producer({"bootstrap.servers": kafka_settings.servers})
+    chosen: set[int | None] = set()
+    for key in keys:
+        other.produce(topic, b"x", key=key.partition("=")[0], on_delivery=lambda _, sent: chosen.add(sent.partition()))
+    assert other.flush(10) == 0
+    assert chosen == {0, 1}

@@ -9,10 +9,11 @@ import pytest
 from lakelog.client.metastore import Metastore
 from lakelog.errors import Fenced, HistoryDiverged, InvalidArgument, NotFound, SnapshotExpired
 from lakelog.format.commit_facts import AttemptState
+from lakelog.format.commit_rebase import Rebased
 from lakelog.format.expiry import Pin, PinKind
 from lakelog.format.log_state import PublishReport, SnapshotOffsets, to_publisher_lease
 from lakelog.format.table import TableInfo
-from metastore import pins
+from metastore import pins, publishing
 from tests.contract.metastore.log_tables import commit_segments, make_log_table, plan_names
 from tests.contract.metastore.making import append, make_table, rewrite, snapshot_ids
 
@@ -105,6 +106,20 @@ def test_only_the_holder_of_the_lease_reports(metastore: Metastore, table: Table
         metastore.report_published(nobody)
 
 
+def test_control_without_the_fence_a_zombie_is_believed(
+    metastore: Metastore, table: TableInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def check_nothing(*_: object) -> None:
+        """The check of the lease, left out."""
+
+    monkeypatch.setattr(publishing, "_check_holder", check_nothing)
+    zombie = Reporter(metastore, table)
+    metastore.release_lease(to_publisher_lease(table.table_uuid), zombie.epoch)
+    Reporter(metastore, table, "p2").publish(1)
+    zombie.publish(1, 2)
+    assert metastore.get_publish_state(table.table_uuid).snapshot_id == 2, "readers look for what nobody has sent"
+
+
 def test_another_history_is_refused(metastore: Metastore, table: TableInfo) -> None:
     publisher = Reporter(metastore, table)
     for told in (replace(publisher.ends(1), snapshot_uuid=UNKNOWN), SnapshotOffsets(6, UNKNOWN, (1,))):
@@ -170,6 +185,19 @@ def test_what_was_sent_to_a_log_that_is_over_counts_as_not_sent(metastore: Metas
     commit_segments(metastore, table, 8, sent_offsets={0: 3}, sent_generation=2)
     found = metastore.list_snapshots(table.table_uuid, after=5).snapshots
     assert [each.sent_offsets for each in found] == [{0: 3}, None, {0: 3}]
+
+
+def test_control_what_was_sent_to_another_topic_counts(
+    metastore: Metastore, table: TableInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def believe(_: object, rebased: Rebased) -> Rebased:
+        return rebased
+
+    monkeypatch.setattr(publishing, "_settle_sent", believe)
+    metastore.restart_log(table.table_uuid)
+    commit_segments(metastore, table, 6, sent_offsets={0: 3})
+    (found,) = metastore.list_snapshots(table.table_uuid, after=5).snapshots
+    assert found.sent_offsets == {0: 3}, "the publisher leaves out what the new topic does not have"
 
 
 def test_what_has_become_of_attempts(metastore: Metastore, table: TableInfo) -> None:

@@ -11,21 +11,32 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from bench.faults.lab import LEASE_S, FaultLab, FaultReport
 from bench.faults.schedule import Fault
 from bench.faults.tables import SCHEMA, VALUE, WHOLE_ROWS
 from lakelog.catalog import Catalog
+from lakelog.clock import SystemClock
+from lakelog.errors import HistoryDiverged
+from lakelog.log.kafka import open_kafka_log
+from lakelog.log.records import TopicSpec
+from lakelog.log.secrets import Secrets
+from lakelog.log.tally import LogFindings
 from lakelog.table import Table
 from lakelog.testing.log_history import LogViolation, check_log
 from lakelog.testing.log_recording import Recorder, check_recording, load_table_side, read_recording
+from lakelog.upkeep.log_verification import verify_log
+from tests.integration.sdk.logging_tables import read_all
+from tests.integration.sdk.test_stream_commands import Command
 from tests.kafka_broker import ROOT, require_kafka
 
 pytestmark = pytest.mark.e2e
@@ -149,13 +160,15 @@ def test_a_broker_that_is_killed_within_a_transaction_shows_each_row_once(
 def test_a_metastore_that_is_set_back_is_noticed(
     lab: FaultLab, catalog: Catalog, table: Table, recorder: Recorder
 ) -> None:
-    with publisher(lab, table):
+    options = {"scan.snapshot-id": "1"}
+    with publisher(lab, table), table.subscribe("from-snapshot", options=options) as stream:
         write(table, 1)
         lab.drain(table)
         with metastore_is_down(lab) as connection:
             connection.execute("CREATE DATABASE backup TEMPLATE postgres")
         write(table, 2)
         lab.drain(table)
+        assert [batch.snapshot_id for batch in read_all(stream, 2, WAIT_S)][-1] == 2
         before = load_table_side(table, row=VALUE, whole_rows=WHOLE_ROWS)
         with metastore_is_down(lab) as connection:
             connection.execute("DROP DATABASE postgres WITH (FORCE)")
@@ -164,10 +177,86 @@ def test_a_metastore_that_is_set_back_is_noticed(
         assert again.snapshots().num_rows == 1, "nothing was set back"
         write(again, 3)
         problem = wait_for_problem(again)
-    assert "set back" in problem
-    assert "lakelog log restart" in problem
+        assert "set back" in problem
+        assert f"lakelog log restart {table.name}" in problem
+        with pytest.raises(HistoryDiverged):
+            stream.read(WAIT_S)
+        catalog.metastore.restart_log(again.uuid)
+        write(again, 4)
+        lab.drain(again)
+        assert verify(lab, again).is_fine
     seen = read_recording(recorder.stop(), SCHEMA, (), row=VALUE)
-    assert check_log(seen, before.snapshots, before.rows) == [], "something of the new history is in the log"
+    old = pc.is_in(seen["uuid"], value_set=before.snapshots["uuid"].combine_chunks())
+    assert check_log(seen.filter(old), before.snapshots, before.rows) == []
+    new = sorted(seen.filter(pc.invert(old))["row"].to_pylist())
+    assert new == sorted(f"4.{row}" for row in range(6)), "what came before the log was begun anew is in it"
+
+
+@pytest.mark.parametrize("what", ["deleted", "made anew"])
+def test_a_topic_that_changes_under_its_publisher_is_told(
+    lab: FaultLab, catalog: Catalog, table: Table, capsys: pytest.CaptureFixture[str], what: str
+) -> None:
+    info = catalog.metastore.get_log(table.uuid)
+    admin = open_kafka_log({"kafka.bootstrap.servers": lab.stack.kafka}, Secrets({})).open_admin()
+    with publisher(lab, table):
+        for number in (1, 2):
+            write(table, number)
+        lab.drain(table)
+        admin.delete_topic(info.topic)
+        if what == "made anew":
+            admin.create_topic(TopicSpec(info.topic, 2))
+            # It goes on without a fresh start, and brokers take what it sends.
+            write(table, 3)
+            wait_for_problem(table)
+    with publisher(lab, table):
+        problem = wait_for_problem(table)
+        assert ("does not exist any more" if what == "deleted" else "made anew") in problem
+        assert f"lakelog log restart {table.name}" in problem
+        code, out, err = Command(catalog, capsys)("log", "status", table.name)
+        assert code == 0
+        assert problem.split(": ")[0] in " ".join((out + err).split())
+        wait_for_metric(lab, f'lakelog_metastore_log_problems{{of="{table.name}"}} 1.0')
+        catalog.metastore.restart_log(table.uuid)
+        write(table, 4)
+        lab.drain(table)
+        assert verify(lab, table).is_fine
+        wait_for_metric(lab, f'lakelog_metastore_log_problems{{of="{table.name}"}} 0.0')
+    admin.close()
+
+
+def test_a_metastore_that_is_frozen_for_longer_than_a_lease_changes_nothing(
+    lab: FaultLab, table: Table, recorder: Recorder
+) -> None:
+    with publisher(lab, table), publisher(lab, table):
+        write(table, 1)
+        lab.drain(table)
+        lab.stack.pause("metastore")
+        time.sleep(2.5 * LEASE_S)
+        lab.stack.resume("metastore")
+        for number in (2, 3):
+            write(table, number)
+        lab.drain(table)
+    assert not find_violations(recorder, table)
+
+
+def verify(lab: FaultLab, table: Table) -> LogFindings:
+    """What `lakelog log verify` finds."""
+    metastore = table._catalog.metastore
+    log = open_kafka_log({"kafka.bootstrap.servers": lab.stack.kafka}, Secrets({}))
+    store = table._catalog.open_store(table.info)
+    return verify_log(metastore, metastore.get_log(table.uuid), log, store, SystemClock())
+
+
+def wait_for_metric(lab: FaultLab, line: str) -> None:
+    """Until the metastore measures it, which it does now and then."""
+    give_up_s = time.monotonic() + WAIT_S
+    while True:
+        with urllib.request.urlopen(f"http://127.0.0.1:{lab.stack.metrics_port}/metrics", timeout=10) as page:
+            lines = page.read().decode().splitlines()
+        if line in lines:
+            return
+        assert time.monotonic() < give_up_s, [each for each in lines if line.partition("{")[0] in each]
+        time.sleep(0.2)
 
 
 @contextmanager

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
 from lakelog.client.metastore import Metastore
-from lakelog.clock import SystemClock
+from lakelog.clock import Clock, SystemClock
 from lakelog.format.log_state import LogInfo, to_publisher_lease
 from lakelog.log.memory import MemoryCluster, MemoryLog
 from lakelog.log.protocol import Log
+from lakelog.log.records import TopicState
 from lakelog.storage.stores import LocationStores
 from lakelog.streams.batch import StreamBatch
 from lakelog.streams.subscription import Subscription
@@ -40,8 +42,17 @@ def make_parts(metastore: Metastore, brokers: MemoryCluster | LogOpener) -> Publ
 class HandPublisher:
     """Publishes a table whenever it is told to."""
 
-    def __init__(self, metastore: Metastore, brokers: MemoryCluster | LogOpener, table: Table) -> None:
-        parts = make_parts(metastore, brokers)
+    def __init__(
+        self,
+        metastore: Metastore,
+        brokers: MemoryCluster | LogOpener,
+        table: Table,
+        clock: Clock | None = None,
+    ) -> None:
+        self.check: Callable[[LogInfo, TopicState], None] = lambda info, state: None
+        parts = replace(make_parts(metastore, brokers), check_topic=lambda info, state: self.check(info, state))
+        if clock is not None:
+            parts = replace(parts, clock=clock)
         lease = metastore.acquire_lease(to_publisher_lease(table.uuid), "test", 600_000)
         self._metastore, self._table, self._epoch = metastore, table, lease.epoch
         self.publisher = TablePublisher(table.uuid, lease.epoch, parts)
@@ -55,6 +66,10 @@ class HandPublisher:
             if self.publisher.step(0.05) is Step.IDLE:
                 continue
         raise AssertionError("never published")
+
+    def step(self) -> Step:
+        """One step, without waiting for anything to do."""
+        return self.publisher.step(0.0)
 
     def release(self) -> None:
         """Nobody publishes any more."""

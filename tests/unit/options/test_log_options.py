@@ -61,7 +61,7 @@ def test_possible(options: dict[str, str], keyed: bool) -> None:
         ({"streaming-read-mode": "log"}, True, ["no log to read"]),
         ({**LOG, "bucket": "4", "log.system.partitions": "3"}, True, ["4 buckets", "at least 4"]),
         ({**LOG, "log.retention": "10 ms"}, True, ["at least '1 s'"]),
-        ({**LOG, "log.max-record-size": "100 b"}, True, ["from 1 kb to 1 gb"]),
+        ({**LOG, "log.max-record-size": "100 b"}, True, ["from 1 kb to 64 mb"]),
         ({**LOG, "log.content": "changelog"}, True, ["'changelog-producer' = 'lookup'"]),
         ({**LOG, "log.content": "changelog", "changelog-producer": "input"}, True, ["= 'lookup' only"]),
         (

@@ -45,7 +45,7 @@ class _Clock:
 class _Publisher:
     """Fails as it is told to, then publishes."""
 
-    def __init__(self, *failures: LakelogError) -> None:
+    def __init__(self, *failures: Exception) -> None:
         self.failures = list(failures)
         self.published = Published()
         self.waiting_count = 0
@@ -112,9 +112,16 @@ def test_what_lasts_is_told_once_and_keeps_what_was_published() -> None:
 def test_what_a_person_must_mend_is_told_at_once_and_tried_now_and_then() -> None:
     metastore = _Metastore()
     runner = _runner(_Publisher(InvalidArgument("row 7 is larger than the topic takes")), metastore)
-    assert runner.step(0.0) == 15.0
+    assert runner.step(0.0) == 5.0
     assert [report.problem for report in metastore.reports] == ["row 7 is larger than the topic takes"]
     assert runner.step(0.0) == 0.0
+
+
+def test_a_defect_is_told_and_does_not_end_it() -> None:
+    metastore = _Metastore()
+    runner = _runner(_Publisher(ValueError("seven"), ZeroDivisionError()), metastore)
+    assert [runner.step(0.0) for _ in range(3)] == [5.0, 5.0, 0.0]
+    assert metastore.reports[0].problem == "The publisher has failed: ValueError: seven"
 
 
 def test_a_divergence_is_believed_when_it_is_found_again() -> None:
@@ -122,7 +129,7 @@ def test_a_divergence_is_believed_when_it_is_found_again() -> None:
     runner = _runner(_Publisher(*[HistoryDiverged("restored")] * 2), metastore)
     assert runner.step(0.0) == 0.05
     assert metastore.reports == []
-    assert runner.step(0.0) == 15.0
+    assert runner.step(0.0) == 5.0
     assert [report.problem for report in metastore.reports] == ["restored"]
 
 
@@ -138,7 +145,7 @@ def test_ends_with_the_table(reason: str) -> None:
 
 def test_a_topic_that_is_gone_is_told_and_does_not_end_it() -> None:
     metastore = _Metastore()
-    assert _runner(_Publisher(NotFound("no topic", reason="TOPIC_NOT_FOUND")), metastore).step(0.0) == 15.0
+    assert _runner(_Publisher(NotFound("no topic", reason="TOPIC_NOT_FOUND")), metastore).step(0.0) == 5.0
     assert [report.problem for report in metastore.reports] == ["no topic"]
 
 
