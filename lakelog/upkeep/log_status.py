@@ -53,7 +53,7 @@ def load_log_status(metastore: Metastore, table_uuids: Sequence[str], now_ms: in
 
     Args:
         metastore: Knows them.
-        table_uuids: Of these tables; none: of all that have a log.
+        table_uuids: Of these tables, in this order; none: of all that have a log, by name.
         now_ms: The time, in milliseconds since the epoch.
 
     Raises:
@@ -62,7 +62,7 @@ def load_log_status(metastore: Metastore, table_uuids: Sequence[str], now_ms: in
     if table_uuids:
         return [_load(metastore, metastore.get_log(table_uuid), now_ms) for table_uuid in table_uuids]
     found = []
-    for info in metastore.list_logs():
+    for info in sorted(metastore.list_logs(), key=lambda info: str(info.name)):
         try:
             found.append(_load(metastore, info, now_ms))
         except NotFound:

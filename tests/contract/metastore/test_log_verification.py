@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from lakelog.clock import SystemClock
 from lakelog.errors import HistoryDiverged, NotFound
 from lakelog.format.log_state import LogInfo, PublishReport, SnapshotOffsets, to_publisher_lease
-from lakelog.format.table import TableInfo
+from lakelog.format.table import TableInfo, TableName
 from lakelog.log.memory import MemoryLog
 from lakelog.log.records import EncodedRecords, LogPosition, LogSnapshot
 from lakelog.log.tally import LogFindings
@@ -98,6 +98,13 @@ def test_a_log_that_is_what_the_table_is(
     assert (found.is_fine, found.snapshots, found.rows) == (True, 3, found.records)
     (status,) = load_log_status(log_metastore, [table.table_uuid], 10**15)
     assert (status.snapshots_behind, status.behind_ms, status.problem) == (0, 0, "")
+
+
+def test_logs_are_told_by_name(log_metastore: InProcessMetastore) -> None:
+    names = [TableName("shop", name) for name in ("c", "a", "e", "b", "d")]
+    for name in names:
+        make(log_metastore, name=name)
+    assert [each.info.name for each in load_log_status(log_metastore, [], 10**15)] == sorted(names, key=str)
 
 
 def test_what_a_publisher_has_done_wrong_is_found(
