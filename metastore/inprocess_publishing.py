@@ -21,7 +21,7 @@ class InProcessPublishing:
         """Writes down how far a log is published."""
         self.run(self.service.report_published(report))
 
-    def find_log_offsets(self: Running, table_uuid: str, *, until: int = 0) -> SnapshotOffsets | None:
+    def find_log_offsets(self: Running, table_uuid: str, *, until: int | None = None) -> SnapshotOffsets | None:
         """Where the newest snapshot whose offsets are known ends."""
         return self.run(self.service.find_log_offsets(table_uuid, until=until))
 

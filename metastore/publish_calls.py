@@ -23,7 +23,7 @@ class PublishCalls:
         """Writes down how far a log is published."""
         await self._publishing.report_published(report)
 
-    async def find_log_offsets(self, table_uuid: str, *, until: int = 0) -> SnapshotOffsets | None:
+    async def find_log_offsets(self, table_uuid: str, *, until: int | None = None) -> SnapshotOffsets | None:
         """Where the newest snapshot whose offsets are known ends."""
         return await self._publishing.find_log_offsets(table_uuid, until)
 

@@ -119,18 +119,21 @@ class Publishing:
 
         await run_transaction(self._store, write_down)
 
-    async def find_log_offsets(self, table_uuid: str, until: int) -> SnapshotOffsets | None:
-        """Where the newest snapshot at or before `until` (0: of all) ends of which that is known.
+    async def find_log_offsets(self, table_uuid: str, until: int | None) -> SnapshotOffsets | None:
+        """Where the newest snapshot at or before `until` (None: of all) ends of which that is known.
+
+        With 0: where the log began, in a topic that had records already.
 
         Raises:
             NotFound: The table was dropped, or has no log.
         """
         check_uuid("table_uuid", table_uuid)
-        check_number("until", until, 0)
+        if until is not None:
+            check_number("until", until, 0)
 
         async def find(tx: Transaction) -> SnapshotOffsets | None:
             head, topic = await _find_log(tx, table_uuid)
-            return await tx.find_log_offsets(head.table_id, topic.generation, until or MAX_INT64)
+            return await tx.find_log_offsets(head.table_id, topic.generation, MAX_INT64 if until is None else until)
 
         return await run_transaction(self._store, find)
 

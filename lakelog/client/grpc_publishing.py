@@ -27,7 +27,7 @@ class GrpcPublishing:
         """Writes down how far a log is published. Repeated: idempotent."""
         self._calls.mutate("ReportPublished", lambda on: on.publishing.ReportPublished, to_proto_report(report))
 
-    def find_log_offsets(self, table_uuid: str, *, until: int = 0) -> SnapshotOffsets | None:
+    def find_log_offsets(self, table_uuid: str, *, until: int | None = None) -> SnapshotOffsets | None:
         """Where the newest snapshot whose offsets are known ends."""
         request = build(publishing_pb2.FindLogOffsetsRequest, table_uuid=table_uuid, until=until)
         response = self._calls.read("FindLogOffsets", lambda on: on.publishing.FindLogOffsets, request)

@@ -27,10 +27,11 @@ class Logs(TopicLogs, Protocol):
         """
         ...
 
-    def find_log_offsets(self, table_uuid: str, *, until: int = 0) -> SnapshotOffsets | None:
-        """Where the newest snapshot whose offsets are known ends, at or before `until` (0: of all).
+    def find_log_offsets(self, table_uuid: str, *, until: int | None = None) -> SnapshotOffsets | None:
+        """Where the newest snapshot whose offsets are known ends, at or before `until` (None: of all).
 
-        Of the log's current generation alone; None: there is none.
+        With 0: where the log began, in a topic that had records already. Of the log's current generation alone; None:
+        there is none.
         """
         ...
 

@@ -13,6 +13,10 @@ RETENTION_MS: Final = "retention.ms"
 MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 TIMESTAMP_TYPE: Final = "message.timestamp.type"
 MIN_INSYNC: Final = "min.insync.replicas"
+MIN_COMPACTION_LAG_MS: Final = "min.compaction.lag.ms"
+
+UNCOMPACTED_MS: Final = 3_600_000
+"""So long a topic keeps all records of each key: who reads those that are younger misses no change."""
 
 FRAMING_BYTES: Final = 512
 """What a batch with one record takes besides key, value and headers: 61 bytes of the batch, at most 36 of the record,
@@ -37,7 +41,8 @@ def to_topic_settings(spec: TopicSpec) -> dict[str, str]:
     policy = "delete"
     if spec.compact:
         policy = "compact" if spec.retention_ms is None else "compact,delete"
-    return {
+    lag = {MIN_COMPACTION_LAG_MS: str(UNCOMPACTED_MS)} if spec.compact else {}
+    return lag | {
         CLEANUP_POLICY: policy,
         RETENTION_MS: str(_FOR_EVER if spec.retention_ms is None else spec.retention_ms),
         TIMESTAMP_TYPE: _APPEND_TIME,
@@ -68,6 +73,12 @@ def check_topic(spec: TopicSpec, state: TopicState) -> list[str]:
         problems.append(
             f"Its {CLEANUP_POLICY} is {_show(state, CLEANUP_POLICY)}; with the changelog mode 'upsert' it must contain "
             f"compact: {_how(state.name, CLEANUP_POLICY, 'compact')}."
+        )
+    elif spec.compact and _number(state, MIN_COMPACTION_LAG_MS, 0) < UNCOMPACTED_MS:
+        problems.append(
+            f"Its {MIN_COMPACTION_LAG_MS} is {_show(state, MIN_COMPACTION_LAG_MS)} and must be {UNCOMPACTED_MS} at "
+            "least, so that whoever follows the table misses no change of a key that changes again: "
+            f"{_how(state.name, MIN_COMPACTION_LAG_MS, str(UNCOMPACTED_MS))}."
         )
     if not spec.compact and "compact" in policies:
         problems.append(

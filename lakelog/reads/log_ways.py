@@ -14,12 +14,16 @@ from lakelog.format.schema import TableSchema
 from lakelog.format.snapshot import ChangelogState, LogContent, Snapshot, SnapshotKind
 from lakelog.format.table import TableInfo
 from lakelog.log.table_codec import load_log_settings
+from lakelog.log.topic_rules import UNCOMPACTED_MS
 from lakelog.options.table_options import CHANGELOG_PRODUCER
 from lakelog.options.values import TableOptions
 from lakelog.reads.changes import TOLD_ROWS
 
 LOG_TOO_SHORT: Final = "LOG_TOO_SHORT"
 """Why a log that does not hold what is to be read of it (any more) cannot be used."""
+
+_CLOCKS_MS: Final = 300_000
+"""By so much the clocks of brokers, of the metastore's database and of readers may differ."""
 
 
 class LogWay(enum.Enum):
@@ -73,6 +77,26 @@ class LogWays:
                 return LogWay.AS_LOGGED
             return LogWay.LOOKED_UP if self.is_lookup else LogWay.FILES
         return LogWay.NORMALIZED if changelog is ChangelogState.NONE else LogWay.LOOKED_UP
+
+    def check_age(self, snapshot: Snapshot, now_ms: int) -> None:
+        """Checks that no record of a snapshot can have been compacted away; once all that there are have been read.
+
+        Of a key that changes again Kafka forgets records that are old enough, which leaves no trace: the old row of its
+        next change would be one that nobody was told of.
+
+        Args:
+            snapshot: The oldest one that is read.
+            now_ms: The time now.
+
+        Raises:
+            SnapshotExpired: One may have been; reason `LOG_TOO_SHORT`.
+        """
+        if self.is_upsert and now_ms - snapshot.committed_at_ms > UNCOMPACTED_MS - _CLOCKS_MS:
+            raise SnapshotExpired(
+                f"The log keeps all records of a key for {UNCOMPACTED_MS // 60_000} minutes, and snapshot"
+                f" {snapshot.snapshot_id} is as old: some of its records may have been compacted away.",
+                reason=LOG_TOO_SHORT,
+            )
 
 
 def can_do_without_log(error: LakelogError, *, insists: bool) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -28,9 +28,11 @@ from lakelog.storage.store import ObjectStore
 from lakelog.storage.superseded import to_merge_policy
 
 
-@dataclass(frozen=True)
 class StateLookup:
     """Looks rows of a table with a primary key up. For one thread at a time.
+
+    It remembers the files of the snapshot asked for last, since whoever follows a table asks for one again and again.
+    Of tables whose first row of a key stays (SEMANTICS.md 2.4) it is not asked.
 
     Args:
         metastore: Tells which files a state consists of.
@@ -40,21 +42,28 @@ class StateLookup:
         caches: Of this process.
     """
 
-    metastore: Metastore
-    store: ObjectStore
-    table: TableInfo
-    columns: Sequence[str]
-    caches: Caches
+    def __init__(
+        self, metastore: Metastore, store: ObjectStore, table: TableInfo, columns: Sequence[str], caches: Caches
+    ) -> None:
+        self.columns: Final = tuple(columns)
+        self._metastore = metastore
+        self._store = store
+        self._table = table
+        self._caches = caches
+        self._options: Final = TableOptions(table.options)
+        self._policy: Final = to_merge_policy(table.schema, self._options)
+        self._planned_at = 0
+        self._planned: dict[Bucket, list[LiveFile]] = {}
 
     @property
     def schema(self) -> pa.Schema:
         """The columns, as files store them."""
-        stored = plan_file_schema(self.table.schema, with_row_kind=False)
+        stored = plan_file_schema(self._table.schema, with_row_kind=False)
         return pa.schema([each.remove_metadata() for each in stored if each.name in self.columns])
 
     def with_keys(self, rows: pa.Table) -> pa.Table:
         """Some rows with their encoded primary keys before their columns (`KEY_COLUMN`). Pure."""
-        keys = encode_rows([single_array(rows.column(name)) for name in self.table.schema.primary_key])
+        keys = encode_rows([single_array(rows.column(name)) for name in self._table.schema.primary_key])
         return rows.add_column(0, KEY_COLUMN, keys)
 
     def find(self, rows: pa.Table, snapshot_id: int) -> pa.Table:
@@ -80,11 +89,12 @@ class StateLookup:
         """As `find`, of those keys that the snapshot itself wrote; and these keys, encoded."""
         found = [self._empty()]
         for files, keys in self._plan(rows, snapshot_id):
-            own = [each for each in files if each.added_snapshot == snapshot_id]
-            written = self._look_up(own, keys)
-            if written.num_rows:
-                left = keys.filter(pc.is_in(self.with_keys(keys)[KEY_COLUMN], value_set=_keys_of(written)))
-                found.append(self._look_up(files, left))
+            written = self._look_up([each for each in files if each.added_snapshot == snapshot_id], keys)
+            if written.num_rows and self._policy.sequence:
+                # What was written may have lost to older rows.
+                left = pc.is_in(self.with_keys(keys).column(KEY_COLUMN), value_set=_keys_of(written))
+                written = self._look_up(files, keys.filter(left))
+            found.append(written)
         both = pa.concat_tables(found)
         return _keys_of(both), both
 
@@ -92,39 +102,46 @@ class StateLookup:
         """The files of each bucket, and which keys are looked for in them."""
         if not rows.num_rows or not snapshot_id:
             return
-        routing = to_routing(self.table.schema, TableOptions(self.table.options))
+        routing = to_routing(self._table.schema, self._options)
         sought: dict[Bucket, pa.Table] = {}
         for routed in route_rows(rows, routing):
             own = rows if routed.positions is None else rows.take(pa.array(routed.positions))
-            keys = own.select(list(self.table.schema.primary_key))
-            order = np.argsort(comparable_keys([keys.column(name) for name in self.table.schema.trimmed_key]))
+            keys = own.select(list(self._table.schema.primary_key))
+            order = np.argsort(comparable_keys([keys.column(name) for name in self._table.schema.trimmed_key]))
             sought[routed.partition, routed.bucket] = keys.take(pa.array(order)).combine_chunks()
-        partitions = {partition for partition, _ in sought}
-        request = PlanRequest(
-            self.table.table_uuid,
-            AtSnapshot(snapshot_id),
-            buckets=tuple(sorted({number for _, number in sought})),
-            partitions=tuple(sorted(partitions)) if len(partitions) <= NAMED_PARTITIONS else (),
-        )
-        live = group_by_bucket(to_live_files(self.metastore.plan(request).files))
+        live = self._list_files(list(sought), snapshot_id)
         for bucket, keys in sought.items():
-            if bucket in live:
+            if live[bucket]:
                 yield live[bucket], keys
+
+    def _list_files(self, buckets: Sequence[Bucket], snapshot_id: int) -> Mapping[Bucket, list[LiveFile]]:
+        if snapshot_id != self._planned_at:
+            self._planned_at, self._planned = snapshot_id, {}
+        new = [bucket for bucket in buckets if bucket not in self._planned]
+        if new:
+            partitions = {partition for partition, _ in new}
+            request = PlanRequest(
+                self._table.table_uuid,
+                AtSnapshot(snapshot_id),
+                buckets=tuple(sorted({number for _, number in new})),
+                partitions=tuple(sorted(partitions)) if len(partitions) <= NAMED_PARTITIONS else (),
+            )
+            live = group_by_bucket(to_live_files(self._metastore.plan(request).files))
+            self._planned |= {bucket: live.get(bucket, []) for bucket in new}
+        return self._planned
 
     def _look_up(self, files: Sequence[LiveFile], keys: pa.Table) -> pa.Table:
         if not files or not keys.num_rows:
             return self._empty()
-        options = TableOptions(self.table.options)
-        policy = to_merge_policy(self.table.schema, options)
-        stored = plan_file_schema(self.table.schema, with_row_kind=False)
+        stored = plan_file_schema(self._table.schema, with_row_kind=False)
         lookup = KeyLookup(
-            self.store,
-            self.table.schema,
-            policy,
-            self.caches.find_copies(self.table.table_uuid, options),
+            self._store,
+            self._table.schema,
+            self._policy,
+            self._caches.find_copies(self._table.table_uuid, self._options),
             [each for each in stored if each.name in self.columns],
         )
-        found = self.with_keys(pa.table(lookup.find(files, keys.select(list(policy.key))).run.table))
+        found = self.with_keys(pa.table(lookup.find(files, keys.select(list(self._policy.key))).run.table))
         return found.select(self._empty().schema.names).cast(self._empty().schema)
 
     def _empty(self) -> pa.Table:

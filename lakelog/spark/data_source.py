@@ -27,6 +27,7 @@ from lakelog.spark.stream.reader import LakelogStreamReader
 from lakelog.spark.stream.terms import StreamTerms, to_change_schema
 from lakelog.spark.task_errors import told_briefly
 from lakelog.spark.types import to_spark_schema
+from lakelog.without_pandas import leave_pandas_out
 
 
 def register_data_source(spark: SparkSession, connection: SparkConnection) -> None:
@@ -79,6 +80,8 @@ class LakelogSource(DataSource):
 
     def streamReader(self, schema: StructType) -> LakelogStreamReader:  # noqa: N802
         """Reads the table as a stream; asks nobody yet."""
+        # Spark asks in a process that it starts for this stream alone.
+        leave_pandas_out()
         return LakelogStreamReader(self.connection, SourceOptions.of(self.options), schema)
 
     @told_briefly

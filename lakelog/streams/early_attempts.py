@@ -112,6 +112,10 @@ class OpenAttempts:
         if attempt_id in self._known:
             self._known[attempt_id].is_silent = True
 
+    def has_some(self, attempt_id: str) -> bool:
+        """Whether rows of an attempt may have been told."""
+        return attempt_id in self._known
+
     def has_all(self, attempt_id: str, row_count: int) -> bool:
         """Whether all rows of an attempt have been told, so many and numbered without gaps."""
         attempt = self._known.get(attempt_id)

@@ -71,6 +71,24 @@ class KeyedEarlyTable(EarlyStreamTable):
 
     def read_changes(self, snapshots: Sequence[Snapshot]) -> Iterator[StreamBatch]:
         """See `StreamTable`; without what was shown already, and with what was shown and did not come to be."""
+        left: list[Snapshot] = []
+        for snapshot in snapshots:
+            if snapshot.kind is SnapshotKind.APPEND and self._attempts.has_some(snapshot.attempt_id):
+                yield from self._read_left(left)
+                left = []
+                written, found = self._lookup.find_written(self._overlay.rows, snapshot.snapshot_id)
+                # A commit has a row of each of its keys at least. So these are all, and no file has others to tell of.
+                if len(written) == snapshot.added_rows:
+                    self._attempts.forget(snapshot.attempt_id)
+                    yield from self._to_batches(snapshot, self._overlay.settle(snapshot.attempt_id, written, found))
+                    continue
+            left.append(snapshot)
+        yield from self._read_left(left)
+
+    def _read_left(self, snapshots: Sequence[Snapshot]) -> Iterator[StreamBatch]:
+        """What snapshots tell by their files, each with what is left to tell behind it."""
+        if not snapshots:
+            return
         names = self._columns()
         further = [name for name in self._table.schema.primary_key if name not in names]
         changes = self._read_files(snapshots, [*names, *further])
@@ -81,8 +99,7 @@ class KeyedEarlyTable(EarlyStreamTable):
                 if batch.num_rows:
                     yield StreamBatch(batch, snapshot.snapshot_id, self.name)
                 held = next(changes, None)
-            for batch in self._settle(snapshot):
-                yield StreamBatch(batch, snapshot.snapshot_id, self.name)
+            yield from self._settle(snapshot)
 
     def _leave_out_kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """SUBTLE: asked for once all before it is settled, since keys leave the overlay with each snapshot."""
@@ -91,7 +108,7 @@ class KeyedEarlyTable(EarlyStreamTable):
         keys = single_array(self._lookup.with_keys(pa.table(batch)).column(KEY_COLUMN))
         return batch.filter(pc.invert(pc.is_in(keys, value_set=self._overlay.keys)))
 
-    def _settle(self, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
+    def _settle(self, snapshot: Snapshot) -> Iterator[StreamBatch]:
         """What is left to tell behind a snapshot of the keys that open attempts have written."""
         self._attempts.forget(snapshot.attempt_id)
         if not len(self._overlay.keys) or snapshot.kind is SnapshotKind.COMPACT:
@@ -102,7 +119,10 @@ class KeyedEarlyTable(EarlyStreamTable):
         else:
             # What was taken away is written nowhere.
             written, found = self._overlay.keys, self._lookup.find(keys, snapshot.snapshot_id)
-        yield from self._show(self._overlay.settle(snapshot.attempt_id, written, found))
+        yield from self._to_batches(snapshot, self._overlay.settle(snapshot.attempt_id, written, found))
+
+    def _to_batches(self, snapshot: Snapshot, changes: pa.Table) -> Iterator[StreamBatch]:
+        return (StreamBatch(batch, snapshot.snapshot_id, self.name) for batch in self._show(changes))
 
     def _tell(self, arrived: Arrived, picked: Picked, base: int) -> list[pa.RecordBatch]:
         room = _MAX_ROWS - self._overlay.row_count

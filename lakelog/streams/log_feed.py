@@ -122,7 +122,7 @@ class LogFeed:
             raise SnapshotExpired(
                 f"The log {info.topic} begins behind snapshot {info.starts_after}.", reason=LOG_TOO_SHORT
             )
-        known = self._metastore.find_log_offsets(self._table_uuid, until=first - 1) if first > 1 else None
+        known = self._metastore.find_log_offsets(self._table_uuid, until=first - 1)
         reader = self._open_log(info.options).open_reader(info.topic)
         try:
             earliest = reader.list_offsets(earliest=True)

@@ -91,7 +91,10 @@ class LogStreamTable(StreamTable):
         feed = self._feed.read(snapshots)
         while True:
             try:
+                # Not to read in vain, and once what there is has been read.
+                self._check_age(snapshots, done)
                 told = next(feed, None)
+                self._check_age(snapshots, done)
             except LakelogError as error:
                 if not self._can_do_without(error):
                     raise
@@ -107,6 +110,12 @@ class LogStreamTable(StreamTable):
                 yield StreamBatch(batch.drop_columns([SNAPSHOT_ID_COLUMN]), ids, self.name)
             done = told[-1][0].snapshot_id
         yield from self._read_rest([each for each in snapshots if each.snapshot_id > done])
+
+    def _check_age(self, snapshots: list[Snapshot], done: int) -> None:
+        # Of the oldest one that is still to be told, perhaps without a record that is left.
+        oldest = next((each for each in snapshots if each.snapshot_id > done), None)
+        if oldest is not None:
+            self._ways.check_age(oldest, self._catalog.clock.now_ms())
 
     def _read_rest(self, snapshots: list[Snapshot]) -> Iterator[StreamBatch]:
         if self._since_ms is not None:

@@ -38,7 +38,8 @@ class PublishServicer(publishing_pb2_grpc.PublishServiceServicer):
         self, request: publishing_pb2.FindLogOffsetsRequest, context: Context
     ) -> publishing_pb2.FindLogOffsetsResponse:
         """Tells where the newest known snapshot ends."""
-        found = await self._service.find_log_offsets(request.table_uuid, until=request.until)
+        until = request.until if request.HasField("until") else None
+        found = await self._service.find_log_offsets(request.table_uuid, until=until)
         return publishing_pb2.FindLogOffsetsResponse(found=None if found is None else to_proto_offsets(found))
 
     async def ListLogOffsets(  # noqa: N802

@@ -119,10 +119,12 @@ class ReaderDriver(SubscriptionDriver):
     """Spark's stream reader, asked what Spark asks it; it begins anew from its checkpoint each time it is looked at."""
 
     def open(self, name: str, case: StreamCase, options: Mapping[str, str]) -> Stream:
-        return _Driven(self.stack.target, name, case, options)
+        return DrivenReader(self.stack.target, name, case, options)
 
 
-class _Driven(DrivenStream):
+class DrivenReader(DrivenStream):
+    """A stream that runs in Spark's stream reader."""
+
     def __init__(self, target: str, name: str, case: StreamCase, options: Mapping[str, str]) -> None:
         super().__init__(target, name, _spark_options(case, options))
         self._case = case

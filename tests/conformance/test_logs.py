@@ -10,10 +10,18 @@ from tests.conformance.cases_log import CASES
 from tests.conformance.language import TableSpec
 from tests.conformance.log_language import FORMS, LogCase
 from tests.conformance.log_stage import LogStage, PlainRecord, to_key, to_message
+from tests.conformance.stream_drivers import DrivenReader
 from tests.conformance.stream_language import StreamCase, compare_shown, plain_lines, to_line
 
 TRIED = [(case, form) for case in CASES for form in case.forms]
 _TIMEOUT_S = 20.0
+
+
+@pytest.fixture(autouse=True)
+def stage_of_spark(log_stage: LogStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark's reader asks the metastore of the stage."""
+    for module in ("data_source", "stream.reader"):
+        monkeypatch.setattr(f"lakelog.spark.{module}.open_metastore", lambda connection: log_stage.metastore)
 
 
 @pytest.mark.parametrize(("case", "form"), TRIED, ids=[f"{case.rule} {form}".replace(" ", "-") for case, form in TRIED])
@@ -25,10 +33,12 @@ def test_rule(case: LogCase, form: str, log_stage: LogStage) -> None:
     stage.publish(name)
     compare_held(case, form, stage.read(name), stage.find_commits(name), name)
     if form in (case.forms[0], case.forms[-1]):
+        stream = StreamCase(case.rule, case.table, shows=case.shows)
         shown = {mode: read_stream(stage, name, mode) for mode in (None, "file")}
         for found in shown.values():
-            compare_shown(StreamCase(case.rule, case.table, shows=case.shows), [found])
+            compare_shown(stream, [found])
         assert shown[None] == shown["file"]
+        compare_shown(stream, read_by_spark(name, stream))
     stage.end(name)
 
 
@@ -98,3 +108,17 @@ def read_stream(stage: LogStage, name: str, mode: str | None) -> list[tuple[int,
             if batch is not None:
                 found += [(batch.snapshot_id, to_line(row)) for row in batch.data.to_pylist()]
     return found
+
+
+def read_by_spark(name: str, case: StreamCase) -> list[list[tuple[int, str]]]:
+    """The same through Spark's stream reader, task by task; the rows of a task are those of some buckets."""
+    driven = DrivenReader("nowhere:1", name, case, {"scan.snapshot-id": "1"})
+    found = driven.take()
+    driven.close()
+    for task in found:
+        newest: dict[tuple[str, ...], int] = {}
+        for snapshot_id, line in task if case.table.key else ():
+            key = tuple(line[3:].split("|")[: len(case.table.key)])
+            assert newest.get(key, 0) <= snapshot_id, f"{case.rule}: {key} comes in another order"
+            newest[key] = snapshot_id
+    return [sorted(task, key=lambda row: row[0]) for task in found]

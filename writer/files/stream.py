@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 
 from lakelog.errors import DataCorrupted
 from lakelog.spark.task_errors import told_to_driver
+from lakelog.without_pandas import leave_pandas_out
 
 from ..pipeline.spec import FileSource
 from .batch_log import BatchFiles, BatchLog
@@ -55,6 +56,8 @@ class FilesDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """What plans and reads."""
+        # Spark asks in a process that it starts for this stream alone.
+        leave_pandas_out()
         return FilesStreamReader(self.options)
 
 

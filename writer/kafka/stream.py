@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 
 from lakelog.errors import DataCorrupted, LakelogError
 from lakelog.spark.task_errors import told_to_driver
+from lakelog.without_pandas import leave_pandas_out
 
 from ..pipeline.kafka_spec import KafkaSource
 from .offset_log import BatchOffsets, OffsetLog, TopicRanges
@@ -53,6 +54,8 @@ class KafkaDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """What plans and reads."""
+        # Spark asks in a process that it starts for this stream alone.
+        leave_pandas_out()
         return KafkaStreamReader(self.options)
 
 

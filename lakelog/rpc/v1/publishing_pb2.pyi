@@ -266,18 +266,20 @@ class FindLogOffsetsRequest(_message.Message):
     table_uuid: _builtins.str
     """The table."""
     until: _builtins.int
-    """At or before this snapshot; 0: of all."""
+    """At or before this snapshot; 0: where the log began; absent: of all."""
     def __init__(
         self,
         *,
         table_uuid: _builtins.str = ...,
-        until: _builtins.int = ...,
+        until: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_until", b"_until", "until", b"until"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["table_uuid", b"table_uuid", "until", b"until"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_until", b"_until", "table_uuid", b"table_uuid", "until", b"until"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__until: _TypeAlias = _typing.Literal["until"]  # noqa: Y015
+    _WhichOneofArgType__until: _TypeAlias = _typing.Literal["_until", b"_until"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__until) -> _WhichOneofReturnType__until | None: ...
 
 Global___FindLogOffsetsRequest: _TypeAlias = FindLogOffsetsRequest  # noqa: Y015
 

@@ -109,7 +109,7 @@ def find_log_range(metastore: Metastore, table_uuid: str, after: int, until: int
     """
     try:
         info = metastore.get_log(table_uuid)
-        begin = metastore.find_log_offsets(table_uuid, until=after) if after else None
+        begin = metastore.find_log_offsets(table_uuid, until=after)
         # Of a snapshot whose own end was not told the next one that is known lies behind it.
         ends = metastore.list_log_offsets(table_uuid, after=until - 1, limit=1)
         is_same = metastore.get_publish_state(table_uuid).generation == info.generation

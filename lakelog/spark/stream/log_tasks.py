@@ -6,17 +6,19 @@ files, which it was given along with them. Brokers are reached with the secrets 
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import dataclasses
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from lakelog.clock import SystemClock
 from lakelog.errors import LakelogError, SnapshotExpired
 from lakelog.format.filter import parse_filter
 from lakelog.format.snapshot import Snapshot
@@ -24,7 +26,7 @@ from lakelog.log.columns import take_fetched
 from lakelog.log.records import FetchedRecords
 from lakelog.reads.log_changes import LogChanges
 from lakelog.reads.log_plan import has_topic_buckets, to_topic_partition
-from lakelog.reads.log_ways import LogWay, can_do_without_log
+from lakelog.reads.log_ways import LogWay, LogWays, can_do_without_log
 from lakelog.spark.connection import open_caches, open_table_store
 from lakelog.spark.stream.log_span import LogSpan, SpanPart
 from lakelog.spark.stream.log_splits import LogSplit
@@ -37,6 +39,8 @@ _log = logging.getLogger(__name__)
 
 _REST_S: Final = 10.0
 """So long the tasks of a process read files before they try a log again that could not be used."""
+
+_clock: Final = SystemClock()
 
 _resting: Final[dict[str, float]] = {}
 """By topic: until when, by the monotonic clock."""
@@ -96,9 +100,13 @@ def _read_log(
     snapshots = {each.snapshot_id: each for each in split.snapshots}
     times_ms = {each.snapshot_id: each.committed_at_ms for each in split.snapshots}
     as_logged = split.way is LogWay.AS_LOGGED
+    ways = LogWays.of(table)
+    # Not to read in vain, and once what there is has been read.
+    _check_age(ways, split.snapshots, 0)
     with contextlib.closing(open_table_log(split.options).open_reader(split.topic)) as reader:
         span = LogSpan(reader, split.topic, split.starts, split.ends, split.snapshots, whole=not as_logged)
         for part in span.read():
+            _check_age(ways, split.snapshots, progress.done.get(part.partition, 0))
             if as_logged:
                 batches = changes.show(part.records, topic=split.topic)
             else:
@@ -107,6 +115,15 @@ def _read_log(
                 progress.is_torn = True
                 yield to_target(batch, target, times_ms)
             _note(progress, part)
+        for partition in split.ends:
+            _check_age(ways, split.snapshots, progress.done.get(partition, 0))
+
+
+def _check_age(ways: LogWays, snapshots: Sequence[Snapshot], done: int) -> None:
+    """Of the oldest snapshot that a partition is still to tell, perhaps without a record that is left."""
+    place = bisect.bisect_right(snapshots, done, key=lambda each: each.snapshot_id)
+    if place < len(snapshots):
+        ways.check_age(snapshots[place], _clock.now_ms())
 
 
 def _by_snapshot(records: FetchedRecords, snapshots: dict[int, Snapshot]) -> list[tuple[Snapshot, FetchedRecords]]:

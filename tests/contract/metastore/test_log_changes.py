@@ -103,7 +103,7 @@ def test_brokers_with_another_topic_are_told(log_metastore: InProcessMetastore, 
     table = make(log_metastore)
     log = log_metastore.get_log(table.table_uuid)
     brokers.cluster.delete_topic(log.topic)
-    brokers.make_topic(log.topic, cleanup_policy="compact")
+    brokers.make_topic(log.topic, cleanup_policy="compact", min_compaction_lag_ms="3600000")
     log_metastore.alter_table(table.table_uuid, set_options={"kafka.bootstrap.servers": "kafka:9093"}, unset_options=[])
     assert "lakelog log restart" in log_metastore.get_log(table.table_uuid).problem
     assert log_metastore.restart_log(table.table_uuid).problem == ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lakelog.format.log_state import PublishReport, SnapshotOffsets, to_publisher_lease
 from lakelog.log.memory import MemoryLog
 from lakelog.log.records import LogPosition, LogSnapshot
@@ -36,6 +38,8 @@ def test_a_table_in_a_topic_of_another_begins_behind_its_records(
     uuid = table.table_uuid
     state = log_metastore.get_publish_state(uuid)
     assert (state.snapshot_id, state.offsets, state.reported_at_ms) == (0, ends, 0)
+    begins = log_metastore.find_log_offsets(uuid, until=0)
+    assert begins == log_metastore.find_log_offsets(uuid) == SnapshotOffsets(0, "0" * 32, ends)
     commit_segments(log_metastore, table, 1, "a", buckets=(1,))
     lease = log_metastore.acquire_lease(to_publisher_lease(uuid), "p", 60_000)
     first = log_metastore.list_snapshots(uuid).snapshots[0]
@@ -43,6 +47,8 @@ def test_a_table_in_a_topic_of_another_begins_behind_its_records(
     log_metastore.report_published(PublishReport(uuid, 1, lease.epoch, (told,)))
     assert log_metastore.get_publish_state(uuid).offsets == (ends[0], 5)
     assert [each.snapshot_id for each in log_metastore.list_log_offsets(uuid)] == [1]
+    assert log_metastore.find_log_offsets(uuid, until=0) == begins
+    assert log_metastore.find_log_offsets(uuid) == replace(told, offsets=(ends[0], 5))
 
 
 def test_a_log_that_begins_anew_begins_behind_what_its_topic_has(

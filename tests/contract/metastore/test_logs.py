@@ -121,7 +121,7 @@ def test_a_topic_that_does_not_fit_is_refused(
     options: dict[str, str],
     parts: list[str],
 ) -> None:
-    mode = {} if "log.changelog-mode" in options else {"cleanup_policy": "compact"}
+    mode = {} if "log.changelog-mode" in options else {"cleanup_policy": "compact", "min_compaction_lag_ms": "3600000"}
     brokers.make_topic("changes", 1, **mode, **settings)
     with pytest.raises(InvalidArgument, match="The topic changes cannot hold") as caught:
         make(log_metastore, {**NAMED, **options})

@@ -63,7 +63,7 @@ class World:
 
     def open_catalog(self) -> Catalog:
         """One more writer."""
-        return Catalog(self.metastore, LocationStores(), open_log=self._open_log)
+        return Catalog(self.metastore, LocationStores(), open_log=self._open_log, clock=self.commits)
 
     def make(self, name: str = "shop.orders", keyed: bool = True, **options: str) -> tuple[Table, HandPublisher]:
         table = self.catalog.create_table(

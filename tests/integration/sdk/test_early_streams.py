@@ -66,7 +66,7 @@ def catalog(metastore: InProcessMetastore, brokers: FakeBrokers) -> Catalog:
     return catalog
 
 
-def test_rows_are_told_before_their_commit(catalog: Catalog) -> None:
+def test_rows_are_told_before_their_commit(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make(catalog)
     table.upsert(rows(1, 2))
     with table.subscribe() as stream:
@@ -77,6 +77,8 @@ def test_rows_are_told_before_their_commit(catalog: Catalog) -> None:
         assert told.rows == {1: (1, 1, "x"), 2: (2, 5, "x"), 3: (3, 5, "x")}
         assert table.scan().count() == 2
         told.told.clear()
+        # All keys of the commit are known, so no changes are read for it.
+        monkeypatch.setattr("lakelog.streams.table.plan_changes", None)
         tx.commit()
         told.read_until(lambda: stream.position == 2)
         assert told.told == [], "nothing is left to tell"

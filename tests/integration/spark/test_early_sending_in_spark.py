@@ -95,7 +95,7 @@ class Logged:
         reader.assign(dict.fromkeys(range(len(ends)), 0))
         parts = []
         while any(reader.positions()[partition] < end for partition, end in enumerate(ends)):
-            parts.append(reader.fetch(1000, 5))
+            parts.append(reader.fetch(1000, 0.2))
         reader.close()
         return concat_fetched(parts)
 

@@ -27,6 +27,7 @@ def test_a_topic_that_was_made_for_the_table_fits(spec: TopicSpec) -> None:
 
 def test_settings_of_a_new_topic() -> None:
     assert to_topic_settings(SPEC)["cleanup.policy"] == "delete"
+    assert "min.compaction.lag.ms" not in to_topic_settings(SPEC)
     upsert = to_topic_settings(replace(SPEC, compact=True, retention_ms=None))
     assert (upsert["cleanup.policy"], upsert["retention.ms"]) == ("compact", "-1")
     assert to_topic_settings(replace(SPEC, compact=True))["cleanup.policy"] == "compact,delete"
@@ -39,6 +40,11 @@ def test_settings_of_a_new_topic() -> None:
         (SPEC, make_state(SPEC, cleanup_policy="compact"), ["cleanup.policy is compact", "must be delete"]),
         (SPEC, make_state(SPEC, cleanup_policy="compact,delete"), ["would drop changes"]),
         (replace(SPEC, compact=True), make_state(SPEC), ["cleanup.policy is delete", "must contain compact"]),
+        (
+            replace(SPEC, compact=True),
+            make_state(replace(SPEC, compact=True), min_compaction_lag_ms="0"),
+            ["min.compaction.lag.ms is 0 and must be 3600000", "--add-config min.compaction.lag.ms=3600000"],
+        ),
         (
             SPEC,
             make_state(SPEC, message_timestamp_type="CreateTime"),
