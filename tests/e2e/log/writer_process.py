@@ -1,7 +1,7 @@
 """`python -m tests.e2e.log.writer_process TARGET TABLE NAME COUNT`: appends rows, and freezes where it is told.
 
-`LAB_FREEZE_AT` names a point and the how manieth time it is reached: `sent 1` when brokers have been handed the first
-rows, before any commit. It exists for tests alone.
+`LAB_FREEZE_AT` names a point and the how manieth time it is reached: `sent 1` when brokers have the first rows,
+before any commit. It exists for tests alone.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ def add_points() -> None:
 
     def send_with_point(self: KafkaEarlySender, records: Any, attempt_id: str) -> None:
         send(self, records, attempt_id)
+        # They wait for more to go with them, and would never leave a process that freezes now.
+        assert self._client is not None
+        assert self._client.flush(30) == 0
         reach("sent")
 
     KafkaEarlySender.send = send_with_point  # type: ignore[method-assign]
