@@ -19,6 +19,7 @@ from ..records.bad_records import BadRecord, Report
 from ..records.blocks import Block, Places
 from ..records.json_records import read_json_block
 from ..records.source_rows import SourceRows
+from .debezium_faults import find_faults
 from .header_kinds import KIND_COLUMN
 
 _NO_KEY: Final = (
@@ -93,13 +94,14 @@ def read_debezium_values(
         found = replace(found, kinds=np.where(deletes, RowKind.DELETE, found.kinds).astype(np.int8))
     found = _take_keys(found, keys, key, time_unit)
     without_row = ~found.wrong & ~found.has_row & (found.kinds == RowKind.DELETE)
-    for mask, reason in (
-        (found.wrong, "it is no message of Debezium whose row fits the table's columns"),
-        (without_row, _NO_KEY),
-    ):
-        # A loop over bad records, of which there are few.
-        for place in np.flatnonzero(mask):
-            report(BadRecord(int(offsets[place]), None, reason, values[int(place)].as_py() or b""))
+    if found.wrong.any():
+        wrong = values.filter(pa.array(found.wrong))
+        told = zip(offsets[found.wrong].tolist(), wrong.to_pylist(), find_faults(wrong, schema, time_unit), strict=True)
+        for offset, value, (column, reason) in told:
+            report(BadRecord(offset, column, reason, value))
+    # A loop over bad records, of which there are few.
+    for place in np.flatnonzero(without_row):
+        report(BadRecord(int(offsets[place]), None, _NO_KEY, values[int(place)].as_py() or b""))
     old = found.has_before & found.has_row if with_old_rows else np.zeros(len(values), np.bool_)
     records, is_old = _interleave(found.has_row, old)
     if not len(records):

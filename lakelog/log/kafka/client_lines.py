@@ -47,3 +47,5 @@ class OncePerMinute(logging.Filter):
 
 LOGGER: Final = logging.getLogger("lakelog.log.kafka")
 LOGGER.addFilter(OncePerMinute())
+# A program that has said nothing of logs, as a command that a person has typed, would print them between its own lines.
+LOGGER.addHandler(logging.NullHandler())

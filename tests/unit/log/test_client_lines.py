@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
+
+import pytest
 
 from lakelog.log.kafka.client_lines import OncePerMinute
 
@@ -29,3 +33,12 @@ def test_what_is_remembered_is_bounded() -> None:
         # Letters, since lines that differ in numbers are one kind.
         assert lines.filter(_record(f"{number:b}".replace("0", "a").replace("1", "b")))
     assert len(lines._let_through_s) <= 1000
+
+
+@pytest.mark.parametrize("configured", [False, True])
+def test_only_programs_that_have_said_where_logs_go_show_them(configured: bool) -> None:
+    program = "import logging\nfrom lakelog.log.kafka.client_lines import LOGGER\n"
+    program += "logging.basicConfig()\n" if configured else ""
+    program += "LOGGER.error('FAIL: connection refused')\n"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ("FAIL" in done.stderr) is configured

@@ -1,0 +1,59 @@
+"""Why records are no messages of Debezium whose rows fit: told for the few that are not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lakelog.format.sql_types import to_sql_type
+from lakelog.log.codecs import read_debezium_changes
+
+NO_MESSAGE: Final = (
+    "it is no message of Debezium: an object in JSON with 'op' (c, r, u or d) and the row that this needs ('after', of "
+    "d 'before')"
+)
+_PROBE: Final = pa.schema([pa.field("lakelog: no such field", pa.string())])
+_SHOWN: Final = 100
+
+
+def find_faults(values: pa.Array, schema: pa.Schema, time_unit: str | None) -> list[tuple[str | None, str]]:
+    """The column that does not fit, and the reason, for each record. Pure.
+
+    Args:
+        values: Of records that could not be read with all columns.
+        schema: These columns.
+        time_unit: As they were read with.
+
+    Returns:
+        No column where the message itself is none.
+    """
+    no_message = read_debezium_changes(values, _PROBE, time_unit=time_unit).wrong
+    wrong = [(field, read_debezium_changes(values, pa.schema([field]), time_unit=time_unit).wrong) for field in schema]
+    found: list[tuple[str | None, str]] = []
+    # A loop over bad records, of which there are few.
+    for place in range(len(values)):
+        field = next((field for field, mask in wrong if mask[place]), None)
+        if no_message[place] or field is None:
+            found.append((None, NO_MESSAGE))
+            continue
+        shown = _show(values[place].as_py(), field.name)
+        found.append((field.name, f"column '{field.name}' has {shown}, but needs {to_sql_type(field.type)}"))
+    return found
+
+
+def _show(value: bytes, name: str) -> str:
+    """What a message has for a column, as it stands in it."""
+    try:
+        message: Any = json.loads(value.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return "a value"
+    for part in ("payload", "after", "before"):
+        inner = message.get(part) if isinstance(message, dict) else None
+        if part == "payload":
+            message = inner if isinstance(inner, dict) else message
+        elif isinstance(inner, dict) and inner.get(name) is not None:
+            text = json.dumps(inner[name], ensure_ascii=False)
+            return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+    return "a value"
