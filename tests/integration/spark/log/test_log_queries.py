@@ -23,7 +23,6 @@ from lakelog.spark.installation import installation_of
 from lakelog.storage.stores import LocationStores
 from lakelog.table import Table
 from metastore.brokers import Brokers
-from metastore.postgres import migrate
 from metastore.service import MetastoreService
 from metastore.store import Store
 from tests.contract.metastore.serving import serving
@@ -37,16 +36,15 @@ Told = list[tuple[Any, ...]]
 
 @pytest.fixture
 def session(
-    spark: SparkSession, stack: EmbeddedStack, kafka_broker: str, postgres_url: str, tmp_path: Path
+    spark: SparkSession, stack: EmbeddedStack, kafka_broker: str, migrated_url: str, tmp_path: Path
 ) -> Iterator[SparkSession]:
     """The session of the tests, for a while with a metastore that knows the broker."""
-    migrate(postgres_url)
 
     def make_service(store: Store) -> MetastoreService:
         brokers = Brokers([(kafka_broker,)], lambda options: open_kafka_log(options, Secrets({})))
         return MetastoreService(store, f"file://{tmp_path}/warehouse/", brokers=brokers)
 
-    with serving(postgres_url, make_service) as target:
+    with serving(migrated_url, make_service) as target:
         lakelog.spark.install(spark, target)
         yield spark
         installation_of(spark).metastore.close()
