@@ -16,7 +16,7 @@ from lakelog.format.schema import TableSchema, assign_field_ids
 from lakelog.format.snapshot import LogContent
 from lakelog.format.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.types import canonical_schema, check_key_type
-from lakelog.options import TableOptions, check_alter, validate_table_options
+from lakelog.options import KAFKA_SERVERS, TableOptions, check_alter, validate_table_options
 
 from .dropped_tables import explain_gone, tell_dropped
 from .log_store import LogStart
@@ -231,7 +231,7 @@ class Catalog:
         check_uuid("table_uuid", table_uuid)
         check_properties("set_options", set_options)
         seen = await self.get_table_by_uuid(table_uuid)
-        wanted = _change_options(seen, set_options, unset_options)
+        wanted = _change_options(seen, set_options, unset_options, self._logs)
         # Brokers follow before anything is locked; what is written down then has been done.
         topic = await self._logs.alter(seen, wanted)
 
@@ -240,7 +240,7 @@ class Catalog:
             found = await tx.find_table_by_uuid(table_uuid)
             if found is None or table_uuid not in heads:
                 raise await explain_gone(tx, table_uuid)
-            options = _change_options(found.info, set_options, unset_options)
+            options = _change_options(found.info, set_options, unset_options, self._logs)
             if of_log(options) != of_log(wanted):
                 raise CommitConflict(
                     f"Table {found.info.name} was altered by another meanwhile. Look at its options, then alter it "
@@ -325,10 +325,15 @@ def make_columns(schema: pa.Schema, primary_key: Sequence[str], partition_by: Se
     return pa.schema(columns)
 
 
-def _change_options(table: TableInfo, set_options: Mapping[str, str], unset: Sequence[str]) -> dict[str, str]:
+def _change_options(
+    table: TableInfo, set_options: Mapping[str, str], unset: Sequence[str], logs: LogTopics
+) -> dict[str, str]:
     check_alter(table.options, set_options, unset)
     options = {key: value for key, value in table.options.items() if key not in unset}
     options.update(set_options)
+    if KAFKA_SERVERS.key not in options:
+        # Its default, which a new table is given, too.
+        options = logs.settle(options)
     schema = table.schema
     validate_table_options(
         options, columns=schema.arrow, primary_key=schema.primary_key, partition_by=schema.partition_by

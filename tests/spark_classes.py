@@ -31,12 +31,13 @@ take 10 s of CPU instead of 21, sixty jobs more 21 instead of 48."""
 
 def options_with_classes() -> str:
     """Options for Spark's Java in tests. That no file fits is nothing to talk of in logs that tests read."""
-    return f"{JAVA_OPTIONS} -Xlog:disable -XX:SharedArchiveFile={_name_files(_find_folder())}"
+    base, top = _find_files(_find_folder())
+    return f"{JAVA_OPTIONS} -Xlog:disable -XX:SharedArchiveFile={base}:{top}"
 
 
 def start_making() -> subprocess.Popen[bytes] | None:
     """Makes the file in a process of its own, which takes half a minute once on a machine; None: it is there."""
-    if _find_folder().exists():
+    if _is_made(_find_folder()):
         return None
     command = [sys.executable, "-m", "tests.spark_classes"]
     quiet = subprocess.DEVNULL
@@ -56,9 +57,13 @@ def _find_folder() -> Path:
     return Path(cache) / "lakelog" / "test-spark-classes" / name
 
 
-def _name_files(folder: Path) -> str:
+def _find_files(folder: Path) -> tuple[Path, Path]:
     """Java's own classes are in a file of ours too: the Java that comes in a wheel has none."""
-    return f"{folder / 'java.jsa'}:{folder / 'spark.jsa'}"
+    return folder / "java.jsa", folder / "spark.jsa"
+
+
+def _is_made(folder: Path) -> bool:
+    return _find_files(folder)[1].exists()
 
 
 def _make(folder: Path) -> None:
@@ -68,24 +73,24 @@ def _make(folder: Path) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return
-        if folder.exists():
+        if _is_made(folder):
             return
         for outdated in folder.parent.iterdir():
-            # 170 MB each. Who has one open keeps it.
+            # 200 MB each. Who has one open keeps it.
             if outdated.is_dir():
                 shutil.rmtree(outdated)
-        unfinished = folder.with_suffix(".unfinished")
-        unfinished.mkdir()
-        base = unfinished / "java.jsa"
+        folder.mkdir()
+        # Each under another name until it is whole. The folder has its own from the first: the second file knows the
+        # first one by its place.
+        draft, (base, top) = folder / "draft.jsa", _find_files(folder)
         java = str(java_home(os.environ) / "bin" / "java")
-        dump = [java, *JAVA_OPTIONS.split(), "-Xshare:dump", f"-XX:SharedArchiveFile={base}"]
+        dump = [java, *JAVA_OPTIONS.split(), "-Xshare:dump", f"-XX:SharedArchiveFile={draft}"]
         subprocess.run(dump, check=True, capture_output=True)
-        os.environ["SPARK_SUBMIT_OPTS"] = (
-            f"{JAVA_OPTIONS} -Xlog:disable -XX:SharedArchiveFile={base} "
-            f"-XX:ArchiveClassesAtExit={unfinished / 'spark.jsa'}"
-        )
+        draft.rename(base)
+        made_with = f"-Xlog:disable -XX:SharedArchiveFile={base} -XX:ArchiveClassesAtExit={draft}"
+        os.environ["SPARK_SUBMIT_OPTS"] = f"{JAVA_OPTIONS} {made_with}"
         _use_spark()
-        unfinished.rename(folder)
+        draft.rename(top)
 
 
 def _use_spark() -> None:

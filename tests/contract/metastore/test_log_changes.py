@@ -159,3 +159,9 @@ def test_a_log_that_changes_meanwhile_is_not_altered(
         log_metastore.alter_table(table.table_uuid, set_options={"log.system.partitions": "3"}, unset_options=[])
     assert refused.value.reason == {"altered": "TABLE_ALTERED", "restarted": "LOG_RESTARTED"}[meanwhile]
     assert "log.system.partitions" not in log_metastore.get_table(NAME).options
+
+
+def test_brokers_that_are_not_named_any_more_are_those_of_the_operator(log_metastore: InProcessMetastore) -> None:
+    table = make(log_metastore, {"kafka.bootstrap.servers": "kafka:9093"})
+    altered = log_metastore.alter_table(table.table_uuid, set_options={}, unset_options=["kafka.bootstrap.servers"])
+    assert altered.options["kafka.bootstrap.servers"] == "kafka:9092,kafka:9093"
