@@ -23,10 +23,11 @@ CANNOT_START = 2
 
 def main(arguments: Sequence[str]) -> int:
     """Runs a command; returns the exit code."""
-    leave_pandas_out()
     try:
         config = parse_config(arguments, read_environment())
         if isinstance(config, ServeConfig):
+            # Users' functions, which `run` calls, may make values of pandas.
+            leave_pandas_out()
             # Not above: each command imports what it needs, and Spark takes long.
             from .wiring import serve
 

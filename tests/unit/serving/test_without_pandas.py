@@ -19,7 +19,7 @@ def run(program: str) -> str:
     return done.stdout.splitlines()[-1]
 
 
-@pytest.mark.parametrize("service", ["metastore", "writer", "reader", "compactor"])
+@pytest.mark.parametrize("service", ["metastore", "writer", "compactor"])
 def test_no_service_imports_pandas(service: str) -> None:
     start = f"""
 from {service}.__main__ import main
