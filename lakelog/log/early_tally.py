@@ -95,19 +95,27 @@ class EarlyTally:
         is_old = np.asarray(pc.fill_null(pc.equal(records.kinds, b"-U"), False))
         encoded = records.attempts.dictionary_encode()
         codes = np.asarray(encoded.indices)
+        # Attempts may be as many as records: each is looked at by its own records alone.
+        order = np.argsort(codes, kind="stable")
+        starts = np.searchsorted(codes[order], np.arange(len(encoded.dictionary) + 1))
         for code, name in enumerate(encoded.dictionary.to_pylist()):
-            mine = codes == code
-            wrong = mine if _ID.fullmatch(name) is None else mine & (indexes < 0)
-            if wrong.any():
-                self._foreign += int(wrong.sum())
-                at = int(wrong.argmax())
+            mine = order[starts[code] : starts[code + 1]]
+            is_wrong = indexes[mine] < 0 if _ID.fullmatch(name) else np.ones(len(mine), np.bool_)
+            if is_wrong.any():
+                self._foreign += int(is_wrong.sum())
+                at = int(mine[is_wrong.argmax()])
                 self._note(f"partition {records.partitions[at]} offset {records.offsets[at]} names no attempt's row")
-            self._take(name.decode("ascii", "replace"), records, mine & ~wrong, indexes, is_old)
+            own = mine[~is_wrong]
+            self._take(name.decode("ascii", "replace"), records.partitions[own], indexes[own], is_old[own])
 
     def _take(
-        self, attempt: str, records: FetchedRecords, mine: Mask, indexes: npt.NDArray[np.int64], is_old: Mask
+        self,
+        attempt: str,
+        partitions: npt.NDArray[np.int32],
+        indexes: npt.NDArray[np.int64],
+        is_old: Mask,
     ) -> None:
-        count = int(mine.sum())
+        count = len(indexes)
         if attempt not in self.ids:
             if count:
                 self._others[attempt] = self._others.get(attempt, 0) + count
@@ -115,10 +123,10 @@ class EarlyTally:
         if attempt in self.later:
             self._duplicates += count
             return
-        for partition in np.unique(records.partitions[mine]).tolist():
+        for partition in np.unique(partitions).tolist():
             for old in (False, True):
                 # An old row may stand by itself, or with its new one: nothing is counted on.
-                own = indexes[mine & (records.partitions == partition) & (is_old == old)]
+                own = indexes[(partitions == partition) & (is_old == old)]
                 new = int(self._seen.setdefault((attempt, partition, old), IndexRanges()).add(own).sum())
                 self._duplicates += len(own) - new
                 if not old:

@@ -15,8 +15,7 @@ from lakelog.format.log_state import LogInfo
 from lakelog.format.rowkind import RowKind
 from lakelog.format.snapshot import LogContent
 from lakelog.log.tally import SnapshotRows
-from lakelog.options.values import TableOptions
-from lakelog.reads.log_plan import LogPiece, plan_log
+from lakelog.reads.log_plan import LogPiece, has_topic_buckets, plan_log
 from lakelog.storage.data_files import DataFiles
 from lakelog.storage.live_file import LiveFile
 from lakelog.storage.own_columns import KIND_FIELD
@@ -47,8 +46,7 @@ def load_rows(
     gone: dict[int, npt.NDArray[np.bool_]] = {}
     while after < until:
         plan = plan_log(metastore, info.table_uuid, after, min(until, after + _SNAPSHOTS_A_PLAN))
-        has_key = bool(plan.schema.primary_key)
-        has_buckets = has_key or TableOptions(plan.table.options).bucket_count(has_key) > 0
+        has_buckets = has_topic_buckets(plan.table)
         pieces: dict[int, list[LogPiece]] = {}
         for piece in plan.pieces:
             pieces.setdefault(piece.snapshot.snapshot_id, []).append(piece)

@@ -66,7 +66,9 @@ def read_avro_values(
     if deletes.any():
         gone, is_whole = _read_keys(keys.filter(pa.array(deletes)), form.schema.arrow, key)
         of_deletes = np.flatnonzero(deletes)
-        _report(report, deletes & ~np.isin(offsets, offsets[of_deletes[is_whole]]), keys, offsets, _NO_KEY)
+        lacks_key = np.zeros_like(deletes)
+        lacks_key[of_deletes[~is_whole]] = True
+        _report(report, lacks_key, keys, offsets, _NO_KEY)
         places = np.concatenate([places, of_deletes[is_whole]])
         order = pa.array(np.argsort(places))
         found = pa.concat_tables([found, gone.filter(pa.array(is_whole))], promote_options="default").take(order)

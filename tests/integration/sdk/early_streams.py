@@ -4,35 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from lakelog.catalog import Catalog
-from lakelog.clock import SystemClock
 from lakelog.streams.subscription import Subscription
 from lakelog.table import Table
 from lakelog.transaction import Transaction
-from metastore.brokers import Brokers
-from metastore.inprocess import InProcessMetastore
-from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
-from metastore.store import Store
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64()), ("w", pa.string())])
 OPTIONS = {"log.system": "kafka", "log.consistency": "eventual", "bucket": "2"}
 SOON_S = 10.0
 """Far longer than a row takes; no test waits for so long."""
-
-
-def open_metastore(folder: Path, brokers: Brokers) -> InProcessMetastore:
-    """Whose store makes no difference: what it says of attempts has a contract of its own."""
-
-    async def open_store() -> Store:
-        return MemoryStore(SystemClock())
-
-    return InProcessMetastore(open_store, lambda store: MetastoreService(store, f"file://{folder}/", brokers=brokers))
 
 
 def make(catalog: Catalog, options: Mapping[str, str] | None = None, *, keyed: bool = True) -> Table:

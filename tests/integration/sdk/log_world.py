@@ -14,12 +14,7 @@ from lakelog.log.protocol import Log
 from lakelog.log.records import FetchedRecords
 from lakelog.storage.stores import LocationStores
 from lakelog.table import Table
-from metastore.brokers import Brokers
-from metastore.inprocess import InProcessMetastore
-from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
-from metastore.store import Store
-from tests.integration.sdk.logging_tables import HandPublisher, make_parts
+from tests.integration.sdk.logging_tables import HandPublisher, make_parts, open_metastore
 from writer.publishing.publisher import PublisherParts
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])
@@ -46,13 +41,7 @@ class World:
         self.refuses: Exception | None = None
         self.uses = 0
 
-        async def open_store() -> Store:
-            return MemoryStore(clock or self.commits)
-
-        brokers = Brokers([("kafka:9092",)], lambda options: MemoryLog(self.cluster))
-        self.metastore = InProcessMetastore(
-            open_store, lambda store: MetastoreService(store, f"file://{folder}/warehouse/", brokers=brokers)
-        )
+        self.metastore = open_metastore(folder / "warehouse", self.cluster, clock or self.commits)
         self.catalog = self.open_catalog()
         self.catalog.create_database("shop")
         self._publishers: list[HandPublisher] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -17,6 +18,11 @@ from lakelog.storage.stores import LocationStores
 from lakelog.streams.batch import StreamBatch
 from lakelog.streams.subscription import Subscription
 from lakelog.table import Table
+from metastore.brokers import Brokers
+from metastore.inprocess import InProcessMetastore
+from metastore.memory import MemoryStore
+from metastore.service import MetastoreService
+from metastore.store import Store
 from writer.publishing.feed import WatchFeed
 from writer.publishing.file_logs import FileLogs
 from writer.publishing.publisher import PublisherParts, Step, TablePublisher
@@ -25,6 +31,20 @@ Row = tuple[object, ...]
 
 
 LogOpener = Callable[[LogInfo], Log]
+
+
+def open_metastore(warehouse: Path, brokers: MemoryCluster | Brokers, clock: Clock | None = None) -> InProcessMetastore:
+    """Whose store makes no difference: what it says of logs has a contract of its own."""
+    if isinstance(brokers, MemoryCluster):
+        cluster = brokers
+        brokers = Brokers([("kafka:9092",)], lambda options: MemoryLog(cluster))
+
+    async def open_store() -> Store:
+        return MemoryStore(clock or SystemClock())
+
+    return InProcessMetastore(
+        open_store, lambda store: MetastoreService(store, f"file://{warehouse}/", brokers=brokers)
+    )
 
 
 def make_parts(metastore: Metastore, brokers: MemoryCluster | LogOpener) -> PublisherParts:

@@ -29,12 +29,12 @@ from tests.integration.sdk.early_streams import (
     SOON_S,
     Folder,
     make,
-    open_metastore,
     read_rows,
     read_values,
     rows,
     send,
 )
+from tests.integration.sdk.logging_tables import open_metastore
 
 
 @pytest.fixture(autouse=True)

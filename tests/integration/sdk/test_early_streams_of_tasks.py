@@ -18,7 +18,8 @@ from lakelog.table import Table
 from lakelog.transaction import Transaction
 from metastore.inprocess import InProcessMetastore
 from tests.contract.metastore.log_brokers import FakeBrokers
-from tests.integration.sdk.early_streams import Folder, make, open_metastore, read_rows, read_values, rows
+from tests.integration.sdk.early_streams import Folder, make, read_rows, read_values, rows
+from tests.integration.sdk.logging_tables import open_metastore
 
 
 @pytest.fixture(autouse=True)

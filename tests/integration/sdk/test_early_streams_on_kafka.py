@@ -13,7 +13,8 @@ from lakelog.log.kafka import open_kafka_log
 from lakelog.log.secrets import Secrets
 from lakelog.storage.stores import LocationStores
 from metastore.brokers import Brokers
-from tests.integration.sdk.early_streams import Folder, make, open_metastore, read_rows, read_values, rows, send
+from tests.integration.sdk.early_streams import Folder, make, read_rows, read_values, rows, send
+from tests.integration.sdk.logging_tables import open_metastore
 
 
 @pytest.fixture

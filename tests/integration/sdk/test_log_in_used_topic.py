@@ -9,20 +9,15 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog
-from lakelog.clock import SystemClock
 from lakelog.errors import HistoryDiverged
 from lakelog.log.memory import MemoryCluster, MemoryLog
 from lakelog.log.records import LogPosition, LogSnapshot
 from lakelog.spark.stream.log_splits import find_log_range
 from lakelog.storage.stores import LocationStores
 from lakelog.table import Table
-from metastore.brokers import Brokers
 from metastore.inprocess import InProcessMetastore
-from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
-from metastore.store import Store
 from tests.contract.metastore.test_log_verification import make_records
-from tests.integration.sdk.logging_tables import HandPublisher, read_all, to_rows
+from tests.integration.sdk.logging_tables import HandPublisher, open_metastore, read_all, to_rows
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int64())])
 
@@ -34,13 +29,7 @@ def cluster() -> MemoryCluster:
 
 @pytest.fixture
 def metastore(cluster: MemoryCluster, tmp_path: Path) -> Iterator[InProcessMetastore]:
-    async def open_store() -> Store:
-        return MemoryStore(SystemClock())
-
-    brokers = Brokers([("kafka:9092",)], lambda options: MemoryLog(cluster))
-    service = InProcessMetastore(
-        open_store, lambda store: MetastoreService(store, f"file://{tmp_path}/warehouse/", brokers=brokers)
-    )
+    service = open_metastore(tmp_path / "warehouse", cluster)
     yield service
     service.close()
 

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog
-from lakelog.clock import SystemClock
 from lakelog.errors import HistoryDiverged, InvalidArgument, PermissionDenied
 from lakelog.log.columns import take_fetched
 from lakelog.log.memory import Fault, MemoryCluster, MemoryLog, Step
@@ -22,12 +21,8 @@ from lakelog.log.records import FetchedRecords
 from lakelog.storage.stores import LocationStores
 from lakelog.streams import log_feed, log_table
 from lakelog.table import Table
-from metastore.brokers import Brokers
 from metastore.inprocess import InProcessMetastore
-from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
-from metastore.store import Store
-from tests.integration.sdk.logging_tables import HandPublisher, read_all, to_rows, to_schemas
+from tests.integration.sdk.logging_tables import HandPublisher, open_metastore, read_all, to_rows, to_schemas
 
 SCHEMA = pa.schema(
     [
@@ -50,13 +45,7 @@ def cluster() -> MemoryCluster:
 def metastore(cluster: MemoryCluster, tmp_path: Path) -> Iterator[InProcessMetastore]:
     """Whose store makes no difference: what it says of logs has a contract of its own."""
 
-    async def open_store() -> Store:
-        return MemoryStore(SystemClock())
-
-    brokers = Brokers([("kafka:9092",)], lambda options: MemoryLog(cluster))
-    service = InProcessMetastore(
-        open_store, lambda store: MetastoreService(store, f"file://{tmp_path}/warehouse/", brokers=brokers)
-    )
+    service = open_metastore(tmp_path / "warehouse", cluster)
     yield service
     service.close()
 

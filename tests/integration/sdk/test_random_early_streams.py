@@ -20,9 +20,8 @@ from lakelog.streams import early_follow, log_tail
 from lakelog.streams.subscription import Subscription
 from lakelog.table import Table
 from lakelog.transaction import Transaction
-from metastore.brokers import Brokers
-from tests.integration.sdk.early_streams import SCHEMA, Folder, make, open_metastore, read_rows
-from tests.integration.sdk.logging_tables import HandPublisher
+from tests.integration.sdk.early_streams import SCHEMA, Folder, make, read_rows
+from tests.integration.sdk.logging_tables import HandPublisher, open_metastore
 
 STEPS = 40
 TABLES: dict[str, dict[str, str]] = {
@@ -39,8 +38,7 @@ def cluster() -> MemoryCluster:
 
 @pytest.fixture
 def catalog(warehouse: Path, cluster: MemoryCluster) -> Iterator[Catalog]:
-    brokers = Brokers([("kafka:9092",)], lambda options: MemoryLog(cluster))
-    metastore = open_metastore(warehouse, brokers)
+    metastore = open_metastore(warehouse, cluster)
     catalog = Catalog(metastore, LocationStores(), open_log=lambda options: MemoryLog(cluster))
     catalog.create_database("shop")
     yield catalog

@@ -19,12 +19,8 @@ from lakelog.log.memory import Fault, MemoryCluster, MemoryLog, Step
 from lakelog.storage.stores import LocationStores
 from lakelog.streams import log_feed
 from lakelog.table import Table
-from metastore.brokers import Brokers
 from metastore.inprocess import InProcessMetastore
-from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
-from metastore.store import Store
-from tests.integration.sdk.logging_tables import HandPublisher, Row, make_rows, read_all, to_rows
+from tests.integration.sdk.logging_tables import HandPublisher, Row, make_rows, open_metastore, read_all, to_rows
 from writer.publishing.topic_watch import LOOK_EVERY_S, TopicWatch
 from writer.publishing.wiring import check_fits
 
@@ -48,13 +44,7 @@ def cluster() -> MemoryCluster:
 
 @pytest.fixture
 def metastore(cluster: MemoryCluster, tmp_path: Path) -> Iterator[InProcessMetastore]:
-    async def open_store() -> Store:
-        return MemoryStore(SystemClock())
-
-    brokers = Brokers([("kafka:9092",)], lambda options: MemoryLog(cluster))
-    service = InProcessMetastore(
-        open_store, lambda store: MetastoreService(store, f"file://{tmp_path}/warehouse/", brokers=brokers)
-    )
+    service = open_metastore(tmp_path / "warehouse", cluster)
     yield service
     service.close()
 

@@ -10,17 +10,12 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog
-from lakelog.clock import SystemClock
 from lakelog.log.memory import Fault, MemoryCluster, MemoryLog, Step
 from lakelog.log.memory.producing import MemoryEarlySender
 from lakelog.storage.stores import LocationStores
 from lakelog.writes.early_sending import EarlyChannel
-from metastore.brokers import Brokers
 from metastore.inprocess import InProcessMetastore
-from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
-from metastore.store import Store
-from tests.integration.sdk.logging_tables import HandPublisher
+from tests.integration.sdk.logging_tables import HandPublisher, open_metastore
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])
 OPTIONS = {"log.system": "kafka", "log.consistency": "eventual", "bucket": "2", "log.format": "json"}
@@ -34,13 +29,7 @@ def cluster() -> MemoryCluster:
 
 @pytest.fixture
 def metastore(cluster: MemoryCluster, tmp_path: Path) -> Iterator[InProcessMetastore]:
-    async def open_store() -> Store:
-        return MemoryStore(SystemClock())
-
-    brokers = Brokers([("kafka:9092",)], lambda options: MemoryLog(cluster))
-    service = InProcessMetastore(
-        open_store, lambda store: MetastoreService(store, f"file://{tmp_path}/warehouse/", brokers=brokers)
-    )
+    service = open_metastore(tmp_path / "warehouse", cluster)
     yield service
     service.close()
 

@@ -9,17 +9,12 @@ from typing import Any
 import pytest
 
 from lakelog.catalog import Catalog
-from lakelog.clock import SystemClock
-from lakelog.log.memory import MemoryCluster, MemoryLog
+from lakelog.log.memory import MemoryCluster
 from lakelog.spark.stream import log_tasks
 from lakelog.storage.stores import LocationStores
 from lakelog.table import Table
-from metastore.brokers import Brokers
 from metastore.inprocess import InProcessMetastore
-from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
-from metastore.store import Store
-from tests.integration.sdk.logging_tables import HandPublisher
+from tests.integration.sdk.logging_tables import HandPublisher, open_metastore
 from tests.integration.spark.log.driven_log import LogUses
 
 
@@ -40,13 +35,7 @@ def uses(cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> LogUses:
 def metastore(
     cluster: MemoryCluster, uses: LogUses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[InProcessMetastore]:
-    async def open_store() -> Store:
-        return MemoryStore(SystemClock())
-
-    brokers = Brokers([("kafka:9092",)], lambda options: MemoryLog(cluster))
-    service = InProcessMetastore(
-        open_store, lambda store: MetastoreService(store, f"file://{tmp_path}/warehouse/", brokers=brokers)
-    )
+    service = open_metastore(tmp_path / "warehouse", cluster)
     for module in ("data_source", "stream.reader"):
         monkeypatch.setattr(f"lakelog.spark.{module}.open_metastore", lambda connection: service)
     yield service
