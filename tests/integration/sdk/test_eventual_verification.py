@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -97,6 +98,23 @@ def test_rows_that_are_missing_are_lost(world: World, monkeypatch: pytest.Monkey
     assert not found.is_fine
     assert (found.lost, found.torn) == (1, (2,))
     assert "snapshot 2 lacks 1 rows" in found.examples[0]
+
+
+def test_rows_of_a_bucket_are_missed_in_its_partition(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, publisher = world.make("shop.orders", True, **EVENTUAL, **{"bucket": "2", "log.changelog-mode": "all"})
+    table.upsert(rows(*((key, 0) for key in range(20))))
+    publisher.publish()
+    assert verify(world, table).lost == 0
+    fetch = MemoryReader.fetch
+
+    def misplace(reader: MemoryReader, max_records: int, timeout_s: float) -> FetchedRecords:
+        records = fetch(reader, max_records, timeout_s)
+        is_first = (records.partitions == 0) & (records.offsets == 0)
+        return replace(records, partitions=np.where(is_first, 1, records.partitions).astype(np.int32))
+
+    monkeypatch.setattr(MemoryReader, "fetch", misplace)
+    found = verify(world, table)
+    assert (found.is_fine, found.lost) == (False, 1)
 
 
 def test_rows_that_stand_there_twice_are_not_wrong(world: World) -> None:
