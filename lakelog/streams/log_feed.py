@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -33,6 +34,19 @@ _PAUSES_S: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 
 _PATIENCE_S: Final = 10.0
 """So long nothing may happen to what is waited for: else its publisher stands still, and the files are there."""
+
+
+@dataclass(frozen=True)
+class _Reach:
+    """Up to where records are known to be whole.
+
+    Args:
+        until: All up to this snapshot are published.
+        ends: Of it, or of one behind it, in each partition.
+    """
+
+    until: int
+    ends: tuple[int, ...]
 
 
 class LogFeed:
@@ -61,8 +75,10 @@ class LogFeed:
         """Where the records came from, for messages."""
         return self._info.topic if self._info is not None else ""
 
-    def read(self, snapshots: Sequence[Snapshot]) -> Iterator[list[tuple[Snapshot, FetchedRecords]]]:
-        """Hands out the records of some snapshots that follow each other; blocks until they are published.
+    def read(self, snapshots: Sequence[Snapshot]) -> Generator[list[tuple[Snapshot, FetchedRecords]]]:
+        """Hands out the records of some snapshots that follow each other, as they are published; blocks.
+
+        Whoever stops before the end closes it before the next read.
 
         Args:
             snapshots: At least one, rising.
@@ -77,30 +93,41 @@ class LogFeed:
             HistoryDiverged: A record is of another history.
         """
         first, last = snapshots[0].snapshot_id, snapshots[-1].snapshot_id
-        waiting = {each.snapshot_id: each for each in snapshots}
+        done = False
+        try:
+            yield from self._read(first, last, {each.snapshot_id: each for each in snapshots})
+            done = True
+        finally:
+            if not done:
+                # What was handed out of these is not kept: who reads them again finds them anew.
+                self.leave()
+        self._served = last
+        # Of snapshots that nobody has asked for.
+        self._buffer = {each: parts for each, parts in self._buffer.items() if each > last}
+
+    def _read(
+        self, first: int, last: int, waiting: dict[int, Snapshot]
+    ) -> Iterator[list[tuple[Snapshot, FetchedRecords]]]:
         reader, info = self._seek(first)
-        ends: tuple[int, ...] | None = None
+        reach = _Reach(first - 1, ())
         told_at, pause = time.monotonic(), 0
         while True:
-            if ends is None:
-                ends = self._find_ends(last, info)
-                if ends is not None:
-                    self._take_new_partitions(reader, ends)
+            if reach.until < last:
+                reach = self._find_reach(last, info)
+                self._take_new_partitions(reader, reach.ends)
             positions = reader.positions()
-            # Before its end is known there may be partitions that are not read yet.
-            behind = None if ends is None else [p for p, end in enumerate(ends) if positions.get(p, 0) < end]
-            ready = first - 1 if behind is None else min([last, *(self._seen.get(p, first) - 1 for p in behind)])
-            whole = [each for each in waiting if each <= ready]
-            if whole and any(each in self._buffer for each in whole):
-                yield [self._take(waiting.pop(each)) for each in whole if each in self._buffer]
-            if behind == []:
-                self._served = last
-                # Of snapshots that nobody has asked for.
-                self._buffer = {each: parts for each, parts in self._buffer.items() if each > last}
+            behind = [p for p, end in enumerate(reach.ends) if positions.get(p, 0) < end]
+            # Beyond the reach there may be partitions that are not read yet.
+            ready = min([reach.until, *(self._seen.get(p, first) - 1 for p in behind)])
+            whole = [waiting.pop(each) for each in list(waiting) if each <= ready]
+            told = [self._take(each) for each in whole if each.snapshot_id in self._buffer]
+            if told:
+                yield told
+            if reach.until == last and not behind:
                 return
             if self._closed.is_set():
                 raise Unavailable(f"The log {info.topic} is not read any more: the subscription was closed.")
-            records = reader.fetch(_FETCHED, _FETCH_S if ends is not None else _PAUSES_S[pause])
+            records = reader.fetch(_FETCHED, _FETCH_S if reach.until == last else _PAUSES_S[pause])
             if len(records):
                 self._keep(records, first)
                 told_at, pause = time.monotonic(), 0
@@ -143,20 +170,19 @@ class LogFeed:
         self._reader, self._info = reader, info
         return reader, info
 
-    def _find_ends(self, last: int, info: LogInfo) -> tuple[int, ...] | None:
-        """Where the snapshot ends in each partition, or one behind it; None: it is not published yet."""
+    def _find_reach(self, last: int, info: LogInfo) -> _Reach:
+        """How far the log is published, `last` at most."""
         state = self._metastore.get_publish_state(self._table_uuid)
         if state.generation != info.generation:
             raise SnapshotExpired(
                 f"The log {info.topic} began anew behind snapshot {state.snapshot_id}.", reason=LOG_TOO_SHORT
             )
-        if state.snapshot_id < last:
-            return None
         if state.snapshot_id > last:
             known = self._metastore.find_log_offsets(self._table_uuid, until=last)
             if known is not None and known.snapshot_id == last:
-                return known.offsets
-        return state.offsets
+                return _Reach(last, known.offsets)
+        # Where one behind it ends will do.
+        return _Reach(min(state.snapshot_id, last), state.offsets)
 
     def _take_new_partitions(self, reader: LogReader, ends: Sequence[int]) -> None:
         positions = reader.positions()
