@@ -15,23 +15,22 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from lakelog.client.metastore import Metastore
-from lakelog.errors import HistoryDiverged, SnapshotExpired, Unavailable
+from lakelog.errors import SnapshotExpired, Unavailable
 from lakelog.format.log_state import LogInfo
 from lakelog.format.snapshot import Snapshot
 from lakelog.log.columns import concat_fetched, take_fetched
 from lakelog.log.protocol import Log, LogReader
 from lakelog.log.records import FetchedRecords
+from lakelog.reads.log_records import PAUSES_S, check_history, to_snapshot_ids
 from lakelog.reads.log_ways import LOG_TOO_SHORT
 
 _FETCHED: Final = 20_000
 """Records at a time."""
 
 _FETCH_S: Final = 0.5
-_PAUSES_S: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
-"""Between questions whether a snapshot is published by now: mostly it is within some milliseconds."""
-
 _PATIENCE_S: Final = 10.0
 """So long nothing may happen to what is waited for: else its publisher stands still, and the files are there."""
 
@@ -127,7 +126,7 @@ class LogFeed:
                 return
             if self._closed.is_set():
                 raise Unavailable(f"The log {info.topic} is not read any more: the subscription was closed.")
-            records = reader.fetch(_FETCHED, _FETCH_S if reach.until == last else _PAUSES_S[pause])
+            records = reader.fetch(_FETCHED, _FETCH_S if reach.until == last else PAUSES_S[pause])
             if len(records):
                 self._keep(records, first)
                 told_at, pause = time.monotonic(), 0
@@ -137,7 +136,7 @@ class LogFeed:
                     reason="LOG_BEHIND",
                 )
             else:
-                pause = min(pause + 1, len(_PAUSES_S) - 1)
+                pause = min(pause + 1, len(PAUSES_S) - 1)
 
     def _seek(self, first: int) -> tuple[LogReader, LogInfo]:
         """The reader, standing where it has passed no record of a snapshot from `first` on."""
@@ -191,8 +190,7 @@ class LogFeed:
             reader.assign({p: positions.get(p, 0) for p in range(len(ends))})
 
     def _keep(self, records: FetchedRecords, first: int) -> None:
-        # Records without a snapshot were sent before their commit, or are somebody else's.
-        ids = records.snapshot_ids.fill_null(-1).to_numpy(zero_copy_only=False)
+        ids = to_snapshot_ids(records)
         for partition in np.unique(records.partitions).tolist():
             newest = int(ids[records.partitions == partition].max())
             self._seen[partition] = max(self._seen.get(partition, 0), newest)
@@ -201,18 +199,8 @@ class LogFeed:
 
     def _take(self, snapshot: Snapshot) -> tuple[Snapshot, FetchedRecords]:
         records = concat_fetched(self._buffer.pop(snapshot.snapshot_id))
-        self._check_history(snapshot, records)
+        check_history(records, pa.scalar(snapshot.snapshot_uuid.encode()), self.topic)
         return snapshot, take_fetched(records, np.lexsort((records.offsets, records.partitions)))
-
-    def _check_history(self, snapshot: Snapshot, records: FetchedRecords) -> None:
-        uuids = records.uuids.unique().to_pylist()
-        if uuids != [snapshot.snapshot_uuid.encode()]:
-            raise HistoryDiverged(
-                f"The log {self.topic} has records of a snapshot {snapshot.snapshot_id} that is another than the"
-                f" table's: the metastore was restored to an earlier state. Stop, and compare what was read with the"
-                f" table; `lakelog log restart` begins the log anew.",
-                metadata={"topic": self.topic, "snapshot_id": str(snapshot.snapshot_id)},
-            )
 
     def leave(self) -> None:
         """Forgets where it stands; the next read finds it anew. By the thread that reads."""
