@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from lakelog.clock import SystemClock
 from lakelog.errors import Unavailable
 from lakelog.format.commit_facts import AttemptState
 from lakelog.log.memory import MemoryLog
+from lakelog.log.memory.producing import MemoryEarlySender
 from lakelog.log.protocol import Log
 from lakelog.storage.stores import LocationStores
 from lakelog.table import Table
@@ -156,3 +158,17 @@ def test_an_overwrite_sends_nothing(catalog: Catalog, brokers: FakeBrokers) -> N
     table.overwrite(rows(1))
     assert sent(catalog, table) == [None]
     assert read_topic(catalog, table, brokers) == []
+
+
+def test_a_catalog_that_is_closed_closes_what_sent(
+    catalog: Catalog, brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = threading.Event()
+    monkeypatch.setattr(MemoryEarlySender, "close", lambda sender: closed.set())
+    table = make(catalog)
+    table.upsert(rows(1))
+    info = catalog.metastore.get_table_by_uuid(table.uuid)
+    catalog.early_senders.close()
+    assert closed.wait(10)
+    # Nor is anything opened again.
+    assert catalog.early_senders.begin(info, "0" * 32) is None
