@@ -26,12 +26,13 @@ from typing import Final
 
 from lakelog.client.metastore import Metastore, WatchPosition
 from lakelog.clock import Clock
-from lakelog.errors import LakelogError, NotFound
+from lakelog.errors import Fenced, LakelogError, NotFound
 from lakelog.format.log_state import LogInfo, PublishReport, PublishState, SnapshotOffsets
 from lakelog.format.snapshot import Snapshot
 from lakelog.log.protocol import Log, LogProducer
 from lakelog.log.records import NOTHING_PUBLISHED, EncodedRecords, LogPosition, LogSnapshot, TopicState
 
+from .beginning import find_beginning, may_begin_later
 from .feed import SnapshotFeed
 from .reading_ahead import read_ahead
 from .recovery import Witnesses, find_resume, topic_gone
@@ -182,7 +183,9 @@ class TablePublisher:
         producer = log.open_producer(info.topic, to_transactional_id(info), to_group(info))
         try:
             # SUBTLE: the order is the protection. Only behind `start`, which fences all others, is the log read.
-            known = self._ask_witnesses(info, log, _start_producer(info, producer), mirror)
+            position = _start_producer(info, producer)
+            self._check_generation(info)
+            known, begins = self._ask_witnesses(info, log, position, mirror)
             history = MetastoreHistory(metastore, self._table_uuid)
             resume = find_resume(info, known, history)
             parent = None if resume.is_complete else history.find(resume.snapshot_id)
@@ -193,9 +196,9 @@ class TablePublisher:
                 else LogSnapshot(resume.snapshot_id - 1, "" if parent is None else parent.parent_uuid)
             )
             offsets = list(known.ends)
-            self._tell_metastore(info, mirror, resume, behind, offsets)
-            position = WatchPosition(self._table_uuid, behind.snapshot_id, behind.snapshot_uuid)
-            feed = self._parts.open_feed(position, info)
+            self._tell_metastore(info, mirror, resume, behind, offsets, begins)
+            seen = WatchPosition(self._table_uuid, behind.snapshot_id, behind.snapshot_uuid)
+            feed = self._parts.open_feed(seen, info)
         except BaseException:
             with contextlib.suppress(LakelogError):
                 producer.close()
@@ -203,26 +206,58 @@ class TablePublisher:
         topic = TopicWatch(self._parts.open_log, info, self._parts.check_topic, self._parts.clock)
         return _Session(info, producer, feed, topic, resume, offsets, deque())
 
-    def _ask_witnesses(self, info: LogInfo, log: Log, position: LogPosition | None, mirror: PublishState) -> Witnesses:
+    def _check_generation(self, info: LogInfo) -> None:
+        """Check that the log is still the one that was looked up before all others were fenced.
+
+        Who was frozen in between would take a log back that was begun anew, and publish what that one is to leave out.
+        Whoever begins it anew behind this check is fenced by the next start, before anything is published.
+
+        Raises:
+            Fenced: It was begun anew.
+        """
+        now = self._parts.metastore.get_log(self._table_uuid)
+        if (now.generation, now.topic) != (info.generation, info.topic):
+            raise Fenced(
+                f"The log of {info.name} was begun anew, as its generation {now.generation} in the topic {now.topic}, "
+                f"while its generation {info.generation} was taken over. It goes on with the new one."
+            )
+
+    def _ask_witnesses(
+        self, info: LogInfo, log: Log, position: LogPosition | None, mirror: PublishState
+    ) -> tuple[Witnesses, tuple[int, ...]]:
+        """What is known, and where the log begins; empty: where it was known to begin."""
         with contextlib.closing(log.open_admin()) as admin:
             topic = admin.find_topic(info.topic)
         if topic is None:
-            return Witnesses(position, mirror, None, (), ())
+            return Witnesses(position, mirror, None, (), ()), ()
         self._parts.check_topic(info, topic)
         with contextlib.closing(log.open_reader(info.topic)) as reader:
             starts, ends, tail = reader.list_offsets(earliest=True), reader.list_offsets(), reader.read_tail()
-        return Witnesses(position, mirror, topic, starts, ends, tail)
+            known = Witnesses(position, mirror, topic, starts, ends, tail)
+            is_open = may_begin_later(info, known)
+            return known, find_beginning(info, known, reader, self._parts.clock) if is_open else ()
 
     def _tell_metastore(
-        self, info: LogInfo, mirror: PublishState, resume: LogPosition, behind: LogSnapshot, ends: list[int]
+        self,
+        info: LogInfo,
+        mirror: PublishState,
+        resume: LogPosition,
+        behind: LogSnapshot,
+        ends: list[int],
+        begins: tuple[int, ...],
     ) -> None:
-        """Tells what was published and never told, as by who died in between; nothing else stands behind it."""
+        """Tells where the log begins, and what was published and never told, as by who died in between."""
         told = []
         if behind.snapshot_id > mirror.snapshot_id:
             told = [SnapshotOffsets(behind.snapshot_id, behind.snapshot_uuid, tuple(ends))]
-        elif (resume.next_index or 0) == mirror.next_index and mirror.reported_at_ms and not mirror.problem:
+        elif (
+            not begins
+            and (resume.next_index or 0) == mirror.next_index
+            and mirror.reported_at_ms
+            and not mirror.problem
+        ):
             return
-        self._report(info, told, resume)
+        self._report(info, told, resume, begins)
 
     def _go_on(self, session: _Session, wait_s: float) -> Step:
         limits = self._parts.limits
@@ -301,7 +336,9 @@ class TablePublisher:
         for partition, offset in behind.items():
             session.offsets[partition] = max(session.offsets[partition], offset)
 
-    def _report(self, info: LogInfo, told: list[SnapshotOffsets], position: LogPosition) -> None:
+    def _report(
+        self, info: LogInfo, told: list[SnapshotOffsets], position: LogPosition, begins: tuple[int, ...] = ()
+    ) -> None:
         self._parts.metastore.report_published(
             PublishReport(
                 table_uuid=self._table_uuid,
@@ -310,6 +347,7 @@ class TablePublisher:
                 snapshots=tuple(told),
                 next_index=position.next_index or 0,
                 next_uuid="" if position.is_complete else position.snapshot_uuid,
+                begins=begins,
             )
         )
 
