@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from lakelog.errors import Fenced, InvalidArgument, LakelogError, NotFound, PermissionDenied, Unavailable
+from lakelog.log.kafka.admin import KafkaTopicAdmin
 from lakelog.log.kafka.errors import to_lakelog_error
 from lakelog.log.kafka.evidence import SendEvidence, find_doubt
 from lakelog.log.kafka.settings import (
@@ -137,3 +140,25 @@ def test_errors(code: int, kind: type[LakelogError]) -> None:
     assert type(error) is kind
     assert error.message.startswith("It could not be done: ")
     assert error.metadata["kafka_error"] == KafkaError(code).name()
+
+
+def test_topics_that_we_may_not_see_hide_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor are they taken for topics that are gone; whatever else is wrong is wrong with all of them."""
+
+    def answer(code: int) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_exception(KafkaException(KafkaError(code)))
+        return future
+
+    codes = {"gone": KafkaError.UNKNOWN_TOPIC_OR_PART, "secret": KafkaError.TOPIC_AUTHORIZATION_FAILED}
+
+    class Client:
+        def describe_topics(self, topics: Any, **_options: object) -> dict[str, Future[Any]]:
+            return {name: answer(codes[name]) for name in codes}
+
+    with contextlib.closing(KafkaTopicAdmin(SETTINGS)) as admin:
+        monkeypatch.setattr(admin, "_client", Client())
+        assert admin.find_topics(list(codes)) == {"gone": None}
+        codes["secret"] = KafkaError.REQUEST_TIMED_OUT
+        with pytest.raises(Unavailable, match="could not be looked up"):
+            admin.find_topics(list(codes))
