@@ -31,6 +31,7 @@ from tests.simulation.world import WRITING, VirtualClock
 from writer.publishing.file_logs import FileLogs
 from writer.publishing.publisher import PublisherParts, TablePublisher, to_group
 from writer.publishing.recovery import Witnesses
+from writer.publishing.topic_looks import TopicLooks
 from writer.publishing.transactions import TransactionLimits
 
 SERVERS: Final = "brokers:9092"
@@ -231,6 +232,7 @@ def make_parts(world: World, log: LogWorld, metastore: Any, *, plain: bool = Fal
         check_topic=lambda info, topic: None,
         logs=FileLogs(metastore, stores),
         open_feed=lambda position, info: PolledFeed(metastore, position, scheduler),
+        looks=TopicLooks(open_log, VirtualClock(scheduler)),
         clock=VirtualClock(scheduler),
         limits=LIMITS,
     )

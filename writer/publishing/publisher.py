@@ -37,6 +37,7 @@ from .feed import SnapshotFeed
 from .reading_ahead import read_ahead
 from .recovery import Witnesses, find_resume, topic_gone
 from .snapshot_log import SnapshotLog, SnapshotLogs
+from .topic_looks import TopicLooks
 from .topic_watch import TopicWatch, check_appended
 from .transactions import TransactionLimits, pick_together
 
@@ -73,6 +74,7 @@ class PublisherParts:
         check_topic: Raises what is wrong with a topic (R9).
         logs: Where rows of snapshots come from.
         open_feed: Makes a feed of a log's snapshots behind a position.
+        looks: At the topics, of all tables of the process.
         clock: For the time.
         limits: Of transactions.
     """
@@ -82,6 +84,7 @@ class PublisherParts:
     check_topic: Callable[[LogInfo, TopicState], None]
     logs: SnapshotLogs
     open_feed: Callable[[WatchPosition, LogInfo], SnapshotFeed]
+    looks: TopicLooks
     clock: Clock
     limits: TransactionLimits = field(default_factory=TransactionLimits)
 
@@ -94,7 +97,7 @@ class _Session:
         info: The log.
         producer: Started.
         feed: Behind the position.
-        topic: Looked at now and then.
+        topic: Judged whenever it was looked at.
         position: What is published.
         offsets: Where the log ends behind it, by partition.
         waiting: Snapshots that are not published, in their order; the first may be in part.
@@ -170,6 +173,7 @@ class TablePublisher:
         session, self._session = self._session, None
         if session is not None:
             session.feed.close()
+            session.topic.close()
             with contextlib.suppress(LakelogError):
                 session.producer.close()
 
@@ -203,7 +207,7 @@ class TablePublisher:
             with contextlib.suppress(LakelogError):
                 producer.close()
             raise
-        topic = TopicWatch(self._parts.open_log, info, self._parts.check_topic, self._parts.clock)
+        topic = TopicWatch(self._parts.looks, info, known.topic, self._parts.check_topic)
         return _Session(info, producer, feed, topic, resume, offsets, deque())
 
     def _check_generation(self, info: LogInfo) -> None:
