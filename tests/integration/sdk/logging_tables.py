@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,6 +60,21 @@ def make_parts(metastore: Metastore, brokers: MemoryCluster | LogOpener) -> Publ
         looks=TopicLooks(open_log, SystemClock()),
         clock=SystemClock(),
     )
+
+
+class LogUses:
+    """Opens logs in memory, and counts how often."""
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        self.cluster = cluster
+        self.count = 0
+        self.refuses: Exception | None = None
+
+    def __call__(self, options: Mapping[str, str]) -> Log:
+        self.count += 1
+        if self.refuses is not None:
+            raise self.refuses
+        return MemoryLog(self.cluster)
 
 
 class HandPublisher:
