@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import contextlib
 import enum
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -36,6 +35,7 @@ from .beginning import find_beginning, may_begin_later
 from .feed import SnapshotFeed
 from .reading_ahead import read_ahead
 from .recovery import Witnesses, find_resume, topic_gone
+from .session import Session
 from .snapshot_log import SnapshotLog, SnapshotLogs
 from .topic_looks import TopicLooks
 from .topic_watch import TopicWatch, check_appended
@@ -89,29 +89,6 @@ class PublisherParts:
     limits: TransactionLimits = field(default_factory=TransactionLimits)
 
 
-@dataclass
-class _Session:
-    """What holds from a fresh start on, until there is a doubt.
-
-    Args:
-        info: The log.
-        producer: Started.
-        feed: Behind the position.
-        topic: Judged whenever it was looked at.
-        position: What is published.
-        offsets: Where the log ends behind it, by partition.
-        waiting: Snapshots that are not published, in their order; the first may be in part.
-    """
-
-    info: LogInfo
-    producer: LogProducer
-    feed: SnapshotFeed
-    topic: TopicWatch
-    position: LogPosition
-    offsets: list[int]
-    waiting: deque[SnapshotLog]
-
-
 class TablePublisher:
     """Publishes one table. One thread at a time may use it.
 
@@ -125,7 +102,7 @@ class TablePublisher:
         self._table_uuid: Final = table_uuid
         self._epoch: Final = epoch
         self._parts: Final = parts
-        self._session: _Session | None = None
+        self._session: Session | None = None
         self._seen: LogInfo | None = None
         self.published: Final = Published()
 
@@ -172,12 +149,9 @@ class TablePublisher:
         """Closes what is open: the next step is a fresh start. Idempotent; never raises lakelog errors."""
         session, self._session = self._session, None
         if session is not None:
-            session.feed.close()
-            session.topic.close()
-            with contextlib.suppress(LakelogError):
-                session.producer.close()
+            session.close()
 
-    def _start(self) -> _Session:
+    def _start(self) -> Session:
         self.published.fresh_starts += 1
         metastore = self._parts.metastore
         info = metastore.get_log(self._table_uuid)
@@ -208,7 +182,7 @@ class TablePublisher:
                 producer.close()
             raise
         topic = TopicWatch(self._parts.looks, info, known.topic, self._parts.check_topic)
-        return _Session(info, producer, feed, topic, resume, offsets, deque())
+        return Session(info, producer, feed, topic, resume, offsets, self._parts.clock.monotonic_s())
 
     def _check_generation(self, info: LogInfo) -> None:
         """Check that the log is still the one that was looked up before all others were fenced.
@@ -263,7 +237,7 @@ class TablePublisher:
             return
         self._report(info, told, resume, begins)
 
-    def _go_on(self, session: _Session, wait_s: float) -> Step:
+    def _go_on(self, session: Session, wait_s: float) -> Step:
         limits = self._parts.limits
         session.topic.look()
         if len(session.waiting) < limits.snapshots:
@@ -271,9 +245,10 @@ class TablePublisher:
             if snapshots:
                 session.waiting.extend(self._parts.logs.plan(session.info, snapshots, len(session.offsets)))
         if not session.waiting:
+            session.rest(self._parts.clock.monotonic_s())
             return Step.IDLE
         if not session.producer.can_go_on:
-            # Whether the last transaction's end can still come a second time is not known.
+            # Whether the last transaction's end can still come a second time is not known; or it rests.
             self.forget()
             self._session = self._start()
             return Step.STARTED
@@ -283,7 +258,7 @@ class TablePublisher:
             self._publish_whole(session, pick_together(session.waiting, limits))
         return Step.PUBLISHED
 
-    def _publish_whole(self, session: _Session, count: int) -> None:
+    def _publish_whole(self, session: Session, count: int) -> None:
         taken = [session.waiting[place] for place in range(count)]
         session.producer.begin()
         pieces = ((log, piece) for log in taken for piece in log.read(self._first_index(session, log)))
@@ -293,7 +268,7 @@ class TablePublisher:
         last = taken[-1].snapshot
         self._commit(session, taken, LogPosition(last.snapshot_id, last.snapshot_uuid))
 
-    def _publish_chunk(self, session: _Session, log: SnapshotLog) -> None:
+    def _publish_chunk(self, session: Session, log: SnapshotLog) -> None:
         limits, snapshot = self._parts.limits, log.snapshot
         until_s = self._parts.clock.monotonic_s() + limits.chunk_s
         sent_bytes = 0
@@ -309,22 +284,23 @@ class TablePublisher:
                     return
         self._commit(session, [log], LogPosition(snapshot.snapshot_id, snapshot.snapshot_uuid))
 
-    def _first_index(self, session: _Session, log: SnapshotLog) -> int:
+    def _first_index(self, session: Session, log: SnapshotLog) -> int:
         """The first row of a snapshot that is not published: only of the one that the position stands in another."""
         position = session.position
         return (position.next_index or 0) if position.snapshot_id == log.snapshot.snapshot_id else 0
 
-    def _send(self, session: _Session, log: SnapshotLog, size_bytes: int, records: EncodedRecords) -> None:
+    def _send(self, session: Session, log: SnapshotLog, size_bytes: int, records: EncodedRecords) -> None:
         session.producer.send(records, LogSnapshot(log.snapshot.snapshot_id, log.snapshot.snapshot_uuid))
         self.published.records += len(records)
         self.published.size_bytes += size_bytes
 
-    def _commit(self, session: _Session, ended: list[SnapshotLog], position: LogPosition) -> None:
+    def _commit(self, session: Session, ended: list[SnapshotLog], position: LogPosition) -> None:
         """Commits the transaction; `ended` are the snapshots that are published as a whole with it."""
         behind = session.producer.commit(position)
         # Before anybody is told: readers take the metastore's word for where a snapshot ends.
         check_appended(session.info, session.offsets, behind)
         session.position = position
+        session.busy_s = self._parts.clock.monotonic_s()
         told = []
         for log in ended:
             self._move(session, behind.pop(log.snapshot.snapshot_id, log.snapshot.sent_offsets or {}))
@@ -336,7 +312,7 @@ class TablePublisher:
         self.published.snapshots += len(ended)
         self._report(session.info, told, position)
 
-    def _move(self, session: _Session, behind: Mapping[int, int]) -> None:
+    def _move(self, session: Session, behind: Mapping[int, int]) -> None:
         for partition, offset in behind.items():
             session.offsets[partition] = max(session.offsets[partition], offset)
 
