@@ -170,6 +170,14 @@ class KafkaTopicAdmin:
             self._wait(self._client.incremental_alter_configs([resource], request_timeout=ANSWER_TIMEOUT_S)[resource])
         except KafkaException as e:
             raise self._to_error(e, f"Settings of the topic {name} could not be changed") from e
+        # As with a topic that is made: the broker that is asked learns of it a moment later.
+        deadline = time.monotonic() + _SETTLE_TIMEOUT_S
+        set_to = {key: value for key, value in settings.items() if value is not None}
+        while (state := self.find_topic(name)) is not None and not set_to.items() <= state.settings.items():
+            if time.monotonic() > deadline:
+                # They may be written in another way.
+                return
+            time.sleep(0.02)
 
     def add_partitions(self, name: str, partitions: int) -> None:
         """See the protocol. Does nothing where it has so many."""
