@@ -131,7 +131,8 @@ class PublisherService:
             else:
                 runner.see(logs[table_uuid])
         share = fair_share(len(logs), self._replicas)
-        for table_uuid in sorted(self._runners)[share:]:
+        # Those of dropped tables end in any case: for them no other is given back.
+        for table_uuid in sorted(self._runners.keys() & logs.keys())[share:]:
             self._runners[table_uuid].stop()
         for table_uuid, info in logs.items():
             if len(self._runners) >= share or self._stop.is_set():

@@ -1,0 +1,158 @@
+"""Which tables a publisher takes, and which it gives back, as others come and go."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import structlog
+
+from lakelog.clock import SystemClock
+from lakelog.errors import LakelogError, PermissionDenied, Unavailable
+from lakelog.format.log_state import LogInfo
+from lakelog.format.table import TableName
+from lakelog.serving.lease import LEASE_HELD
+from writer.publishing.metrics import PublisherMetrics
+from writer.publishing.service import PublisherService
+
+
+def make_info(number: int, **options: str) -> LogInfo:
+    name = TableName("shop", f"t{number}")
+    return LogInfo(f"{number:032x}", name, name.name, "id", 1, 0, is_named=False, options=options, problem="")
+
+
+@dataclass
+class _World:
+    """A metastore, the seats of all publishers, and what became of tables."""
+
+    logs: list[LogInfo]
+    replicas: int = 1
+    held_by_others: set[str] = field(default_factory=set)
+    running: dict[str, _Runner] = field(default_factory=dict)
+    failure: LakelogError | None = None
+
+    def list_logs(self) -> list[LogInfo]:
+        if self.failure is not None:
+            raise self.failure
+        return self.logs
+
+    def count(self) -> int:
+        return self.replicas
+
+    def leave(self) -> None:
+        """Gives the seat back."""
+
+    def make_lease(self, info: LogInfo, _on_lost: Any) -> Any:
+        return _Lease(self, str(info.name))
+
+    def make_runner(self, info: LogInfo, _lease: Any) -> Any:
+        return _Runner(self, str(info.name))
+
+
+@dataclass
+class _Lease:
+    world: _World
+    name: str
+    epoch: int = 0
+
+    def acquire(self, *, wait: bool, stopping: threading.Event) -> bool:
+        assert not wait
+        assert not stopping.is_set()
+        if self.name in self.world.held_by_others:
+            raise Unavailable("held", reason=LEASE_HELD)
+        self.epoch = 1
+        return True
+
+
+@dataclass
+class _Runner:
+    world: _World
+    name: str
+    is_running: bool = True
+    seen: list[LogInfo] = field(default_factory=list)
+
+    def start(self) -> None:
+        self.world.running[self.name] = self
+
+    def see(self, info: LogInfo) -> None:
+        self.seen.append(info)
+
+    def stop(self) -> None:
+        self.is_running = False
+        self.world.running.pop(self.name, None)
+
+    def join(self, timeout_s: float) -> None:
+        """It ends at once."""
+
+
+def make_service(world: Any, *tables: str) -> PublisherService:
+    return PublisherService(
+        world,
+        make_lease=world.make_lease,
+        make_runner=world.make_runner,
+        seats=world,
+        tables=frozenset(TableName("shop", each) for each in tables),
+        patience_s=0.0,
+        clock=SystemClock(),
+        metrics=PublisherMetrics(),
+        log=structlog.get_logger(),
+    )
+
+
+def test_replicas_share_the_tables() -> None:
+    world = _World([make_info(number) for number in range(1, 6)])
+    service = make_service(world)
+    service.step()
+    assert len(world.running) == 5
+    world.replicas = 2
+    for _ in range(3):
+        # What is given back is not taken again.
+        service.step()
+        assert len(world.running) == 3
+    world.replicas = 1
+    service.step()
+    assert len(world.running) == 5
+
+
+def test_what_others_hold_or_was_not_asked_for_is_left_alone() -> None:
+    world = _World([make_info(number) for number in range(1, 5)], held_by_others={"shop.t2"})
+    service = make_service(world, "t1", "t2", "t3")
+    service.step()
+    assert set(world.running) == {"shop.t1", "shop.t3"}
+    world.held_by_others.clear()
+    service.step()
+    assert set(world.running) == {"shop.t1", "shop.t2", "shop.t3"}
+
+
+def test_tables_without_a_log_any_more_are_left_and_altered_ones_told() -> None:
+    world = _World([make_info(1), make_info(2)])
+    service = make_service(world)
+    service.step()
+    told = world.running["shop.t2"]
+    world.logs = [make_info(2, **{"log.system.partitions": "3"})]
+    service.step()
+    assert set(world.running) == {"shop.t2"}
+    assert told.seen == world.logs
+
+
+def test_a_runner_that_has_ended_is_begun_anew() -> None:
+    world = _World([make_info(1)])
+    service = make_service(world)
+    service.step()
+    first = world.running["shop.t1"]
+    first.stop()
+    service.step()
+    assert world.running["shop.t1"] is not first
+
+
+@pytest.mark.parametrize("failure", [PermissionDenied("no"), Unavailable("away for too long")])
+def test_a_metastore_that_refuses_or_stays_away_ends_it_and_all_tables(failure: LakelogError) -> None:
+    world = _World([make_info(1)])
+    service = make_service(world)
+    service.step()
+    world.failure = failure
+    with pytest.raises(type(failure)):
+        service.run()
+    assert not world.running
