@@ -14,7 +14,7 @@ from metastore.log_store import LogTopic, TopicLife
 from metastore.topic_work import make_topic
 
 from .log_brokers import LOG, FakeBrokers
-from .topic_tables import check_nothing_is_left, make, put, wait_until, work_off
+from .topic_tables import NAME, check_nothing_is_left, make, put, wait_until, work_off
 
 
 def make_left(brokers: FakeBrokers, *, is_named: bool) -> LogTopic:
@@ -57,6 +57,27 @@ def test_a_topic_that_was_given_up_makes_no_table(
         make(log_metastore)
     monkeypatch.setattr("metastore.log_topics.make_topic", make_topic)
     check_nothing_is_left(log_metastore)
+
+
+def test_a_topic_that_is_made_for_a_table_that_is_dropped_again_is_dropped(
+    log_metastore: InProcessMetastore, brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make(log_metastore)
+    log_metastore.drop_table(NAME)
+    log_metastore.restore_table(NAME)
+    topic = log_metastore.get_log(table.table_uuid).topic
+
+    def drop_meanwhile(*args: object, **kwargs: object) -> object:
+        state = make_topic(*args, **kwargs)  # type: ignore[arg-type]
+        log_metastore.drop_table(NAME)
+        return state
+
+    monkeypatch.setattr("metastore.log_topics.make_topic", drop_meanwhile)
+    work_off(log_metastore)
+    monkeypatch.setattr("metastore.log_topics.make_topic", make_topic)
+    assert brokers.find(topic) is not None, "it was made in vain"
+    check_nothing_is_left(log_metastore)
+    assert brokers.find(topic) is None
 
 
 def test_a_topic_whose_table_was_made_meanwhile_stays(
