@@ -31,6 +31,8 @@ from lakelog.format.log_state import LogInfo, PublishReport, PublishState, Snaps
 from lakelog.format.snapshot import Snapshot
 from lakelog.log.protocol import Log, LogProducer
 from lakelog.log.records import NOTHING_PUBLISHED, EncodedRecords, LogPosition, LogSnapshot, TopicState
+from lakelog.options import LOG_CONSISTENCY
+from lakelog.options.log_options import EVENTUAL
 
 from .feed import SnapshotFeed
 from .reading_ahead import read_ahead
@@ -276,7 +278,7 @@ class TablePublisher:
         return (position.next_index or 0) if position.snapshot_id == log.snapshot.snapshot_id else 0
 
     def _send(self, session: _Session, log: SnapshotLog, size_bytes: int, records: EncodedRecords) -> None:
-        session.producer.send(records, LogSnapshot(log.snapshot.snapshot_id, log.snapshot.snapshot_uuid))
+        session.producer.send(records, to_owner(session.info, log.snapshot))
         self.published.records += len(records)
         self.published.size_bytes += size_bytes
 
@@ -325,6 +327,12 @@ class MetastoreHistory:
         """A snapshot; None: it is not kept, or there never was one."""
         page = self.metastore.list_snapshots(self.table_uuid, after=snapshot_id - 1, until=snapshot_id, limit=1)
         return next((found for found in page.snapshots if found.snapshot_id == snapshot_id), None)
+
+
+def to_owner(info: LogInfo, snapshot: Snapshot) -> LogSnapshot:
+    """Whose records those of a snapshot are, and which sent before its commit they stand for. Pure."""
+    is_eventual = info.options.get(LOG_CONSISTENCY.key) == EVENTUAL
+    return LogSnapshot(snapshot.snapshot_id, snapshot.snapshot_uuid, snapshot.attempt_id if is_eventual else "")
 
 
 def _start_producer(info: LogInfo, producer: LogProducer) -> LogPosition | None:
