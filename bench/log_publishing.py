@@ -41,6 +41,7 @@ from metastore.store import Store
 from writer.publishing.feed import WatchFeed
 from writer.publishing.file_logs import FileLogs
 from writer.publishing.publisher import PublisherParts, Step, TablePublisher
+from writer.publishing.topic_looks import TopicLooks
 
 _BASE_ROWS: Final = 4_000_000
 _SERVERS: Final = "bench:9092"
@@ -193,6 +194,7 @@ def _make_parts(metastore: Metastore) -> PublisherParts:
         check_topic=lambda info, topic: None,
         logs=FileLogs(metastore, LocationStores()),
         open_feed=open_feed,
+        looks=TopicLooks(_open_log, SystemClock()),
         clock=SystemClock(),
     )
 

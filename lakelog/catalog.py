@@ -98,7 +98,11 @@ class Catalog:
         self.close()
 
     def close(self) -> None:
-        """Ends the connection to the metastore; idempotent. Tables of this catalog cannot be used afterwards."""
+        """Ends the connections to the metastore and to brokers; idempotent.
+
+        Tables of this catalog cannot be used afterwards.
+        """
+        self.early_senders.close()
         self.held_reads.close()
         self.metastore.close()
 

@@ -60,6 +60,10 @@ class PublishTransaction(Protocol):
         """Writes down where snapshots end; one that is known stays as it is."""
         ...
 
+    async def put_log_offsets(self, table_id: int, generation: int, snapshot: SnapshotOffsets) -> None:
+        """Writes down where a snapshot ends, instead of what is known of it."""
+        ...
+
     async def find_log_offsets(self, table_id: int, generation: int, until: int) -> SnapshotOffsets | None:
         """Where the newest snapshot at or before `until` ends of which that is known."""
         ...

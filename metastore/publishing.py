@@ -11,7 +11,7 @@ from lakelog.format.commit_facts import AttemptState, TableHead
 from lakelog.format.commit_rebase import Rebased
 from lakelog.format.expiry import Pin, PinKind
 from lakelog.format.log_state import PublishReport, PublishState, SnapshotOffsets, to_publisher_lease
-from lakelog.format.publishing import Progress, apply_report
+from lakelog.format.publishing import Progress, apply_report, move_beginning
 from lakelog.format.snapshot import LogContent
 
 from .dropped_tables import explain_gone
@@ -21,6 +21,7 @@ from .log_store import LogTopic
 from .publish_store import Published
 from .requests import MAX_INT64, check_number, check_text, check_uuid, invalid
 from .store import Store, Transaction, run_transaction
+from .topic_life import put_beginning
 
 MAX_SNAPSHOTS: Final = 10_000
 MAX_ATTEMPTS: Final = 1000
@@ -99,6 +100,8 @@ class Publishing:
                 published.next_index,
                 published.next_uuid,
             )
+            if report.begins:
+                known = await _move_beginning(tx, head, topic, known, report.begins)
             asked = [each.snapshot_id for each in report.snapshots]
             behind = [max([known.snapshot_id, *asked]) + 1]
             uuids = await tx.find_snapshot_uuids(head.table_id, [*asked, *behind])
@@ -204,6 +207,19 @@ async def _check_holder(tx: Transaction, report: PublishReport) -> None:
         raise lease_lost(lease, report.epoch, epoch, await tx.find_lease_holder(lease))
 
 
+async def _move_beginning(
+    tx: Transaction, head: TableHead, topic: LogTopic, known: Progress, begins: tuple[int, ...]
+) -> Progress:
+    """Writes down where a generation begins; what is known behind it."""
+    found = await tx.find_log_offsets(head.table_id, topic.generation, topic.starts_after)
+    beginning = () if found is None else found.offsets
+    moved = move_beginning(head.name, known, topic.starts_after, beginning, begins)
+    if moved == beginning:
+        return known
+    await put_beginning(tx, topic, head.table_id, moved)
+    return replace(known, offsets=moved)
+
+
 async def _settle_sent(tx: Transaction, rebased: Rebased) -> Rebased:
     topic = await tx.find_log_topic(rebased.change.table_uuid)
     if topic is not None and topic.generation == rebased.change.sent_generation:
@@ -255,14 +271,18 @@ def _check_report(report: PublishReport) -> None:
     check_text("problem", report.problem, 0, _MAX_PROBLEM)
     if len(report.snapshots) > MAX_SNAPSHOTS:
         raise invalid("snapshots", f"{len(report.snapshots)} snapshots", f"Give at most {MAX_SNAPSHOTS} at once.")
+    if report.begins:
+        _check_offsets("begins", report.begins)
     ids = [each.snapshot_id for each in report.snapshots]
     if sorted(set(ids)) != ids or (ids and ids[0] < 1):
         raise invalid("snapshots.snapshot_id", ids[:20], "Name each snapshot once, in rising order, from 1.")
     for each in report.snapshots:
         check_uuid("snapshots.snapshot_uuid", each.snapshot_uuid)
-        if not 1 <= len(each.offsets) <= MAX_LOG_PARTITIONS:
-            raise invalid(
-                "snapshots.offsets", f"{len(each.offsets)} partitions", f"Give those of 1 to {MAX_LOG_PARTITIONS}."
-            )
-        if min(each.offsets) < 0:
-            raise invalid("snapshots.offsets", min(each.offsets), "Offsets begin with 0.")
+        _check_offsets("snapshots.offsets", each.offsets)
+
+
+def _check_offsets(field: str, offsets: Sequence[int]) -> None:
+    if not 1 <= len(offsets) <= MAX_LOG_PARTITIONS:
+        raise invalid(field, f"{len(offsets)} partitions", f"Give those of 1 to {MAX_LOG_PARTITIONS}.")
+    if min(offsets) < 0:
+        raise invalid(field, min(offsets), "Offsets begin with 0.")

@@ -45,7 +45,8 @@ async def finish_log(tx: Transaction, start: LogStart, table_id: int) -> None:
 async def begin_log(tx: Transaction, start: LogStart, table_id: int) -> None:
     """Begins a generation, with the transaction that lets its table have it.
 
-    What stands in the topic already is told by the offsets of the snapshot that the generation begins behind.
+    What stands in the topic already is told by the offsets of the snapshot that the generation begins behind. Who
+    publishes the generation before it may add to that until its successor's first start, which tells of it.
 
     Raises:
         AlreadyExists: Another table has its log in this topic.
@@ -54,10 +55,14 @@ async def begin_log(tx: Transaction, start: LogStart, table_id: int) -> None:
     await check_unused(tx, topic)
     await tx.put_log_topic(topic)
     if any(start.offsets):
-        uuids = await tx.find_snapshot_uuids(table_id, [topic.starts_after])
-        uuid = uuids.get(topic.starts_after, _NO_SNAPSHOT)
-        begins = SnapshotOffsets(topic.starts_after, uuid, start.offsets)
-        await tx.insert_log_offsets(table_id, topic.generation, [begins])
+        await put_beginning(tx, topic, table_id, start.offsets)
+
+
+async def put_beginning(tx: Transaction, topic: LogTopic, table_id: int, offsets: tuple[int, ...]) -> None:
+    """Writes down where a generation begins in its topic, instead of what was thought of it before."""
+    uuids = await tx.find_snapshot_uuids(table_id, [topic.starts_after])
+    uuid = uuids.get(topic.starts_after, _NO_SNAPSHOT)
+    await tx.put_log_offsets(table_id, topic.generation, SnapshotOffsets(topic.starts_after, uuid, offsets))
 
 
 async def check_unused(tx: Transaction, topic: LogTopic) -> None:

@@ -96,6 +96,8 @@ class PublishReport:
         next_index: Rows published of the snapshot behind them, where it is published in pieces; else 0.
         next_uuid: That snapshot's uuid.
         problem: Why it stands still; empty: it does not.
+        begins: By partition: where the first record of the generation stands or will stand, once nobody publishes the
+            one before it any more. Told before the generation's first record is sent; empty: that is known.
     """
 
     table_uuid: str
@@ -105,6 +107,7 @@ class PublishReport:
     next_index: int = 0
     next_uuid: str = ""
     problem: str = ""
+    begins: tuple[int, ...] = ()
 
 
 def to_publisher_lease(table_uuid: str) -> str:

@@ -2,6 +2,7 @@
 
 1. What was told stays: the position and the offsets never go back, so that a report that comes twice changes nothing.
 2. A snapshot is known by its number and its uuid. Who reports another uuid publishes another history, and must stop.
+3. Where a generation begins is known for good once anything of it is published: readers have begun there.
 """
 
 from __future__ import annotations
@@ -68,6 +69,32 @@ def apply_report(
         next_uuid,
     )
     return progress, told
+
+
+def move_beginning(
+    table: str, known: Progress, starts_after: int, beginning: tuple[int, ...], begins: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Where a generation begins behind a report that tells it.
+
+    Args:
+        table: Its name, for messages.
+        known: Before the report.
+        starts_after: The snapshot behind which the generation begins.
+        beginning: Where it begins as far as is known; empty: with the topic.
+        begins: What the publisher tells.
+
+    Raises:
+        HistoryDiverged: Some of it is published already, and it began elsewhere.
+    """
+    moved = tuple(max(pair) for pair in zip_longest(beginning, begins, fillvalue=0))
+    if moved != beginning and any(moved) and (known.snapshot_id, known.next_index) != (starts_after, 0):
+        raise HistoryDiverged(
+            f"The log of {table} begins at the offsets {list(beginning)} and is published up to snapshot "
+            f"{known.snapshot_id}, but is said to begin at {list(begins)}. Find out who else publishes it.",
+            reason="LOG_BEGUN",
+            metadata={"table": table, "snapshot_id": str(known.snapshot_id)},
+        )
+    return moved if any(moved) else ()
 
 
 def _never_back(before: tuple[int, ...], snapshots: Sequence[SnapshotOffsets]) -> list[SnapshotOffsets]:

@@ -15,7 +15,7 @@ runs over both. All methods block and raise only errors of `lakelog.errors`:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from lakelog.log.records import (
@@ -43,6 +43,13 @@ class TopicAdmin(Protocol):
 
     def find_topic(self, name: str) -> TopicState | None:
         """A topic; None: there is none."""
+        ...
+
+    def find_topics(self, names: Sequence[str]) -> dict[str, TopicState | None]:
+        """Topics by name, in two questions for all of them; None: there is none.
+
+        Those that we may not ask for are left out.
+        """
         ...
 
     def find_ends(self, name: str) -> tuple[int, ...]:

@@ -28,6 +28,7 @@ def to_proto_report(report: PublishReport) -> publishing_pb2.ReportPublishedRequ
         next_index=report.next_index,
         next_uuid=report.next_uuid,
         problem=report.problem,
+        begins=report.begins,
     )
 
 
@@ -41,6 +42,7 @@ def from_proto_report(message: publishing_pb2.ReportPublishedRequest) -> Publish
         next_index=message.next_index,
         next_uuid=message.next_uuid,
         problem=message.problem,
+        begins=tuple(message.begins),
     )
 
 

@@ -73,6 +73,13 @@ class TablesFollower:
 
     def follow(self) -> Iterator[Progress]:
         """Hands out the rows to begin with, then each commit; blocks; ends when closed."""
+        try:
+            yield from self._follow_on()
+        finally:
+            for table in self._tables.values():
+                table.release()
+
+    def _follow_on(self) -> Iterator[Progress]:
         while not self._closed.is_set():
             begun = self._starts
             try:

@@ -10,29 +10,42 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from lakelog.client.metastore import Metastore
-from lakelog.errors import HistoryDiverged, SnapshotExpired, Unavailable
+from lakelog.errors import SnapshotExpired, Unavailable
 from lakelog.format.log_state import LogInfo
 from lakelog.format.snapshot import Snapshot
 from lakelog.log.columns import concat_fetched, take_fetched
 from lakelog.log.protocol import Log, LogReader
 from lakelog.log.records import FetchedRecords
+from lakelog.reads.log_records import PAUSES_S, check_history, to_snapshot_ids
 from lakelog.reads.log_ways import LOG_TOO_SHORT
 
 _FETCHED: Final = 20_000
 """Records at a time."""
 
 _FETCH_S: Final = 0.5
-_PAUSES_S: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
-"""Between questions whether a snapshot is published by now: mostly it is within some milliseconds."""
-
 _PATIENCE_S: Final = 10.0
 """So long nothing may happen to what is waited for: else its publisher stands still, and the files are there."""
+
+
+@dataclass(frozen=True)
+class _Reach:
+    """Up to where records are known to be whole.
+
+    Args:
+        until: All up to this snapshot are published.
+        ends: Of it, or of one behind it, in each partition.
+    """
+
+    until: int
+    ends: tuple[int, ...]
 
 
 class LogFeed:
@@ -61,8 +74,10 @@ class LogFeed:
         """Where the records came from, for messages."""
         return self._info.topic if self._info is not None else ""
 
-    def read(self, snapshots: Sequence[Snapshot]) -> Iterator[list[tuple[Snapshot, FetchedRecords]]]:
-        """Hands out the records of some snapshots that follow each other; blocks until they are published.
+    def read(self, snapshots: Sequence[Snapshot]) -> Generator[list[tuple[Snapshot, FetchedRecords]]]:
+        """Hands out the records of some snapshots that follow each other, as they are published; blocks.
+
+        Whoever stops before the end closes it before the next read.
 
         Args:
             snapshots: At least one, rising.
@@ -77,30 +92,41 @@ class LogFeed:
             HistoryDiverged: A record is of another history.
         """
         first, last = snapshots[0].snapshot_id, snapshots[-1].snapshot_id
-        waiting = {each.snapshot_id: each for each in snapshots}
+        done = False
+        try:
+            yield from self._read(first, last, {each.snapshot_id: each for each in snapshots})
+            done = True
+        finally:
+            if not done:
+                # What was handed out of these is not kept: who reads them again finds them anew.
+                self.leave()
+        self._served = last
+        # Of snapshots that nobody has asked for.
+        self._buffer = {each: parts for each, parts in self._buffer.items() if each > last}
+
+    def _read(
+        self, first: int, last: int, waiting: dict[int, Snapshot]
+    ) -> Iterator[list[tuple[Snapshot, FetchedRecords]]]:
         reader, info = self._seek(first)
-        ends: tuple[int, ...] | None = None
+        reach = _Reach(first - 1, ())
         told_at, pause = time.monotonic(), 0
         while True:
-            if ends is None:
-                ends = self._find_ends(last, info)
-                if ends is not None:
-                    self._take_new_partitions(reader, ends)
+            if reach.until < last:
+                reach = self._find_reach(last, info)
+                self._take_new_partitions(reader, reach.ends)
             positions = reader.positions()
-            # Before its end is known there may be partitions that are not read yet.
-            behind = None if ends is None else [p for p, end in enumerate(ends) if positions.get(p, 0) < end]
-            ready = first - 1 if behind is None else min([last, *(self._seen.get(p, first) - 1 for p in behind)])
-            whole = [each for each in waiting if each <= ready]
-            if whole and any(each in self._buffer for each in whole):
-                yield [self._take(waiting.pop(each)) for each in whole if each in self._buffer]
-            if behind == []:
-                self._served = last
-                # Of snapshots that nobody has asked for.
-                self._buffer = {each: parts for each, parts in self._buffer.items() if each > last}
+            behind = [p for p, end in enumerate(reach.ends) if positions.get(p, 0) < end]
+            # Beyond the reach there may be partitions that are not read yet.
+            ready = min([reach.until, *(self._seen.get(p, first) - 1 for p in behind)])
+            whole = [waiting.pop(each) for each in list(waiting) if each <= ready]
+            told = [self._take(each) for each in whole if each.snapshot_id in self._buffer]
+            if told:
+                yield told
+            if reach.until == last and not behind:
                 return
             if self._closed.is_set():
                 raise Unavailable(f"The log {info.topic} is not read any more: the subscription was closed.")
-            records = reader.fetch(_FETCHED, _FETCH_S if ends is not None else _PAUSES_S[pause])
+            records = reader.fetch(_FETCHED, _FETCH_S if reach.until == last else PAUSES_S[pause])
             if len(records):
                 self._keep(records, first)
                 told_at, pause = time.monotonic(), 0
@@ -110,7 +136,7 @@ class LogFeed:
                     reason="LOG_BEHIND",
                 )
             else:
-                pause = min(pause + 1, len(_PAUSES_S) - 1)
+                pause = min(pause + 1, len(PAUSES_S) - 1)
 
     def _seek(self, first: int) -> tuple[LogReader, LogInfo]:
         """The reader, standing where it has passed no record of a snapshot from `first` on."""
@@ -143,20 +169,19 @@ class LogFeed:
         self._reader, self._info = reader, info
         return reader, info
 
-    def _find_ends(self, last: int, info: LogInfo) -> tuple[int, ...] | None:
-        """Where the snapshot ends in each partition, or one behind it; None: it is not published yet."""
+    def _find_reach(self, last: int, info: LogInfo) -> _Reach:
+        """How far the log is published, `last` at most."""
         state = self._metastore.get_publish_state(self._table_uuid)
         if state.generation != info.generation:
             raise SnapshotExpired(
                 f"The log {info.topic} began anew behind snapshot {state.snapshot_id}.", reason=LOG_TOO_SHORT
             )
-        if state.snapshot_id < last:
-            return None
         if state.snapshot_id > last:
             known = self._metastore.find_log_offsets(self._table_uuid, until=last)
             if known is not None and known.snapshot_id == last:
-                return known.offsets
-        return state.offsets
+                return _Reach(last, known.offsets)
+        # Where one behind it ends will do.
+        return _Reach(min(state.snapshot_id, last), state.offsets)
 
     def _take_new_partitions(self, reader: LogReader, ends: Sequence[int]) -> None:
         positions = reader.positions()
@@ -165,8 +190,7 @@ class LogFeed:
             reader.assign({p: positions.get(p, 0) for p in range(len(ends))})
 
     def _keep(self, records: FetchedRecords, first: int) -> None:
-        # Records without a snapshot were sent before their commit, or are somebody else's.
-        ids = records.snapshot_ids.fill_null(-1).to_numpy(zero_copy_only=False)
+        ids = to_snapshot_ids(records)
         for partition in np.unique(records.partitions).tolist():
             newest = int(ids[records.partitions == partition].max())
             self._seen[partition] = max(self._seen.get(partition, 0), newest)
@@ -175,18 +199,8 @@ class LogFeed:
 
     def _take(self, snapshot: Snapshot) -> tuple[Snapshot, FetchedRecords]:
         records = concat_fetched(self._buffer.pop(snapshot.snapshot_id))
-        self._check_history(snapshot, records)
+        check_history(records, pa.scalar(snapshot.snapshot_uuid.encode()), self.topic)
         return snapshot, take_fetched(records, np.lexsort((records.offsets, records.partitions)))
-
-    def _check_history(self, snapshot: Snapshot, records: FetchedRecords) -> None:
-        uuids = records.uuids.unique().to_pylist()
-        if uuids != [snapshot.snapshot_uuid.encode()]:
-            raise HistoryDiverged(
-                f"The log {self.topic} has records of a snapshot {snapshot.snapshot_id} that is another than the"
-                f" table's: the metastore was restored to an earlier state. Stop, and compare what was read with the"
-                f" table; `lakelog log restart` begins the log anew.",
-                metadata={"topic": self.topic, "snapshot_id": str(snapshot.snapshot_id)},
-            )
 
     def leave(self) -> None:
         """Forgets where it stands; the next read finds it anew. By the thread that reads."""

@@ -7,6 +7,7 @@ short, brokers that do not answer. The next snapshots then come from the log aga
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import time
@@ -17,7 +18,7 @@ from lakelog.errors import LakelogError, SnapshotExpired
 from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import TableInfo
 from lakelog.log.records import FetchedRecords
-from lakelog.reads.changes import MetastoreStates
+from lakelog.reads.changes import TOLD_ROWS, MetastoreStates
 from lakelog.reads.log_changes import LogChanges
 from lakelog.reads.log_ways import LogWay, LogWays, can_do_without_log
 from lakelog.reads.reading import make_parser
@@ -36,6 +37,9 @@ Told = list[tuple[Snapshot, FetchedRecords]]
 
 _REST_S: Final = 10.0
 """So long files are read before a log that could not be used is tried again."""
+
+_WORTH_SEEKING_ROWS: Final = 50_000
+"""Of so many rows that files tell the records are not fetched to be passed over: seeking takes some 10 ms."""
 
 
 class LogStreamTable(StreamTable):
@@ -78,37 +82,47 @@ class LogStreamTable(StreamTable):
 
     def read_changes(self, snapshots: Sequence[Snapshot]) -> Iterator[StreamBatch]:
         """See `StreamTable`."""
-        for way, group in itertools.groupby(snapshots, self._ways.find):
+        for way, group in itertools.groupby(snapshots, self._find_way):
             if way is LogWay.NOTHING:
                 continue
             if way is LogWay.FILES or time.monotonic() < self._rests_until_s:
-                yield from self._read_rest(list(group))
+                yield from self._read_files_of(list(group))
             else:
                 yield from self._read_log(way, list(group))
 
+    def _find_way(self, snapshot: Snapshot) -> LogWay:
+        way = self._ways.find(snapshot)
+        # Snapshots are handed out as a whole, so that all records of one are in memory; of files a part is.
+        return LogWay.FILES if way is LogWay.AS_LOGGED and snapshot.added_rows > TOLD_ROWS else way
+
+    def _read_files_of(self, snapshots: list[Snapshot]) -> Iterator[StreamBatch]:
+        if sum(each.added_rows for each in snapshots) > _WORTH_SEEKING_ROWS:
+            self._feed.leave()
+        yield from self._read_rest(snapshots)
+
     def _read_log(self, way: LogWay, snapshots: list[Snapshot]) -> Iterator[StreamBatch]:
         done = snapshots[0].snapshot_id - 1
-        feed = self._feed.read(snapshots)
-        while True:
-            try:
-                # Not to read in vain, and once what there is has been read.
-                self._check_age(snapshots, done)
-                told = next(feed, None)
-                self._check_age(snapshots, done)
-            except LakelogError as error:
-                if not self._can_do_without(error):
-                    raise
-                _log.warning("%s: its files are read instead of its log: %s", self.name, error)
-                self._feed.leave()
-                self._rests_until_s = time.monotonic() + (0 if isinstance(error, SnapshotExpired) else _REST_S)
-                break
-            if told is None:
-                return
-            shown = self._without_earlier(told)
-            for batch in self._changes.tell(way, shown, topic=self._feed.topic) if shown else ():
-                ids: int = batch.column(SNAPSHOT_ID_COLUMN)[0].as_py()
-                yield StreamBatch(batch.drop_columns([SNAPSHOT_ID_COLUMN]), ids, self.name)
-            done = told[-1][0].snapshot_id
+        with contextlib.closing(self._feed.read(snapshots)) as feed:
+            while True:
+                try:
+                    # Not to read in vain, and once what there is has been read.
+                    self._check_age(snapshots, done)
+                    told = next(feed, None)
+                    self._check_age(snapshots, done)
+                except LakelogError as error:
+                    if not self._can_do_without(error):
+                        raise
+                    _log.warning("%s: its files are read instead of its log: %s", self.name, error)
+                    self._feed.leave()
+                    self._rests_until_s = time.monotonic() + (0 if isinstance(error, SnapshotExpired) else _REST_S)
+                    break
+                if told is None:
+                    return
+                shown = self._without_earlier(told)
+                for batch in self._changes.tell(way, shown, topic=self._feed.topic) if shown else ():
+                    ids: int = batch.column(SNAPSHOT_ID_COLUMN)[0].as_py()
+                    yield StreamBatch(batch.drop_columns([SNAPSHOT_ID_COLUMN]), ids, self.name)
+                done = told[-1][0].snapshot_id
         yield from self._read_rest([each for each in snapshots if each.snapshot_id > done])
 
     def _check_age(self, snapshots: list[Snapshot], done: int) -> None:
@@ -141,3 +155,7 @@ class LogStreamTable(StreamTable):
     def close(self) -> None:
         """See `StreamTable`."""
         self._feed.close()
+
+    def release(self) -> None:
+        """See `StreamTable`."""
+        self._feed.leave()

@@ -144,6 +144,9 @@ class StreamTable:
     def close(self) -> None:
         """Ends what a read waits for, from any thread; idempotent."""
 
+    def release(self) -> None:
+        """Closes what reading has opened, by the thread that reads; a later read opens it anew. Idempotent."""
+
     def is_skipped(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot overwrote rows, and nothing of that is shown."""
         return is_overwrite(snapshot) and not self._view.overwrites

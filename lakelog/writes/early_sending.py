@@ -17,7 +17,7 @@ import logging
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,6 +38,7 @@ from lakelog.log.settings import LogSettings, read_log_settings
 from lakelog.log.table_codec import make_codec
 from lakelog.options.values import TableOptions
 from lakelog.storage.routing import Routing, route_rows, to_routing
+from lakelog.writes.ordered_work import OrderedWork
 
 log = logging.getLogger(__name__)
 
@@ -160,6 +161,7 @@ class EarlySenders:
         self._clock = clock
         self._channels: dict[str, EarlyChannel] = {}
         self._lock = threading.Lock()
+        self._is_closed = False
 
     def begin(self, info: TableInfo, attempt_id: str) -> EarlyRows | None:
         """Begins to send an attempt's rows; None: they are not sent before their commit, now or ever."""
@@ -168,6 +170,8 @@ class EarlySenders:
             return None
         table_uuid = info.table_uuid
         with self._lock:
+            if self._is_closed:
+                return None
             channel = self._channels.get(table_uuid)
             if channel is None:
                 channel = EarlyChannel(
@@ -175,6 +179,14 @@ class EarlySenders:
                 )
                 self._channels[table_uuid] = channel
         return EarlyRows(channel, RowForm.of(info, settings), EarlyPlace(attempt_id)) if channel.is_open else None
+
+    def close(self) -> None:
+        """Ends all connections; does not wait. Nothing is sent before its commit any more. Idempotent."""
+        with self._lock:
+            self._is_closed = True
+            channels, self._channels = self._channels, {}
+        for each in channels.values():
+            each.close()
 
 
 class EarlyRows:
@@ -236,7 +248,7 @@ class EarlyChannel:
         self._find_log = find_log
         self._open_log = open_log
         self._wait_s = wait_s
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="lakelog-early")
+        self._thread = OrderedWork("lakelog-early")
         self._lock = threading.Lock()
         self._pending_bytes = 0
         self._closed_until_s = 0.0
@@ -257,12 +269,12 @@ class EarlyChannel:
             if self._pending_bytes and self._pending_bytes + size_bytes > _MAX_PENDING_BYTES:
                 return False
             self._pending_bytes += size_bytes
-        self._thread.submit(self._send, work, size_bytes)
+        self._thread.submit(lambda: self._send(work, size_bytes))
         return True
 
     def flush(self, failures: int) -> SentEarly | None:
         """Waits until brokers have answered for all that was sent since there were so many failures; None: not all."""
-        done: Future[SentEarly | None] = self._thread.submit(self._flush, failures)
+        done: Future[SentEarly | None] = self._thread.submit(lambda: self._flush(failures))
         try:
             return done.result(self._wait_s)
         except TimeoutError:

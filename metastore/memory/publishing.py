@@ -49,6 +49,10 @@ class MemoryPublishing(MemoryCatalog):
             if (generation, each.snapshot_id) not in known:
                 self._journal.put(known, (generation, each.snapshot_id), each)
 
+    async def put_log_offsets(self, table_id: int, generation: int, snapshot: SnapshotOffsets) -> None:
+        """Writes down where a snapshot ends."""
+        self._journal.put(self._table(table_id).log_offsets, (generation, snapshot.snapshot_id), snapshot)
+
     async def find_log_offsets(self, table_id: int, generation: int, until: int) -> SnapshotOffsets | None:
         """Where the newest snapshot at or before `until` ends of which that is known."""
         found = await self.list_log_offsets(table_id, generation, -1, until, len(self._table(table_id).log_offsets))

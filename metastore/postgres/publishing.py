@@ -45,6 +45,13 @@ FROM unnest(%s::bigint[], %s::uuid[], %s::text[]) AS n(snapshot_id, snapshot_uui
 ON CONFLICT (table_id, generation, snapshot_id) DO NOTHING
 """
 
+_PUT_OFFSETS: Final = """
+INSERT INTO snapshot_log_offset (table_id, generation, snapshot_id, snapshot_uuid, offsets)
+VALUES (%s, %s, %s, %s, %s)
+ON CONFLICT (table_id, generation, snapshot_id) DO UPDATE SET snapshot_uuid = excluded.snapshot_uuid,
+    offsets = excluded.offsets
+"""
+
 _LIST_OFFSETS: Final = """
 SELECT snapshot_id, replace(snapshot_uuid::text, '-', ''), offsets FROM snapshot_log_offset
 WHERE table_id = %s AND generation = %s AND snapshot_id > %s AND snapshot_id <= %s
@@ -104,6 +111,17 @@ class PostgresPublishing:
             arrays.texts([arrays.integers(each.offsets) for each in snapshots]),
         )
         await self._session.write(_INSERT_OFFSETS, values)
+
+    async def put_log_offsets(self, table_id: int, generation: int, snapshot: SnapshotOffsets) -> None:
+        """Writes down where a snapshot ends."""
+        values = (
+            str(table_id),
+            str(generation),
+            str(snapshot.snapshot_id),
+            snapshot.snapshot_uuid,
+            arrays.integers(snapshot.offsets),
+        )
+        await self._session.write(_PUT_OFFSETS, values)
 
     async def find_log_offsets(self, table_id: int, generation: int, until: int) -> SnapshotOffsets | None:
         """Where the newest snapshot at or before `until` ends of which that is known."""

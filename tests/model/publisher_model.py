@@ -6,8 +6,8 @@ list of committed transactions: a transactional id has one open transaction at a
 interleave in a partition.
 
 Bounds: two publishers that start two or three times, up to three snapshots of two rows in two partitions, and as many
-crashes, broken connections, restored metastores, forgotten offsets and cut topics as a state allows. A cut topic breaks
-the producers that are open then: what is shown is that a fresh start notices it.
+crashes, broken connections, restored metastores, forgotten offsets, cut topics and logs begun anew as a state allows. A
+cut topic breaks the producers that are open then: what is shown is that a fresh start notices it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from tests.model.publisher_world import (
     coordinator,
     metastore_steps,
     put,
+    records,
     tail,
 )
 
@@ -53,16 +54,23 @@ def _publisher_moves(s: State, p: Publisher, rules: Protections) -> Iterator[Mov
         yield "is killed", _to_down(p), s._replace(crashes=s.crashes - 1)
     if p.phase == "down":
         if p.starts < s.starts:
-            p = p._replace(starts=p.starts + 1)
-            if rules.init_before_position:
+            p = p._replace(starts=p.starts + 1, generation=s.generation)
+            if s.may_restart:
+                yield "looks the log up", p._replace(phase="looked"), s
+            elif rules.init_before_position:
                 yield _init(s, p, rules, "started")
             elif _is_stable(s):
                 yield "reads the position", p._replace(phase="positioned", position=_find_position(s, rules)), s
+    elif p.phase == "looked":
+        yield _init(s, p, rules, "started")
     elif p.phase == "positioned":
         yield _init(s, p, rules, "read")
     elif p.phase == "started":
-        if _is_stable(s):
-            yield "reads the position", p._replace(phase="read", position=_find_position(s, rules)), s
+        if p.generation != s.generation and rules.generation_checked:
+            yield "finds the log begun anew", _to_down(p), s
+        elif _is_stable(s):
+            found = _find_position(s, rules) if p.generation == s.generation else s.former or START
+            yield "reads the position", p._replace(phase="read", position=found), s
     elif p.phase == "read":
         yield _check_position(s, p, rules)
     elif p.phase == "ready":
@@ -75,6 +83,9 @@ def _publisher_moves(s: State, p: Publisher, rules: Protections) -> Iterator[Mov
         yield _resume(p, rules, s)
     elif p.phase == "committed":
         done = p._replace(position=_to_position(p.plan[-1]), plan=(), sent=0)
+        if p.generation != s.generation:
+            yield "finds the log begun anew", _to_down(p), s
+            return
         told, after = _report(s, done.position, rules)
         fresh = p.broken and rules.fresh_after_break
         after_all = done._replace(phase="ready") if not fresh else _to_down(p)
@@ -102,6 +113,11 @@ def _find_position(s: State, rules: Protections) -> Position:
 
 
 def _check_position(s: State, p: Publisher, rules: Protections) -> Move:
+    if p.generation != s.generation:
+        # It has nothing to tell, so that nobody refuses it.
+        return "takes the log back", p._replace(phase="ready"), s
+    if s.generation > 1 and s.offsets is None and rules.beginning_told:
+        s = s._replace(begins=_find_beginning(s))
     at, end = p.position, tail(s)
     if rules.tail_checked and (at.number, at.rows) > (end.number, end.rows):
         return "finds the topic cut", _to_diverged(p), s
@@ -109,6 +125,13 @@ def _check_position(s: State, p: Publisher, rules: Protections) -> Move:
     if not told:
         return "finds another history", _to_diverged(p), s
     return "checks the position", p._replace(phase="ready"), after
+
+
+def _find_beginning(s: State) -> int:
+    """Behind what the generation before had in hand."""
+    there = records(s)
+    own = (place for place in range(s.begins, len(there)) if there[place].number > s.starts_after.number)
+    return next(own, len(there))
 
 
 def _report(s: State, at: Position, rules: Protections) -> tuple[bool, State]:
@@ -170,6 +193,7 @@ def _send(s: State, p: Publisher, rules: Protections) -> Move:
         return f"sends row {p.sent}", p._replace(sent=p.sent + 1), put(s, name, c)
     if rules.position_in_transaction:
         end = _to_position(p.plan[-1])
+        c = c._replace(generation=p.generation)
         c = c._replace(position=end if rules.position_has_rows or end.rows == ROWS else p.position)
     return "sends the position", p._replace(phase="sent"), put(s, name, c)
 
@@ -215,7 +239,7 @@ def _to_id(p: Publisher, rules: Protections) -> str:
 
 
 def _to_down(p: Publisher) -> Publisher:
-    return Publisher(p.name, starts=p.starts)
+    return Publisher(p.name, starts=p.starts, generation=p.generation)
 
 
 def _to_diverged(p: Publisher) -> Publisher:
@@ -232,11 +256,15 @@ def violation(s: State) -> str | None:
 
 def _log_violation(s: State) -> str | None:
     """What a plain consumer sees that it must not."""
+    if s.generation > 1 and s.offsets is None:
+        # Nobody reads it before something of it is published.
+        return None
     parents = {each.uuid: each.parent for each in s.born}
     seen: set[Record] = set()
-    at = START
+    at, passed = s.starts_after, s.begins
     for transaction in s.log:
-        for record in transaction:
+        own, passed = transaction[passed:], max(0, passed - len(transaction))
+        for record in own:
             if record.uuid not in parents:
                 return f"a row is visible before its snapshot: {record}"
             if record in seen:
@@ -250,9 +278,9 @@ def _log_violation(s: State) -> str | None:
             if at.uuid != (parents[record.uuid] if record.place == 0 else record.uuid):
                 return f"rows of two histories are there: {record}"
             at = Position(record.number, record.uuid, record.place + 1)
-        for uuid in {record.uuid for record in transaction}:
-            number = next(record.number for record in transaction if record.uuid == uuid)
-            if number not in s.chunked and sum(record.uuid == uuid for record in transaction) != ROWS:
+        for uuid in {record.uuid for record in own}:
+            number = next(record.number for record in own if record.uuid == uuid)
+            if number not in s.chunked and sum(record.uuid == uuid for record in own) != ROWS:
                 return f"a small snapshot is torn: {uuid}"
     return None
 
@@ -265,7 +293,7 @@ def _belief_violation(s: State) -> str | None:
         if p.phase == "diverged" and not may_diverge:
             return f"{p.name} stopped for a history that is as it was"
         # A zombie that waits will be fenced before it can do anything about what it believes.
-        is_fenced = all(each.epoch != p.epoch for _, each in s.coordinators)
+        is_fenced = p.generation != s.generation or all(each.epoch != p.epoch for _, each in s.coordinators)
         head = Position(len(s.snapshots), s.snapshots[-1].uuid) if s.snapshots else START
         if p.phase == "ready" and p.position == head != end and not is_fenced and not s.was_cut:
             return f"{p.name} thinks that all is published, and rows are lost: the log ends with {end}"

@@ -36,6 +36,8 @@ class Protections:
     tail_checked: bool = True  # R10: a position ahead of the log's tail
     committed_only: bool = True  # what is staged is nobody's business
     broker_fences: bool = True  # look-alikes of Kafka do not
+    generation_checked: bool = True  # R2: behind init, whether the log is still the one that was looked up
+    beginning_told: bool = True  # where a generation begins is found behind its first init, not when it is begun
 
 
 class Snapshot(NamedTuple):
@@ -67,15 +69,17 @@ class Coordinator(NamedTuple):
     epoch: int = 0
     records: tuple[Record, ...] | None = None
     position: Position | None = None
+    generation: int = 1  # of the position
 
 
 class Publisher(NamedTuple):
-    """`phase`: down, positioned (read before init, where that is allowed), started, read, ready, planned, sent, ended,
-    committed, unknown, diverged, stuck."""
+    """`phase`: down, looked (where logs are begun anew), positioned (read before init, where that is allowed), started,
+    read, ready, planned, sent, ended, committed, unknown, diverged, stuck."""
 
     name: str
     phase: str = "down"
     starts: int = 0
+    generation: int = 1
     epoch: int = 0
     position: Position = START
     plan: tuple[Record, ...] = ()
@@ -98,6 +102,10 @@ class State(NamedTuple):
     offsets: Position | None = None
     was_cut: bool = False
     histories: int = 1
+    generation: int = 1
+    starts_after: Position = START
+    begins: int = 0  # by records
+    former: Position | None = None  # of the generation before
     # Bounds.
     chunked: frozenset[int] = frozenset()  # snapshots that take a transaction a row
     starts: int = 2
@@ -109,6 +117,8 @@ class State(NamedTuple):
     restores: int = 0
     forgets: int = 0
     cuts: int = 0
+    restarts: int = 0
+    may_restart: bool = False
 
 
 Step = tuple[str, State]
@@ -118,11 +128,16 @@ Step = tuple[str, State]
 
 
 def tail(s: State) -> Position:
-    """What the last record's headers tell."""
-    if not s.log:
-        return START
+    """What the last record's headers tell, if it is of the log's generation."""
+    if not s.log or s.log[-1][-1].number <= s.starts_after.number:
+        return s.starts_after
     last = s.log[-1][-1]
     return Position(last.number, last.uuid, last.place + 1)
+
+
+def records(s: State) -> list[Record]:
+    """All that stand in the log."""
+    return [record for transaction in s.log for record in transaction]
 
 
 def broker_steps(s: State, rules: Protections) -> Iterator[Step]:
@@ -152,8 +167,11 @@ def apply_end(s: State, name: str, epoch: int, rules: Protections) -> State:
     c = coordinator(s, name)
     if c.records is None or (c.epoch != epoch and rules.broker_fences):
         return s
-    offsets = c.position or s.offsets
-    return put(s._replace(log=(*s.log, c.records) if c.records else s.log, offsets=offsets), name, Coordinator(c.epoch))
+    if c.generation == s.generation:
+        s = s._replace(offsets=c.position or s.offsets)
+    else:
+        s = s._replace(former=c.position or s.former)
+    return put(s._replace(log=(*s.log, c.records) if c.records else s.log), name, Coordinator(c.epoch))
 
 
 def coordinator(s: State, name: str) -> Coordinator:
@@ -187,6 +205,10 @@ def metastore_steps(s: State, rules: Protections) -> Iterator[Step]:
             after = s._replace(snapshots=s.snapshots[:kept], restores=s.restores - 1, histories=s.histories + 1)
             uuid = after.snapshots[-1].uuid if kept else ""
             yield f"the metastore is restored to {kept}", after._replace(mirror=min(s.mirror, Position(kept, uuid)))
+    if s.restarts and s.snapshots:
+        behind = Position(len(s.snapshots), s.snapshots[-1].uuid)
+        after = s._replace(generation=s.generation + 1, starts_after=behind, mirror=behind, restarts=s.restarts - 1)
+        yield "the log is begun anew", after._replace(begins=len(records(s)), former=s.offsets, offsets=None)
     may_expire = not rules.expiry_waits or (s.mirror.number, s.mirror.rows) >= (s.expired + 1, ROWS)
     if s.expires and may_expire and s.expired + 1 < len(s.snapshots):
         yield f"{s.expired + 1} expires", s._replace(expired=s.expired + 1)

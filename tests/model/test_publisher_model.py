@@ -24,6 +24,8 @@ FORGOTTEN = State(ONE, starts=3, commits=3, crashes=2, forgets=2, breaks=1)
 CUT = State(TWO, starts=2, commits=3, crashes=1, cuts=1)
 EXPIRING = State(ONE, starts=3, commits=3, crashes=2, breaks=1, expires=True)
 STAGED = State(ONE, commits=3, stages=True)
+RESTARTED = State(TWO, commits=3, restarts=1, may_restart=True)
+RESTARTED_AND_BROKEN = State(TWO, commits=2, breaks=1, restarts=1, may_restart=True)
 SCENES = {
     "zombies": ZOMBIES,
     "breaks": BREAKS,
@@ -36,6 +38,8 @@ SCENES = {
     "cut": CUT,
     "expiring": EXPIRING,
     "staged": STAGED,
+    "restarted": RESTARTED,
+    "restarted-and-broken": RESTARTED_AND_BROKEN,
 }
 
 
@@ -65,6 +69,8 @@ def test_the_rules_hold_in_every_interleaving(initial: State) -> None:
         ("tail_checked", CUT, "rows before it are lost"),
         ("committed_only", STAGED, "a row is visible before its snapshot"),
         ("broker_fences", ZOMBIES, "rows before it are lost"),
+        ("generation_checked", RESTARTED, "a row is out of order"),
+        ("beginning_told", RESTARTED, "a row is out of order"),
     ],
 )
 def test_each_rule_is_missed_when_it_is_off(off: str, initial: State, expected: str) -> None:

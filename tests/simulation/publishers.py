@@ -7,6 +7,7 @@ transactions that took long, and has them forget positions.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.client.metastore import Metastore, WatchPosition
-from lakelog.errors import Fenced, HistoryDiverged, LakelogError, OutcomeUnknown
+from lakelog.errors import Fenced, HistoryDiverged, LakelogError, OutcomeUnknown, Unavailable
 from lakelog.format.log_state import LogInfo, PublishReport, to_publisher_lease
 from lakelog.format.snapshot import LogContent, Snapshot
 from lakelog.log.memory import Fault, MemoryCluster, MemoryLog, Step
@@ -30,6 +31,7 @@ from tests.simulation.world import WRITING, VirtualClock
 from writer.publishing.file_logs import FileLogs
 from writer.publishing.publisher import PublisherParts, TablePublisher, to_group
 from writer.publishing.recovery import Witnesses
+from writer.publishing.topic_looks import TopicLooks
 from writer.publishing.transactions import TransactionLimits
 
 SERVERS: Final = "brokers:9092"
@@ -76,6 +78,12 @@ class LogWorld:
     fenced: int = 0
     diverged: list[str] = field(default_factory=list)
     processes: int = 0
+    restarts: int = 0
+    """How often the log is begun anew, each second time in a topic made anew."""
+    is_made_anew: bool = False
+    """Its topic is, at this moment: whoever publishes must find that."""
+    moved_beginnings: int = 0
+    """Of generations, behind what the ones before them had sent meanwhile."""
 
 
 class PausingCalls:
@@ -180,7 +188,9 @@ def publish(world: World, log: LogWorld, name: str) -> None:
                 return
         except HistoryDiverged as error:
             # As the runner does: who is fenced while he looks around sees what looks like one.
-            doubts += 1
+            doubts += not log.is_made_anew
+            if log.restarts:
+                scheduler.sleep(scheduler.random.uniform(0.0, 0.2))
             if doubts > SURE_AFTER:
                 log.diverged.append(error.message)
                 return
@@ -222,6 +232,7 @@ def make_parts(world: World, log: LogWorld, metastore: Any, *, plain: bool = Fal
         check_topic=lambda info, topic: None,
         logs=FileLogs(metastore, stores),
         open_feed=lambda position, info: PolledFeed(metastore, position, scheduler),
+        looks=TopicLooks(open_log, VirtualClock(scheduler)),
         clock=VirtualClock(scheduler),
         limits=LIMITS,
     )
@@ -246,17 +257,53 @@ def disturb(world: World, log: LogWorld) -> None:
         scheduler.sleep(scheduler.random.uniform(0.0, 0.5))
 
 
+def restart(world: World, log: LogWorld) -> None:
+    """Begins the log anew now and then, beside those who publish it."""
+    scheduler = world.scheduler
+    metastore: Any = world.catalog().metastore
+    (info,) = world.auditing_catalog().metastore.list_logs()
+    for number in range(log.restarts):
+        scheduler.sleep(scheduler.random.uniform(0.1, 2.0))
+        for _ in range(scheduler.random.randrange(40)):
+            # As in `disturb`: else it never comes between two pauses of a publisher.
+            scheduler.pause("restarts")
+        topic = log.cluster.get_topic(info.topic)
+        log.is_made_anew = bool(number % 2)
+        if log.is_made_anew:
+            log.cluster.delete_topic(info.topic)
+        try:
+            _restart(world, metastore, info)
+        finally:
+            log.is_made_anew = False
+        assert log.cluster.get_topic(info.topic).spec == topic.spec
+
+
+def _restart(world: World, metastore: Any, info: LogInfo) -> None:
+    """As a person does: looks whether it was done where nobody answered."""
+
+    def find_generation() -> int:
+        generation: int = persistently(world, lambda: metastore.get_log(info.table_uuid)).generation
+        return generation
+
+    before = find_generation()
+    while find_generation() == before:
+        with contextlib.suppress(Unavailable, OutcomeUnknown):
+            metastore.restart_log(info.table_uuid)
+
+
 class Unreported:
     """A metastore that is told of nothing, as by who has no lease."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
+        self.begins: tuple[int, ...] = ()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
     def report_published(self, report: PublishReport) -> None:
-        """Forgets it."""
+        """Forgets it, but for where the log begins."""
+        self.begins = report.begins or self.begins
 
 
 def find_wrong(known: Witnesses, habits: PublisherHabits) -> Witnesses:
@@ -269,18 +316,20 @@ def find_wrong(known: Witnesses, habits: PublisherHabits) -> Witnesses:
 
 
 def judge(world: World, log: LogWorld) -> list[LogFinding]:
-    """What a plain consumer has to say in the end, when one publisher more has done what was left."""
+    """What a plain consumer of the last generation has to say, when one publisher more has done what was left."""
     log.cluster.deliver_late()
     catalog = world.auditing_catalog()
     table = catalog.table(TABLE)
     metastore: Any = catalog.metastore
     history = world.history()
-    publisher = TablePublisher(table.uuid, 0, make_parts(world, log, Unreported(metastore), plain=True))
+    info = metastore.get_log(table.uuid)
+    unreported = Unreported(metastore)
+    publisher = TablePublisher(table.uuid, 0, make_parts(world, log, unreported, plain=True))
     publisher.step(0.0)
     while publisher.position.snapshot_id < len(history) or not publisher.position.is_complete:
         publisher.step(0.0)
     publisher.forget()
-    logged = [each for each in history if each.log is not LogContent.NONE]
+    logged = [each for each in history if each.log is not LogContent.NONE and each.snapshot_id > info.starts_after]
     columns = [
         [each.snapshot_id for each in logged],
         [each.snapshot_uuid for each in logged],
@@ -288,18 +337,26 @@ def judge(world: World, log: LogWorld) -> list[LogFinding]:
         [each.added_rows <= LIMITS.rows for each in logged],
     ]
     snapshots = pa.table(columns, schema=SNAPSHOTS_SCHEMA)
-    changes = table.changes(0, raw=True).to_arrow()
+    changes = table.changes(info.starts_after, raw=True).to_arrow()
     wanted = changes.filter(pc.is_in(changes["_snapshot_id"], value_set=snapshots["snapshot"].combine_chunks()))
     rows = wanted.select(["_snapshot_id", "_row_kind", "k", "v"]).rename_columns(ROWS_SCHEMA.names).cast(ROWS_SCHEMA)
-    seen = read_all(log.cluster, metastore.get_log(table.uuid).topic)
+    begins = unreported.begins or find_beginning(metastore, info)
+    seen = read_all(log.cluster, info.topic, begins)
     records = to_records(seen, SCHEMA, ["k"], row=["v"], log_format="json")
     return check_log(records, snapshots, rows, rows_are_merged=True)
 
 
-def read_all(cluster: MemoryCluster, topic: str) -> pa.Table:
+def find_beginning(metastore: Metastore, info: LogInfo) -> tuple[int, ...]:
+    """Where the log's generation begins; empty: with the topic."""
+    found = metastore.find_log_offsets(info.table_uuid, until=info.starts_after)
+    return () if found is None else found.offsets
+
+
+def read_all(cluster: MemoryCluster, topic: str, begins: Sequence[int] = ()) -> pa.Table:
     """All committed records of a topic, as a plain consumer writes them down."""
     reader = MemoryReader(cluster, topic)
-    reader.assign(dict.fromkeys(range(len(reader.list_offsets())), 0))
+    firsts = begins or [0] * len(reader.list_offsets())
+    reader.assign(dict(enumerate(firsts)))
     pieces = []
     while len(piece := reader.fetch(1000, 0.0)):
         pieces.append(_to_lines(piece))

@@ -100,6 +100,8 @@ def simulate(
         for name in publishers.PUBLISHING:
             scheduler.start(name, partial(publishers.publish, world, log, name))
         scheduler.start("disturber", partial(publishers.disturb, world, log), mortal=False)
+        if log.restarts:
+            scheduler.start("restarter", partial(publishers.restart, world, log), mortal=False)
     for number in range(repairers):
         scheduler.start(f"repairer {number}", partial(repair, world), mortal=False)
     scheduler.start("overwriter", lambda: actors.overwrite(world), mortal=False)

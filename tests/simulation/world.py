@@ -23,7 +23,7 @@ T = TypeVar("T")
 COMPACTING: Final = ("x", "y", "z")
 """Names of compactors."""
 
-WRITING: Final = ("a", "b", "c", "overwriter", "roller", *COMPACTING)
+WRITING: Final = ("a", "b", "c", "overwriter", "roller", "restarter", *COMPACTING)
 """Names of those who commit; their successors' have more behind them."""
 
 _MUTATIONS: Final = frozenset(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from lakelog.client.metastore import Metastore, Watch, WatchPosition
-from lakelog.errors import LakelogError, NotFound
+from lakelog.errors import InternalError, LakelogError, NotFound
 from lakelog.format.snapshot import Snapshot
 
 _EVENTS: Final = 4
@@ -53,18 +53,20 @@ class WatchFeed:
     def take(self, wait_s: float) -> Sequence[Snapshot]:
         """Implements `SnapshotFeed.take`."""
         found: list[Snapshot] = []
-        while True:
+        # No more than wait at a time: of a long backlog others come as fast as these are taken.
+        for _ in range(_EVENTS):
             try:
                 event = self._events.get(timeout=wait_s) if not found and wait_s > 0 else self._events.get_nowait()
             except queue.Empty:
-                return found
+                break
             if isinstance(event, LakelogError):
                 # What came before it counts; whoever asks again is told.
                 self._put(event)
                 if found:
-                    return found
+                    break
                 raise event
             found += event
+        return found
 
     def close(self) -> None:
         """Implements `SnapshotFeed.close`."""
@@ -88,6 +90,9 @@ class WatchFeed:
                 )
         except LakelogError as error:
             self._put(error)
+        except Exception as defect:
+            # Nobody looks at what this thread raises: the table would wait for snapshots for ever.
+            self._put(InternalError(f"The watch has failed: {type(defect).__name__}: {defect}"))
 
     def _put(self, event: Sequence[Snapshot] | LakelogError) -> None:
         while not self._closed.is_set():

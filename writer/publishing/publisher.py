@@ -19,25 +19,25 @@ from __future__ import annotations
 
 import contextlib
 import enum
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from lakelog.client.metastore import Metastore, WatchPosition
 from lakelog.clock import Clock
-from lakelog.errors import LakelogError, NotFound
+from lakelog.errors import Fenced, LakelogError, NotFound
 from lakelog.format.log_state import LogInfo, PublishReport, PublishState, SnapshotOffsets
 from lakelog.format.snapshot import Snapshot
 from lakelog.log.protocol import Log, LogProducer
 from lakelog.log.records import NOTHING_PUBLISHED, EncodedRecords, LogPosition, LogSnapshot, TopicState
-from lakelog.options import LOG_CONSISTENCY
-from lakelog.options.log_options import EVENTUAL
 
+from .beginning import find_beginning, may_begin_later
 from .feed import SnapshotFeed
 from .reading_ahead import read_ahead
 from .recovery import Witnesses, find_resume, topic_gone
-from .snapshot_log import SnapshotLog, SnapshotLogs
+from .session import Session
+from .snapshot_log import SnapshotLog, SnapshotLogs, to_owner
+from .topic_looks import TopicLooks
 from .topic_watch import TopicWatch, check_appended
 from .transactions import TransactionLimits, pick_together
 
@@ -74,6 +74,7 @@ class PublisherParts:
         check_topic: Raises what is wrong with a topic (R9).
         logs: Where rows of snapshots come from.
         open_feed: Makes a feed of a log's snapshots behind a position.
+        looks: At the topics, of all tables of the process.
         clock: For the time.
         limits: Of transactions.
     """
@@ -83,31 +84,9 @@ class PublisherParts:
     check_topic: Callable[[LogInfo, TopicState], None]
     logs: SnapshotLogs
     open_feed: Callable[[WatchPosition, LogInfo], SnapshotFeed]
+    looks: TopicLooks
     clock: Clock
     limits: TransactionLimits = field(default_factory=TransactionLimits)
-
-
-@dataclass
-class _Session:
-    """What holds from a fresh start on, until there is a doubt.
-
-    Args:
-        info: The log.
-        producer: Started.
-        feed: Behind the position.
-        topic: Looked at now and then.
-        position: What is published.
-        offsets: Where the log ends behind it, by partition.
-        waiting: Snapshots that are not published, in their order; the first may be in part.
-    """
-
-    info: LogInfo
-    producer: LogProducer
-    feed: SnapshotFeed
-    topic: TopicWatch
-    position: LogPosition
-    offsets: list[int]
-    waiting: deque[SnapshotLog]
 
 
 class TablePublisher:
@@ -123,7 +102,7 @@ class TablePublisher:
         self._table_uuid: Final = table_uuid
         self._epoch: Final = epoch
         self._parts: Final = parts
-        self._session: _Session | None = None
+        self._session: Session | None = None
         self._seen: LogInfo | None = None
         self.published: Final = Published()
 
@@ -170,11 +149,9 @@ class TablePublisher:
         """Closes what is open: the next step is a fresh start. Idempotent; never raises lakelog errors."""
         session, self._session = self._session, None
         if session is not None:
-            session.feed.close()
-            with contextlib.suppress(LakelogError):
-                session.producer.close()
+            session.close()
 
-    def _start(self) -> _Session:
+    def _start(self) -> Session:
         self.published.fresh_starts += 1
         metastore = self._parts.metastore
         info = metastore.get_log(self._table_uuid)
@@ -184,7 +161,9 @@ class TablePublisher:
         producer = log.open_producer(info.topic, to_transactional_id(info), to_group(info))
         try:
             # SUBTLE: the order is the protection. Only behind `start`, which fences all others, is the log read.
-            known = self._ask_witnesses(info, log, _start_producer(info, producer), mirror)
+            position = _start_producer(info, producer)
+            self._check_generation(info)
+            known, begins = self._ask_witnesses(info, log, position, mirror)
             history = MetastoreHistory(metastore, self._table_uuid)
             resume = find_resume(info, known, history)
             parent = None if resume.is_complete else history.find(resume.snapshot_id)
@@ -195,38 +174,70 @@ class TablePublisher:
                 else LogSnapshot(resume.snapshot_id - 1, "" if parent is None else parent.parent_uuid)
             )
             offsets = list(known.ends)
-            self._tell_metastore(info, mirror, resume, behind, offsets)
-            position = WatchPosition(self._table_uuid, behind.snapshot_id, behind.snapshot_uuid)
-            feed = self._parts.open_feed(position, info)
+            self._tell_metastore(info, mirror, resume, behind, offsets, begins)
+            seen = WatchPosition(self._table_uuid, behind.snapshot_id, behind.snapshot_uuid)
+            feed = self._parts.open_feed(seen, info)
         except BaseException:
             with contextlib.suppress(LakelogError):
                 producer.close()
             raise
-        topic = TopicWatch(self._parts.open_log, info, self._parts.check_topic, self._parts.clock)
-        return _Session(info, producer, feed, topic, resume, offsets, deque())
+        topic = TopicWatch(self._parts.looks, info, known.topic, self._parts.check_topic)
+        return Session(info, producer, feed, topic, resume, offsets, self._parts.clock.monotonic_s())
 
-    def _ask_witnesses(self, info: LogInfo, log: Log, position: LogPosition | None, mirror: PublishState) -> Witnesses:
+    def _check_generation(self, info: LogInfo) -> None:
+        """Check that the log is still the one that was looked up before all others were fenced.
+
+        Who was frozen in between would take a log back that was begun anew, and publish what that one is to leave out.
+        Whoever begins it anew behind this check is fenced by the next start, before anything is published.
+
+        Raises:
+            Fenced: It was begun anew.
+        """
+        now = self._parts.metastore.get_log(self._table_uuid)
+        if (now.generation, now.topic) != (info.generation, info.topic):
+            raise Fenced(
+                f"The log of {info.name} was begun anew, as its generation {now.generation} in the topic {now.topic}, "
+                f"while its generation {info.generation} was taken over. It goes on with the new one."
+            )
+
+    def _ask_witnesses(
+        self, info: LogInfo, log: Log, position: LogPosition | None, mirror: PublishState
+    ) -> tuple[Witnesses, tuple[int, ...]]:
+        """What is known, and where the log begins; empty: where it was known to begin."""
         with contextlib.closing(log.open_admin()) as admin:
             topic = admin.find_topic(info.topic)
         if topic is None:
-            return Witnesses(position, mirror, None, (), ())
+            return Witnesses(position, mirror, None, (), ()), ()
         self._parts.check_topic(info, topic)
         with contextlib.closing(log.open_reader(info.topic)) as reader:
             starts, ends, tail = reader.list_offsets(earliest=True), reader.list_offsets(), reader.read_tail()
-        return Witnesses(position, mirror, topic, starts, ends, tail)
+            known = Witnesses(position, mirror, topic, starts, ends, tail)
+            is_open = may_begin_later(info, known)
+            return known, find_beginning(info, known, reader, self._parts.clock) if is_open else ()
 
     def _tell_metastore(
-        self, info: LogInfo, mirror: PublishState, resume: LogPosition, behind: LogSnapshot, ends: list[int]
+        self,
+        info: LogInfo,
+        mirror: PublishState,
+        resume: LogPosition,
+        behind: LogSnapshot,
+        ends: list[int],
+        begins: tuple[int, ...],
     ) -> None:
-        """Tells what was published and never told, as by who died in between; nothing else stands behind it."""
+        """Tells where the log begins, and what was published and never told, as by who died in between."""
         told = []
         if behind.snapshot_id > mirror.snapshot_id:
             told = [SnapshotOffsets(behind.snapshot_id, behind.snapshot_uuid, tuple(ends))]
-        elif (resume.next_index or 0) == mirror.next_index and mirror.reported_at_ms and not mirror.problem:
+        elif (
+            not begins
+            and (resume.next_index or 0) == mirror.next_index
+            and mirror.reported_at_ms
+            and not mirror.problem
+        ):
             return
-        self._report(info, told, resume)
+        self._report(info, told, resume, begins)
 
-    def _go_on(self, session: _Session, wait_s: float) -> Step:
+    def _go_on(self, session: Session, wait_s: float) -> Step:
         limits = self._parts.limits
         session.topic.look()
         if len(session.waiting) < limits.snapshots:
@@ -234,9 +245,10 @@ class TablePublisher:
             if snapshots:
                 session.waiting.extend(self._parts.logs.plan(session.info, snapshots, len(session.offsets)))
         if not session.waiting:
+            session.rest(self._parts.clock.monotonic_s())
             return Step.IDLE
         if not session.producer.can_go_on:
-            # Whether the last transaction's end can still come a second time is not known.
+            # Whether the last transaction's end can still come a second time is not known; or it rests.
             self.forget()
             self._session = self._start()
             return Step.STARTED
@@ -246,7 +258,7 @@ class TablePublisher:
             self._publish_whole(session, pick_together(session.waiting, limits))
         return Step.PUBLISHED
 
-    def _publish_whole(self, session: _Session, count: int) -> None:
+    def _publish_whole(self, session: Session, count: int) -> None:
         taken = [session.waiting[place] for place in range(count)]
         session.producer.begin()
         pieces = ((log, piece) for log in taken for piece in log.read(self._first_index(session, log)))
@@ -256,7 +268,7 @@ class TablePublisher:
         last = taken[-1].snapshot
         self._commit(session, taken, LogPosition(last.snapshot_id, last.snapshot_uuid))
 
-    def _publish_chunk(self, session: _Session, log: SnapshotLog) -> None:
+    def _publish_chunk(self, session: Session, log: SnapshotLog) -> None:
         limits, snapshot = self._parts.limits, log.snapshot
         until_s = self._parts.clock.monotonic_s() + limits.chunk_s
         sent_bytes = 0
@@ -272,22 +284,23 @@ class TablePublisher:
                     return
         self._commit(session, [log], LogPosition(snapshot.snapshot_id, snapshot.snapshot_uuid))
 
-    def _first_index(self, session: _Session, log: SnapshotLog) -> int:
+    def _first_index(self, session: Session, log: SnapshotLog) -> int:
         """The first row of a snapshot that is not published: only of the one that the position stands in another."""
         position = session.position
         return (position.next_index or 0) if position.snapshot_id == log.snapshot.snapshot_id else 0
 
-    def _send(self, session: _Session, log: SnapshotLog, size_bytes: int, records: EncodedRecords) -> None:
+    def _send(self, session: Session, log: SnapshotLog, size_bytes: int, records: EncodedRecords) -> None:
         session.producer.send(records, to_owner(session.info, log.snapshot))
         self.published.records += len(records)
         self.published.size_bytes += size_bytes
 
-    def _commit(self, session: _Session, ended: list[SnapshotLog], position: LogPosition) -> None:
+    def _commit(self, session: Session, ended: list[SnapshotLog], position: LogPosition) -> None:
         """Commits the transaction; `ended` are the snapshots that are published as a whole with it."""
         behind = session.producer.commit(position)
         # Before anybody is told: readers take the metastore's word for where a snapshot ends.
         check_appended(session.info, session.offsets, behind)
         session.position = position
+        session.busy_s = self._parts.clock.monotonic_s()
         told = []
         for log in ended:
             self._move(session, behind.pop(log.snapshot.snapshot_id, log.snapshot.sent_offsets or {}))
@@ -299,11 +312,13 @@ class TablePublisher:
         self.published.snapshots += len(ended)
         self._report(session.info, told, position)
 
-    def _move(self, session: _Session, behind: Mapping[int, int]) -> None:
+    def _move(self, session: Session, behind: Mapping[int, int]) -> None:
         for partition, offset in behind.items():
             session.offsets[partition] = max(session.offsets[partition], offset)
 
-    def _report(self, info: LogInfo, told: list[SnapshotOffsets], position: LogPosition) -> None:
+    def _report(
+        self, info: LogInfo, told: list[SnapshotOffsets], position: LogPosition, begins: tuple[int, ...] = ()
+    ) -> None:
         self._parts.metastore.report_published(
             PublishReport(
                 table_uuid=self._table_uuid,
@@ -312,6 +327,7 @@ class TablePublisher:
                 snapshots=tuple(told),
                 next_index=position.next_index or 0,
                 next_uuid="" if position.is_complete else position.snapshot_uuid,
+                begins=begins,
             )
         )
 
@@ -327,12 +343,6 @@ class MetastoreHistory:
         """A snapshot; None: it is not kept, or there never was one."""
         page = self.metastore.list_snapshots(self.table_uuid, after=snapshot_id - 1, until=snapshot_id, limit=1)
         return next((found for found in page.snapshots if found.snapshot_id == snapshot_id), None)
-
-
-def to_owner(info: LogInfo, snapshot: Snapshot) -> LogSnapshot:
-    """Whose records those of a snapshot are, and which sent before its commit they stand for. Pure."""
-    is_eventual = info.options.get(LOG_CONSISTENCY.key) == EVENTUAL
-    return LogSnapshot(snapshot.snapshot_id, snapshot.snapshot_uuid, snapshot.attempt_id if is_eventual else "")
 
 
 def _start_producer(info: LogInfo, producer: LogProducer) -> LogPosition | None:

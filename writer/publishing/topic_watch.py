@@ -9,64 +9,54 @@ that was made anew as they took those for the old one. So:
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from lakelog.clock import Clock
-from lakelog.errors import LakelogError
 from lakelog.format.log_state import LogInfo
-from lakelog.log.protocol import Log
 from lakelog.log.records import TopicState
 
 from .recovery import check_same_topic, diverged
-
-LOOK_EVERY_S: Final = 10.0
-"""A look takes some 10 ms and a connection."""
+from .topic_looks import TopicLooks
 
 
 class TopicWatch:
-    """Looks at a topic now and then. One thread.
+    """Judges a topic whenever it was looked at. One thread.
 
     Args:
-        open_log: Its brokers, with the credentials that hold at that moment.
+        looks: Of all tables.
         info: The log.
+        found: The topic as the fresh start has found it and thought it right.
         check: Raises what is wrong with the topic's settings.
-        clock: For the time.
     """
 
     def __init__(
-        self,
-        open_log: Callable[[LogInfo], Log],
-        info: LogInfo,
-        check: Callable[[LogInfo, TopicState], None],
-        clock: Clock,
+        self, looks: TopicLooks, info: LogInfo, found: TopicState | None, check: Callable[[LogInfo, TopicState], None]
     ) -> None:
-        self._open_log = open_log
         self._info: Final = info
+        self._right = found
         self._check = check
-        self._clock = clock
-        self._next_s = clock.monotonic_s() + LOOK_EVERY_S
+        self._look = looks.open(info)
 
     def look(self) -> None:
-        """Looks, where it is time again; blocks.
+        """Looks, where it is time again and nobody else does, which blocks; judges what was seen since the last call.
 
         Raises:
             HistoryDiverged: The topic is gone, or was made anew.
             InvalidArgument: It does not fit any more.
         """
-        now_s = self._clock.monotonic_s()
-        if now_s < self._next_s:
+        seen = self._look.take()
+        if seen is None:
             return
-        self._next_s = now_s + LOOK_EVERY_S
-        try:
-            with contextlib.closing(self._open_log(self._info).open_admin()) as admin:
-                found = admin.find_topic(self._info.topic)
-        except LakelogError:
-            # That says nothing of the topic. Where brokers are away, who sends to them says so; and while they let no
-            # new connection in, whose password has changed, the one that is open goes on.
-            return
-        self._check(self._info, check_same_topic(self._info, found))
+        topic = check_same_topic(self._info, *seen)
+        # What it has to be like is asked of the metastore, and another since it was told by other options of the log,
+        # with which there is a fresh start.
+        if topic != self._right:
+            self._check(self._info, topic)
+            self._right = topic
+
+    def close(self) -> None:
+        """The topic is not looked at any more; idempotent."""
+        self._look.close()
 
 
 def check_appended(info: LogInfo, ends: Sequence[int], appended: Mapping[int, Mapping[int, int]]) -> None:

@@ -26,7 +26,7 @@ from lakelog.client.target import TlsFiles
 from lakelog.clock import SystemClock
 from lakelog.errors import InvalidArgument, LakelogError
 from lakelog.format.log_state import LogInfo, to_publisher_lease
-from lakelog.log.kafka import open_kafka_log
+from lakelog.log.kafka import KafkaLog, open_kafka_log
 from lakelog.log.records import TopicState
 from lakelog.log.secrets import Secrets
 from lakelog.log.table_codec import load_log_settings
@@ -46,6 +46,7 @@ from .publisher import PublisherParts, TablePublisher
 from .runner import TableRunner
 from .seats import Seats
 from .service import PublisherService
+from .topic_looks import TopicLooks
 from .watchdog import Watchdog
 
 
@@ -81,12 +82,16 @@ def make_service(config: PublishConfig, secrets: Secrets, log: Log) -> Publisher
     def open_feed(position: WatchPosition, info: LogInfo) -> WatchFeed:
         return WatchFeed(metastore, position, complete=LOG_CONTENT.read(info.options) == CHANGELOG_CONTENT)
 
+    def open_log(info: LogInfo) -> KafkaLog:
+        return open_kafka_log(info.options, secrets)
+
     parts = PublisherParts(
         metastore=metastore,
-        open_log=lambda info: open_kafka_log(info.options, secrets),
+        open_log=open_log,
         check_topic=partial(check_fits, metastore),
         logs=FileLogs(metastore, LocationStores(config.connect.s3)),
         open_feed=open_feed,
+        looks=TopicLooks(open_log, clock),
         clock=clock,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
@@ -79,32 +79,59 @@ class KafkaTopicAdmin:
 
     def find_topic(self, name: str) -> TopicState | None:
         """See the protocol."""
-        found = self._describe(name)
-        if found is None:
-            return None
-        resource = ConfigResource(ResourceType.TOPIC, name)
+        doing = f"The topic {name} could not be looked up"
+        (found,) = self._look_up([name], doing).values()
+        if isinstance(found, KafkaException):
+            raise self._to_error(found, doing) from found
+        return found
+
+    def find_topics(self, names: Sequence[str]) -> dict[str, TopicState | None]:
+        """See the protocol."""
+        found = self._look_up(names, "Topics could not be looked up")
+        return {name: state for name, state in found.items() if not isinstance(state, KafkaException)}
+
+    def _look_up(self, names: Sequence[str], doing: str) -> dict[str, TopicState | KafkaException | None]:
+        """Topics by name; None: there is none; an error: we may not ask for it."""
+        told: dict[str, TopicState | KafkaException | None] = {}
+        there: dict[ConfigResource, TopicDescription] = {}
+        if not names:
+            return told
+        described = self._client.describe_topics(TopicCollection(list(names)), request_timeout=ANSWER_TIMEOUT_S)
+        for name, answer in described.items():
+            found = self._wait_for_topic(answer, doing)
+            if found is None or isinstance(found, KafkaException):
+                told[name] = found
+            else:
+                there[ConfigResource(ResourceType.TOPIC, name)] = found
+        if there:
+            configs = self._client.describe_configs(list(there), request_timeout=ANSWER_TIMEOUT_S)
+            for resource, config in configs.items():
+                entries = self._wait_for_topic(config, doing)
+                if entries is None or isinstance(entries, KafkaException):
+                    told[resource.name] = entries
+                else:
+                    told[resource.name] = _to_state(there[resource], entries)
+        return told
+
+    def _wait_for_topic(self, answer: Future[Answer], doing: str) -> Answer | KafkaException | None:
+        """What is told of one topic; None: there is none; an error: we may not ask for it."""
         try:
-            entries = self._wait(self._client.describe_configs([resource], request_timeout=ANSWER_TIMEOUT_S)[resource])
+            return self._wait(answer)
         except KafkaException as e:
             if get_cause(e).code() in NO_TOPIC_CODES:
                 return None
-            raise self._to_error(e, f"The topic {name} could not be looked up") from e
-        return TopicState(
-            name,
-            str(found.topic_id),
-            len(found.partitions),
-            min(len(partition.replicas) for partition in found.partitions),
-            {entry.name: entry.value for entry in entries.values() if entry.value is not None},
-        )
+            if get_cause(e).code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                return e
+            raise self._to_error(e, doing) from e
 
     def _describe(self, name: str) -> TopicDescription | None:
+        doing = f"The topic {name} could not be looked up"
         asked = TopicCollection([name])
-        try:
-            return self._wait(self._client.describe_topics(asked, request_timeout=ANSWER_TIMEOUT_S)[name])
-        except KafkaException as e:
-            if get_cause(e).code() in NO_TOPIC_CODES:
-                return None
-            raise self._to_error(e, f"The topic {name} could not be looked up") from e
+        described = self._client.describe_topics(asked, request_timeout=ANSWER_TIMEOUT_S)[name]
+        found = self._wait_for_topic(described, doing)
+        if isinstance(found, KafkaException):
+            raise self._to_error(found, doing) from found
+        return found
 
     def find_ends(self, name: str) -> tuple[int, ...]:
         """See the protocol."""
@@ -203,3 +230,13 @@ class KafkaTopicAdmin:
 
 
 _TIMES: Final[dict[str, Any]] = {"request_timeout": ANSWER_TIMEOUT_S, "operation_timeout": ANSWER_TIMEOUT_S}
+
+
+def _to_state(found: TopicDescription, entries: Mapping[str, ConfigEntry]) -> TopicState:
+    return TopicState(
+        found.name,
+        str(found.topic_id),
+        len(found.partitions),
+        min(len(partition.replicas) for partition in found.partitions),
+        {entry.name: entry.value for entry in entries.values() if entry.value is not None},
+    )

@@ -21,7 +21,12 @@ from lakelog.log.kafka.evidence import SendEvidence
 from lakelog.log.kafka.offsets import DeliveredOffsets
 from lakelog.log.kafka.polling import Poller
 from lakelog.log.kafka.producing import flush_records, produce_records
-from lakelog.log.kafka.settings import KafkaSettings, to_reader_config, to_transactional_config
+from lakelog.log.kafka.settings import (
+    STATISTICS_INTERVAL_MS,
+    KafkaSettings,
+    to_reader_config,
+    to_transactional_config,
+)
 from lakelog.log.position import from_committed, to_metadata
 from lakelog.log.records import (
     REPLACES_HEADER,
@@ -34,6 +39,9 @@ from lakelog.log.records import (
 
 _ABORT_TIMEOUT_S: Final = 10.0
 _CONNECTION_S: Final = 0.5
+_REPORTS_S: Final = 2.5 * STATISTICS_INTERVAL_MS / 1000
+"""In which a report comes that was begun behind an answer."""
+
 _MARKERS_NS: Final = 50_000_000
 """So long after its end the markers of a transaction are surely written, if the broker answers at all."""
 
@@ -72,16 +80,25 @@ class KafkaProducer:
         self._client = client
         self._poller = Poller(client, self._evidence.note_error)
         try:
-            # Without a broker that is connected by now, which the answer does not say yet, the first question for the
-            # coordinator fails, and the next one waits for a timer of 500 ms.
-            ask_partitions(client, self._topic, evidence, self._settings.servers)
-            evidence.wait_for_connection(_CONNECTION_S)
+            self._connect(client, evidence)
             self._init_transactions(client)
             # SUBTLE: only now. A position read before could be that of a producer which went on until it was fenced.
             return self._read_position()
         except BaseException:
             self._end_client()
             raise
+
+    def _connect(self, client: Producer, evidence: SendEvidence) -> None:
+        # Without a broker that is connected by now, which the answer does not say yet, the first question for the
+        # coordinator fails, and the next one waits for a timer of 500 ms.
+        deadline = time.monotonic() + _CONNECTION_S
+        while True:
+            ask_partitions(client, self._topic, evidence, self._settings.servers)
+            # SUBTLE: what answered may have been the address that the client began with, of which it lets go once it
+            # knows the brokers; it connects to none of them before it has something to ask (of 20 starts it did so in
+            # one, which then took 1 s).
+            if evidence.wait_for_connection(_REPORTS_S) or time.monotonic() > deadline:
+                return
 
     def _init_transactions(self, client: Producer) -> None:
         deadline = time.monotonic() + _INIT_TIMEOUT_S

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from lakelog.log.memory.cluster import MemoryCluster, to_state
 from lakelog.log.memory.faults import Step, to_unavailable
@@ -49,9 +49,13 @@ class MemoryTopicAdmin:
 
     def find_topic(self, name: str) -> TopicState | None:
         """See the protocol."""
+        return self.find_topics([name])[name]
+
+    def find_topics(self, names: Sequence[str]) -> dict[str, TopicState | None]:
+        """See the protocol."""
         self._ask()
-        found = self._cluster.find_topic(name)
-        return None if found is None else to_state(found)
+        found = {name: self._cluster.find_topic(name) for name in names}
+        return {name: None if topic is None else to_state(topic) for name, topic in found.items()}
 
     def find_ends(self, name: str) -> tuple[int, ...]:
         """See the protocol."""

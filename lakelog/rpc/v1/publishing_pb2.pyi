@@ -203,6 +203,7 @@ class ReportPublishedRequest(_message.Message):
     NEXT_INDEX_FIELD_NUMBER: _builtins.int
     NEXT_UUID_FIELD_NUMBER: _builtins.int
     PROBLEM_FIELD_NUMBER: _builtins.int
+    BEGINS_FIELD_NUMBER: _builtins.int
     table_uuid: _builtins.str
     """The table."""
     generation: _builtins.int
@@ -219,6 +220,12 @@ class ReportPublishedRequest(_message.Message):
     def snapshots(self) -> _containers.RepeatedCompositeFieldContainer[Global___SnapshotOffsets]:
         """Those that are published as a whole, rising, at most 10,000; may be empty. Those before them are, too."""
 
+    @_builtins.property
+    def begins(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """By partition: where the generation's first record stands or will stand, once nobody publishes the one before it any more. Told
+        before the first record is sent, in topics that may hold others; empty: it is known.
+        """
+
     def __init__(
         self,
         *,
@@ -229,10 +236,11 @@ class ReportPublishedRequest(_message.Message):
         next_index: _builtins.int = ...,
         next_uuid: _builtins.str = ...,
         problem: _builtins.str = ...,
+        begins: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "generation", b"generation", "next_index", b"next_index", "next_uuid", b"next_uuid", "problem", b"problem", "snapshots", b"snapshots", "table_uuid", b"table_uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["begins", b"begins", "epoch", b"epoch", "generation", b"generation", "next_index", b"next_index", "next_uuid", b"next_uuid", "problem", b"problem", "snapshots", b"snapshots", "table_uuid", b"table_uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

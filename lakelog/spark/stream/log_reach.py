@@ -8,12 +8,10 @@ from typing import Final
 
 from lakelog.client.metastore import Metastore
 from lakelog.errors import NotFound
+from lakelog.reads.log_records import PAUSES_S
 
 _PATIENCE_S: Final = 10.0
 """So long a publisher that is behind may do nothing: then it stands still, and the files are there."""
-
-_PAUSES_S: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
-"""Between questions whether a snapshot is published by now: mostly it is within some milliseconds."""
 
 
 class LogReach:
@@ -57,7 +55,7 @@ class LogReach:
             timeout_s: How long at most.
         """
         began_s = time.monotonic()
-        pauses_s = itertools.chain(_PAUSES_S, itertools.repeat(_PAUSES_S[-1]))
+        pauses_s = itertools.chain(PAUSES_S, itertools.repeat(PAUSES_S[-1]))
         while (found := self.find(until)) <= after:
             pause_s = next(pauses_s)
             if timeout_s is not None and time.monotonic() - began_s + pause_s > timeout_s:

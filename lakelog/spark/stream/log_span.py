@@ -9,14 +9,14 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lakelog.errors import HistoryDiverged, Unavailable
+from lakelog.errors import Unavailable
 from lakelog.format.snapshot import Snapshot
 from lakelog.log.columns import concat_fetched, take_fetched
 from lakelog.log.protocol import LogReader
 from lakelog.log.records import FetchedRecords
 from lakelog.reads.changes import TOLD_ROWS
+from lakelog.reads.log_records import check_history, to_snapshot_ids
 
 _FETCHED: Final = 20_000
 """Records at a time."""
@@ -118,8 +118,7 @@ class LogSpan:
 
     def _keep(self, records: FetchedRecords) -> None:
         """Keeps what is wanted, and counts what comes of partitions that are done."""
-        # Records without a snapshot are somebody else's.
-        ids = records.snapshot_ids.fill_null(-1).to_numpy(zero_copy_only=False)
+        ids = to_snapshot_ids(records)
         places = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
         wanted = self._ids[places] == ids
         for partition in np.unique(records.partitions).tolist():
@@ -129,21 +128,9 @@ class LogSpan:
                 continue
             part = take_fetched(records, own & wanted)
             if len(part):
-                self._check_history(part, places[own & wanted])
+                check_history(part, self._uuids.take(pa.array(places[own & wanted])), self._topic)
                 self._held.setdefault(partition, []).append(part)
                 self._count += len(part)
-
-    def _check_history(self, records: FetchedRecords, places: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
-        is_same = pc.equal(records.uuids, self._uuids.take(pa.array(places))).fill_null(False)
-        if pc.all(is_same).as_py():
-            return
-        first = records.snapshot_ids[pc.index(is_same, False).as_py()].as_py()
-        raise HistoryDiverged(
-            f"The log {self._topic} has records of a snapshot {first} that is another than the table's: the metastore"
-            " was restored to an earlier state. Stop, compare what was read with the table, and begin with a new"
-            " checkpoint; `lakelog log restart` begins the log anew.",
-            metadata={"topic": self._topic, "snapshot_id": str(first)},
-        )
 
     def _hand_out_whole(self) -> Iterator[SpanPart]:
         """What is there of each partition up to the last snapshot that is whole; or all, where that is not enough."""

@@ -109,9 +109,10 @@ def find_log_range(metastore: Metastore, table_uuid: str, after: int, until: int
     """
     try:
         info = metastore.get_log(table_uuid)
-        begin = metastore.find_log_offsets(table_uuid, until=after)
         # Of a snapshot whose own end was not told the next one that is known lies behind it.
         ends = metastore.list_log_offsets(table_uuid, after=until - 1, limit=1)
+        # Behind the ends: where a generation begins is known for good once something of it is published.
+        begin = metastore.find_log_offsets(table_uuid, until=after)
         is_same = metastore.get_publish_state(table_uuid).generation == info.generation
     except NotFound as error:
         if error.reason == "TABLE_NOT_FOUND":

@@ -57,6 +57,14 @@ def test_settings_and_partitions_change(admin: TopicAdmin, topic: str) -> None:
         admin.add_partitions(topic, 3)
 
 
+def test_many_topics_are_found_together(admin: TopicAdmin, new_name: Callable[[], str]) -> None:
+    names = [new_name() for _ in range(5)]
+    made = {name: admin.create_topic(TopicSpec(name, 2)) for name in names}
+    assert admin.delete_topic(names[1])
+    assert admin.find_topics(names) == {**made, names[1]: None}
+    assert admin.find_topics([]) == {}
+
+
 def test_what_cannot_be(admin: TopicAdmin, new_name: Callable[[], str]) -> None:
     name = new_name()
     with pytest.raises(Unavailable) as caught:

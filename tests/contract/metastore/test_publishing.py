@@ -147,6 +147,38 @@ def test_a_log_that_begins_anew_is_published_from_there(metastore: Metastore, ta
     assert metastore.list_log_offsets(table.table_uuid) == [publisher.ends(6, 1, 1, 1, 1)]
 
 
+def test_where_a_generation_begins_is_told_until_it_is_published(metastore: Metastore, table: TableInfo) -> None:
+    publisher, uuid = Reporter(metastore, table), table.table_uuid
+    publisher.publish(1, 2)
+    metastore.restart_log(uuid)
+    nothing = PublishReport(uuid, 2, publisher.epoch)
+    for told, known in (((3, 0, 0, 0), (3, 0, 0, 0)), ((2, 4, 0, 0, 1), (3, 4, 0, 0, 1)), ((), (3, 4, 0, 0, 1))):
+        metastore.report_published(replace(nothing, begins=told, problem="slow"))
+        begins = SnapshotOffsets(5, publisher.ends(5).snapshot_uuid, known)
+        assert metastore.find_log_offsets(uuid, until=5) == begins
+        assert metastore.get_publish_state(uuid).offsets == known
+    append(metastore, table, 6)
+    # With it what was found to be published of the generation; of no partition does it end before it began.
+    first = PublishReport(uuid, 2, publisher.epoch, (publisher.ends(6, 9, 0, 2, 0),), begins=(4, 4, 0, 0, 1))
+    for _ in range(2):
+        metastore.report_published(first)
+        assert metastore.get_publish_state(uuid).offsets == (9, 4, 2, 0, 1)
+    assert metastore.list_log_offsets(uuid, until=5) == [replace(begins, offsets=(4, 4, 0, 0, 1))]
+    with pytest.raises(HistoryDiverged, match=r"begins at the offsets \[4, 4, 0, 0, 1\] .* said to begin at \[5\]"):
+        metastore.report_published(replace(first, begins=(5,)))
+    assert metastore.get_publish_state(uuid).offsets == (9, 4, 2, 0, 1)
+
+
+def test_where_a_generation_begins_is_not_told_behind_a_part_of_it(metastore: Metastore, table: TableInfo) -> None:
+    publisher = Reporter(metastore, table)
+    publisher.report(next_index=3)
+    with pytest.raises(HistoryDiverged, match="said to begin at"):
+        metastore.report_published(PublishReport(table.table_uuid, 1, publisher.epoch, begins=(1, 0, 0, 0)))
+    # At the topic's own beginning it does.
+    metastore.report_published(PublishReport(table.table_uuid, 1, publisher.epoch, begins=(0, 0, 0, 0)))
+    assert metastore.find_log_offsets(table.table_uuid) is None
+
+
 def test_a_table_without_a_log_has_no_publisher(metastore: Metastore) -> None:
     plain = make_table(metastore)
     report = PublishReport(plain.table_uuid, 1, Reporter(metastore, plain).epoch)
@@ -172,6 +204,8 @@ def test_bad_reports_are_refused(metastore: Metastore, table: TableInfo) -> None
         (replace(good, snapshots=(publisher.ends(2), publisher.ends(1))), "in rising order"),
         (replace(good, snapshots=(replace(publisher.ends(1), offsets=()),)), "Give those of 1 to 65536"),
         (replace(good, snapshots=(replace(publisher.ends(1), offsets=(-1,)),)), "Offsets begin with 0"),
+        (replace(good, begins=(0, -2)), "begins is -2. Offsets begin with 0"),
+        (replace(good, begins=(1,) * 65_537), "Give those of 1 to 65536"),
         (replace(good, snapshots=(replace(publisher.ends(1), snapshot_uuid="x"),)), "hexadecimal"),
     ):
         with pytest.raises(InvalidArgument, match=message):

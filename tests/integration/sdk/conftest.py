@@ -8,12 +8,14 @@ import pytest
 from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
 from lakelog.storage.stores import LocationStores
+from lakelog.streams import early_follow, log_tail
 from metastore.due_work import WorkPlanner
 from metastore.inprocess import InProcessMetastore
 from metastore.memory import MemoryStore
 from metastore.postgres import PostgresStore
 from metastore.service import MetastoreService
 from metastore.store import Store
+from tests.contract.metastore.log_brokers import FakeBrokers
 
 
 @pytest.fixture
@@ -52,6 +54,19 @@ def catalog(metastore: InProcessMetastore) -> Catalog:
     catalog = Catalog(metastore, LocationStores())
     catalog.create_database("shop")
     return catalog
+
+
+@pytest.fixture
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of rows that are told before their commit nothing is waited for as long as with brokers far away."""
+    monkeypatch.setattr(early_follow, "_LOOK_S", 0.05)
+    monkeypatch.setattr(log_tail, "_FETCH_S", 0.02)
+    monkeypatch.setattr(log_tail, "_REST_S", 0.1)
+
+
+@pytest.fixture
+def brokers() -> FakeBrokers:
+    return FakeBrokers()
 
 
 def data_files(warehouse: Path) -> list[str]:

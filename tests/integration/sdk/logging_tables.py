@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from metastore.store import Store
 from writer.publishing.feed import WatchFeed
 from writer.publishing.file_logs import FileLogs
 from writer.publishing.publisher import PublisherParts, Step, TablePublisher
+from writer.publishing.topic_looks import TopicLooks
 
 Row = tuple[object, ...]
 
@@ -49,14 +50,31 @@ def open_metastore(warehouse: Path, brokers: MemoryCluster | Brokers, clock: Clo
 
 def make_parts(metastore: Metastore, brokers: MemoryCluster | LogOpener) -> PublisherParts:
     """What publishers over brokers in memory, or over others, work with."""
+    open_log: LogOpener = (lambda info: MemoryLog(brokers)) if isinstance(brokers, MemoryCluster) else brokers
     return PublisherParts(
         metastore=metastore,
-        open_log=(lambda info: MemoryLog(brokers)) if isinstance(brokers, MemoryCluster) else brokers,
+        open_log=open_log,
         check_topic=lambda info, state: None,
         logs=FileLogs(metastore, LocationStores()),
         open_feed=lambda position, info: WatchFeed(metastore, position, complete=True),
+        looks=TopicLooks(open_log, SystemClock()),
         clock=SystemClock(),
     )
+
+
+class LogUses:
+    """Opens logs in memory, and counts how often."""
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        self.cluster = cluster
+        self.count = 0
+        self.refuses: Exception | None = None
+
+    def __call__(self, options: Mapping[str, str]) -> Log:
+        self.count += 1
+        if self.refuses is not None:
+            raise self.refuses
+        return MemoryLog(self.cluster)
 
 
 class HandPublisher:
@@ -72,7 +90,7 @@ class HandPublisher:
         self.check: Callable[[LogInfo, TopicState], None] = lambda info, state: None
         parts = replace(make_parts(metastore, brokers), check_topic=lambda info, state: self.check(info, state))
         if clock is not None:
-            parts = replace(parts, clock=clock)
+            parts = replace(parts, clock=clock, looks=TopicLooks(parts.open_log, clock))
         lease = metastore.acquire_lease(to_publisher_lease(table.uuid), "test", 600_000)
         self._metastore, self._table, self._epoch = metastore, table, lease.epoch
         self.publisher = TablePublisher(table.uuid, lease.epoch, parts)

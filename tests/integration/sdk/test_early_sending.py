@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,46 +12,30 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog
-from lakelog.clock import SystemClock
 from lakelog.errors import Unavailable
 from lakelog.format.commit_facts import AttemptState
 from lakelog.log.memory import MemoryLog
-from lakelog.log.protocol import Log
+from lakelog.log.memory.producing import MemoryEarlySender
 from lakelog.storage.stores import LocationStores
 from lakelog.table import Table
 from metastore.inprocess import InProcessMetastore
-from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
-from metastore.store import Store
 from tests.contract.metastore.log_brokers import FakeBrokers
+from tests.integration.sdk.logging_tables import open_metastore
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])
 OPTIONS = {"log.system": "kafka", "log.consistency": "eventual", "bucket": "2", "log.format": "json"}
 
 
 @pytest.fixture
-def brokers() -> FakeBrokers:
-    return FakeBrokers()
-
-
-@pytest.fixture
 def metastore(warehouse: Path, brokers: FakeBrokers) -> Iterator[InProcessMetastore]:
-    async def open_store() -> Store:
-        return MemoryStore(SystemClock())
-
-    service = InProcessMetastore(
-        open_store, lambda store: MetastoreService(store, f"file://{warehouse}/", brokers=brokers.make())
-    )
+    service = open_metastore(warehouse, brokers.make())
     yield service
     service.close()
 
 
 @pytest.fixture
 def catalog(metastore: InProcessMetastore, brokers: FakeBrokers) -> Catalog:
-    def open_log(options: Mapping[str, str]) -> Log:
-        return brokers.open(options)
-
-    catalog = Catalog(metastore, LocationStores(), open_log=open_log)
+    catalog = Catalog(metastore, LocationStores(), open_log=brokers.open)
     catalog.create_database("shop")
     return catalog
 
@@ -156,3 +141,17 @@ def test_an_overwrite_sends_nothing(catalog: Catalog, brokers: FakeBrokers) -> N
     table.overwrite(rows(1))
     assert sent(catalog, table) == [None]
     assert read_topic(catalog, table, brokers) == []
+
+
+def test_a_catalog_that_is_closed_closes_what_sent(
+    catalog: Catalog, brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = threading.Event()
+    monkeypatch.setattr(MemoryEarlySender, "close", lambda sender: closed.set())
+    table = make(catalog)
+    table.upsert(rows(1))
+    info = catalog.metastore.get_table_by_uuid(table.uuid)
+    catalog.early_senders.close()
+    assert closed.wait(10)
+    # Nor is anything opened again.
+    assert catalog.early_senders.begin(info, "0" * 32) is None

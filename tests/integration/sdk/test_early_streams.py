@@ -19,7 +19,7 @@ from lakelog.log.memory.producing import MemoryEarlySender
 from lakelog.log.protocol import Log
 from lakelog.log.records import EncodedRecords
 from lakelog.storage.stores import LocationStores
-from lakelog.streams import early_follow, early_keyed_table, log_tail
+from lakelog.streams import early_keyed_table
 from lakelog.streams.early_attempts import OpenAttempts
 from metastore.inprocess import InProcessMetastore
 from tests.contract.metastore.log_brokers import FakeBrokers
@@ -36,17 +36,7 @@ from tests.integration.sdk.early_streams import (
 )
 from tests.integration.sdk.logging_tables import open_metastore
 
-
-@pytest.fixture(autouse=True)
-def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(early_follow, "_LOOK_S", 0.05)
-    monkeypatch.setattr(log_tail, "_FETCH_S", 0.02)
-    monkeypatch.setattr(log_tail, "_REST_S", 0.1)
-
-
-@pytest.fixture
-def brokers() -> FakeBrokers:
-    return FakeBrokers()
+pytestmark = pytest.mark.usefixtures("looks_often")
 
 
 @pytest.fixture
@@ -58,10 +48,7 @@ def metastore(warehouse: Path, brokers: FakeBrokers) -> Iterator[InProcessMetast
 
 @pytest.fixture
 def catalog(metastore: InProcessMetastore, brokers: FakeBrokers) -> Catalog:
-    def open_log(options: Mapping[str, str]) -> Log:
-        return brokers.open(options)
-
-    catalog = Catalog(metastore, LocationStores(), open_log=open_log)
+    catalog = Catalog(metastore, LocationStores(), open_log=brokers.open)
     catalog.create_database("shop")
     return catalog
 

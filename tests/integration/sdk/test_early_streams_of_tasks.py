@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,10 +10,8 @@ import pytest
 
 from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
-from lakelog.log.protocol import Log
 from lakelog.spark.early import TaskChannels, plan_early, to_place
 from lakelog.storage.stores import LocationStores
-from lakelog.streams import early_follow, log_tail
 from lakelog.table import Table
 from lakelog.transaction import Transaction
 from metastore.inprocess import InProcessMetastore
@@ -21,26 +19,13 @@ from tests.contract.metastore.log_brokers import FakeBrokers
 from tests.integration.sdk.early_streams import Folder, make, read_rows, read_values, rows
 from tests.integration.sdk.logging_tables import open_metastore
 
-
-@pytest.fixture(autouse=True)
-def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(early_follow, "_LOOK_S", 0.05)
-    monkeypatch.setattr(log_tail, "_FETCH_S", 0.02)
-    monkeypatch.setattr(log_tail, "_REST_S", 0.1)
-
-
-@pytest.fixture
-def brokers() -> FakeBrokers:
-    return FakeBrokers()
+pytestmark = pytest.mark.usefixtures("looks_often")
 
 
 @pytest.fixture
 def catalog(warehouse: Path, brokers: FakeBrokers) -> Iterator[Catalog]:
-    def open_log(options: Mapping[str, str]) -> Log:
-        return brokers.open(options)
-
     metastore: InProcessMetastore = open_metastore(warehouse, brokers.make())
-    catalog = Catalog(metastore, LocationStores(), open_log=open_log)
+    catalog = Catalog(metastore, LocationStores(), open_log=brokers.open)
     catalog.create_database("shop")
     yield catalog
     metastore.close()

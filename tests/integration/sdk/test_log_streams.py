@@ -15,14 +15,13 @@ import pytest
 from lakelog.catalog import Catalog
 from lakelog.errors import HistoryDiverged, InvalidArgument, PermissionDenied
 from lakelog.log.columns import take_fetched
-from lakelog.log.memory import Fault, MemoryCluster, MemoryLog, Step
-from lakelog.log.protocol import Log
+from lakelog.log.memory import Fault, MemoryCluster, Step
 from lakelog.log.records import FetchedRecords
 from lakelog.storage.stores import LocationStores
 from lakelog.streams import log_feed, log_table
 from lakelog.table import Table
 from metastore.inprocess import InProcessMetastore
-from tests.integration.sdk.logging_tables import HandPublisher, open_metastore, read_all, to_rows, to_schemas
+from tests.integration.sdk.logging_tables import HandPublisher, LogUses, open_metastore, read_all, to_rows, to_schemas
 
 SCHEMA = pa.schema(
     [
@@ -48,21 +47,6 @@ def metastore(cluster: MemoryCluster, tmp_path: Path) -> Iterator[InProcessMetas
     service = open_metastore(tmp_path / "warehouse", cluster)
     yield service
     service.close()
-
-
-class LogUses:
-    """Opens logs in memory, and counts how often."""
-
-    def __init__(self, cluster: MemoryCluster) -> None:
-        self._cluster = cluster
-        self.count = 0
-        self.refuses: Exception | None = None
-
-    def __call__(self, options: Mapping[str, str]) -> Log:
-        self.count += 1
-        if self.refuses is not None:
-            raise self.refuses
-        return MemoryLog(self._cluster)
 
 
 @pytest.fixture

@@ -16,13 +16,14 @@ from lakelog.log.memory import MemoryCluster, MemoryLog
 from lakelog.log.memory.producing import MemoryEarlySender
 from lakelog.log.records import EncodedRecords
 from lakelog.storage.stores import LocationStores
-from lakelog.streams import early_follow, log_tail
+from lakelog.streams import early_follow
 from lakelog.streams.subscription import Subscription
 from lakelog.table import Table
 from lakelog.transaction import Transaction
 from tests.integration.sdk.early_streams import SCHEMA, Folder, make, read_rows
 from tests.integration.sdk.logging_tables import HandPublisher, open_metastore
 
+pytestmark = pytest.mark.usefixtures("looks_often")
 STEPS = 40
 TABLES: dict[str, dict[str, str]] = {
     "keyed": {},
@@ -43,12 +44,6 @@ def catalog(warehouse: Path, cluster: MemoryCluster) -> Iterator[Catalog]:
     catalog.create_database("shop")
     yield catalog
     metastore.close()
-
-
-@pytest.fixture(autouse=True)
-def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(early_follow, "_LOOK_S", 0.05)
-    monkeypatch.setattr(log_tail, "_FETCH_S", 0.02)
 
 
 def send_badly(monkeypatch: pytest.MonkeyPatch, draw: Random, *, loses: bool) -> None:

@@ -22,7 +22,7 @@ from lakelog.writes.early_sending import EarlyChannel
 from metastore.brokers import Brokers
 from metastore.inprocess import InProcessMetastore
 from tests.integration.sdk.logging_tables import HandPublisher, open_metastore
-from writer.publishing import publisher
+from writer.publishing import snapshot_log
 
 SCHEMA = pa.schema([("k", pa.int64())])
 DOCS = Path(__file__).parents[3] / "docs" / "log.md"
@@ -63,7 +63,7 @@ def test_each_committed_row_counts_once(
     metastore: InProcessMetastore, kafka_broker: str, monkeypatch: pytest.MonkeyPatch, off: bool
 ) -> None:
     if off:
-        monkeypatch.setattr(publisher, "EVENTUAL", "")
+        monkeypatch.setattr(snapshot_log, "EVENTUAL", "")
     catalog = Catalog(metastore, LocationStores())
     catalog.create_database("shop")
     topic = f"replaced-{uuid.uuid4().hex}"

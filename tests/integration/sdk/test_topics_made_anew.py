@@ -21,7 +21,8 @@ from lakelog.streams import log_feed
 from lakelog.table import Table
 from metastore.inprocess import InProcessMetastore
 from tests.integration.sdk.logging_tables import HandPublisher, Row, make_rows, open_metastore, read_all, to_rows
-from writer.publishing.topic_watch import LOOK_EVERY_S, TopicWatch
+from writer.publishing.topic_looks import LOOK_EVERY_S
+from writer.publishing.topic_watch import TopicWatch
 from writer.publishing.wiring import check_fits
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
@@ -192,12 +193,12 @@ def test_brokers_that_do_not_tell_end_nothing(
 def test_a_topic_that_somebody_has_altered_is_told_while_it_runs(
     metastore: InProcessMetastore, cluster: MemoryCluster, table: Table, publisher: HandPublisher, clock: MovedClock
 ) -> None:
-    def check(info: object, topic: object) -> None:
-        raise InvalidArgument("Its cleanup.policy is compact.")
-
+    publisher.check = partial(check_fits, metastore)
     append(table, 1)
     publisher.publish()
-    publisher.check = check
+    cluster.get_topic(metastore.get_log(table.uuid).topic).settings["cleanup.policy"] = "compact"
     clock.ahead_s += LOOK_EVERY_S
-    with pytest.raises(InvalidArgument, match="compact"):
-        publisher.step()
+    for _ in range(2):
+        # While it runs, and when it starts.
+        with pytest.raises(InvalidArgument, match="compact"):
+            publisher.step()

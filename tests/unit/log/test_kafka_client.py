@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import threading
 import time
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from lakelog.errors import Fenced, InvalidArgument, LakelogError, NotFound, PermissionDenied, Unavailable
+from lakelog.log.kafka.admin import KafkaTopicAdmin
 from lakelog.log.kafka.errors import to_lakelog_error
 from lakelog.log.kafka.evidence import SendEvidence, find_doubt
+from lakelog.log.kafka.polling import Poller
+from lakelog.log.kafka.producer import KafkaProducer
 from lakelog.log.kafka.settings import (
     KafkaSettings,
     to_early_config,
@@ -137,3 +143,66 @@ def test_errors(code: int, kind: type[LakelogError]) -> None:
     assert type(error) is kind
     assert error.message.startswith("It could not be done: ")
     assert error.metadata["kafka_error"] == KafkaError(code).name()
+
+
+def test_topics_that_we_may_not_see_hide_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor are they taken for topics that are gone; whatever else is wrong is wrong with all of them."""
+
+    def answer(code: int) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_exception(KafkaException(KafkaError(code)))
+        return future
+
+    codes = {"gone": KafkaError.UNKNOWN_TOPIC_OR_PART, "secret": KafkaError.TOPIC_AUTHORIZATION_FAILED}
+
+    class Client:
+        def describe_topics(self, topics: Any, **_options: object) -> dict[str, Future[Any]]:
+            return {name: answer(codes[name]) for name in codes}
+
+    with contextlib.closing(KafkaTopicAdmin(SETTINGS)) as admin:
+        monkeypatch.setattr(admin, "_client", Client())
+        assert admin.find_topics(list(codes)) == {"gone": None}
+        codes["secret"] = KafkaError.REQUEST_TIMED_OUT
+        with pytest.raises(Unavailable, match="could not be looked up"):
+            admin.find_topics(list(codes))
+
+
+def test_a_producer_asks_again_until_it_is_connected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has answered is let go, and the client connects to no broker before it has something to ask."""
+    asked = 0
+
+    def ask(client: Any, topic: str, evidence: SendEvidence, servers: str) -> int:
+        nonlocal asked
+        asked += 1
+        state = "INIT" if asked < 3 else "UP"
+        evidence.note_statistics(json.dumps({"brokers": {"b:1/1": {"state": state, "nodeid": 1}}}))
+        return 1
+
+    monkeypatch.setattr("lakelog.log.kafka.producer.ask_partitions", ask)
+    monkeypatch.setattr(KafkaProducer, "_init_transactions", lambda self, client: None)
+    monkeypatch.setattr(KafkaProducer, "_read_position", lambda self: None)
+    with contextlib.closing(KafkaProducer(SETTINGS, "t", "id", "group")) as producer:
+        assert producer.start() is None
+    assert asked == 3
+
+
+def test_a_client_that_has_lived_for_a_moment_is_closed_in_a_moment() -> None:
+    class Client:
+        def __init__(self) -> None:
+            self.waits: list[float] = []
+            self.waited = threading.Event()
+
+        def poll(self, timeout: float = -1, /) -> int:
+            self.waits.append(timeout)
+            if timeout == 0.2:
+                self.waited.set()
+            time.sleep(timeout)
+            return 0
+
+    client = Client()
+    poller = Poller(client, lambda error: None)
+    assert client.waited.wait(20)
+    poller.stop()
+    assert client.waits[0] == 0.005
+    assert client.waits == sorted(client.waits)
+    assert len(client.waits) < 50, "nor does it wake up often"

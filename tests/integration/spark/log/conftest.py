@@ -14,8 +14,7 @@ from lakelog.spark.stream import log_tasks
 from lakelog.storage.stores import LocationStores
 from lakelog.table import Table
 from metastore.inprocess import InProcessMetastore
-from tests.integration.sdk.logging_tables import HandPublisher, open_metastore
-from tests.integration.spark.log.driven_log import LogUses
+from tests.integration.sdk.logging_tables import HandPublisher, LogUses, open_metastore
 
 
 @pytest.fixture

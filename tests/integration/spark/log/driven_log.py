@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from lakelog.errors import Unavailable
-from lakelog.log.memory import MemoryCluster, MemoryLog
-from lakelog.log.protocol import Log
 from lakelog.table import Table
 from tests.integration.spark.driven_stream import DrivenStream, Row
 
 Rows = list[tuple[Any, ...]]
 START = {"scan.snapshot-id": "1", "metadata-columns": "_snapshot_id,_commit_timestamp"}
-
-
-class LogUses:
-    """Opens logs in memory, and counts how often."""
-
-    def __init__(self, cluster: MemoryCluster) -> None:
-        self.cluster = cluster
-        self.count = 0
-        self.refuses: Exception | None = None
-
-    def __call__(self, options: Mapping[str, str]) -> Log:
-        self.count += 1
-        if self.refuses is not None:
-            raise self.refuses
-        return MemoryLog(self.cluster)
 
 
 def stream_of(table: Table, **options: str) -> DrivenStream:

@@ -11,9 +11,10 @@ import pytest
 from lakelog.catalog import Catalog
 from lakelog.spark.stream import log_reach, log_span, splits
 from lakelog.spark.stream.log_splits import LogSplit
+from tests.integration.sdk.logging_tables import LogUses
 from tests.integration.sdk.test_log_streams import TABLES, fill, make, random_rows
 from tests.integration.spark.driven_stream import DrivenStream
-from tests.integration.spark.log.driven_log import LogUses, by_bucket, flat, of_files, stream_of
+from tests.integration.spark.log.driven_log import by_bucket, flat, of_files, stream_of
 
 
 def describe(stream: DrivenStream) -> list[tuple[Any, ...]]:

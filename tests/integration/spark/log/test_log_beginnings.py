@@ -13,8 +13,9 @@ from lakelog.errors import PermissionDenied
 from lakelog.log.memory import MemoryCluster
 from lakelog.spark.stream import beginning
 from lakelog.table import Table
+from tests.integration.sdk.logging_tables import LogUses
 from tests.integration.sdk.test_log_streams import make, random_rows
-from tests.integration.spark.log.driven_log import LogUses, flat, of_files, stream_of
+from tests.integration.spark.log.driven_log import flat, of_files, stream_of
 
 HOUR_MS = 3_600_000
 

@@ -21,8 +21,9 @@ from lakelog.spark.stream import log_span, log_tasks
 from lakelog.spark.stream.log_splits import LogSplit
 from lakelog.spark.task_errors import TaskFailed
 from metastore.inprocess import InProcessMetastore
+from tests.integration.sdk.logging_tables import LogUses
 from tests.integration.sdk.test_log_streams import SCHEMA, TABLES, make, random_rows
-from tests.integration.spark.log.driven_log import FailsLater, LogUses, by_bucket, flat, of_files, stream_of
+from tests.integration.spark.log.driven_log import FailsLater, by_bucket, flat, of_files, stream_of
 
 
 @pytest.mark.parametrize("what", ["cut", "brokers away", "topic gone", "fails later", "not allowed", "no secret"])

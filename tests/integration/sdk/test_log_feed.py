@@ -1,0 +1,135 @@
+"""How a subscription reads its table's log: snapshot by snapshot as they are published, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lakelog.format.log_state import to_publisher_lease
+from lakelog.log.memory import MemoryLog
+from lakelog.log.memory.reader import MemoryReader
+from lakelog.reads.log_changes import LogChanges
+from lakelog.streams import log_table
+from lakelog.streams.log_feed import LogFeed
+from lakelog.table import Table
+from tests.integration.sdk.log_world import World, rows
+from tests.integration.sdk.logging_tables import read_all
+from writer.publishing.publisher import TablePublisher
+from writer.publishing.transactions import TransactionLimits
+
+_ALL = {"scan.snapshot-id": "1"}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path)
+    yield world
+    world.close()
+
+
+class Readers:
+    """Knows which readers of the log are open."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.opened = 0
+        self.open: set[int] = set()
+        real = MemoryLog.open_reader
+
+        def open_reader(log: MemoryLog, topic: str) -> MemoryReader:
+            reader = real(log, topic)
+            self.opened += 1
+            self.open.add(id(reader))
+            # Kept by what closes it, so that its id is its own.
+            monkeypatch.setattr(reader, "close", lambda: self.open.discard(id(reader)), raising=True)
+            return reader
+
+        monkeypatch.setattr(MemoryLog, "open_reader", open_reader)
+
+
+@pytest.fixture
+def readers(world: World, monkeypatch: pytest.MonkeyPatch) -> Readers:
+    return Readers(monkeypatch)
+
+
+def make_filled(world: World, commits: int = 4) -> Table:
+    table, publisher = world.make(keyed=False)
+    for number in range(commits):
+        table.append(rows((number, number)))
+    publisher.publish()
+    return table
+
+
+@pytest.mark.parametrize("until", [2, 4])
+def test_a_subscription_that_is_closed_leaves_no_reader_open(world: World, readers: Readers, until: int) -> None:
+    table = make_filled(world)
+    publishing = readers.opened
+    assert not readers.open, "those of the publisher"
+    stream = table.subscribe(scan_mode="from-snapshot", options=_ALL)
+    assert read_all(stream, until)
+    assert readers.opened > publishing
+    stream.close()
+    assert not readers.open
+
+
+def test_what_was_handed_out_in_part_is_found_anew(world: World, readers: Readers) -> None:
+    table = make_filled(world)
+    snapshots = world.metastore.list_snapshots(table.uuid).snapshots
+    feed = LogFeed(world.metastore, table.uuid, world.catalog.open_log)
+    begun = feed.read(snapshots)
+    first = [snapshot.snapshot_id for snapshot, _ in next(begun)]
+    assert first[0] == 1
+    begun.close()
+    assert not readers.open
+    again = [snapshot.snapshot_id for told in feed.read(snapshots) for snapshot, _ in told]
+    assert again == [1, 2, 3, 4]
+    feed.leave()
+    assert not readers.open
+
+
+def test_rows_do_not_wait_for_all_that_is_asked_for_to_be_published(world: World) -> None:
+    table = world.make_unpublished()
+    for number in range(3):
+        table.append(rows((number, number)))
+    lease = world.metastore.acquire_lease(to_publisher_lease(table.uuid), "test", 600_000)
+    limits = TransactionLimits(snapshots=1)
+    publisher = TablePublisher(table.uuid, lease.epoch, replace(world.make_parts(), limits=limits))
+    with table.subscribe(scan_mode="from-snapshot", options=_ALL) as stream:
+        found = []
+        for number in range(1, 4):
+            while world.metastore.get_publish_state(table.uuid).snapshot_id < number:
+                publisher.step(0.05)
+            while (batch := stream.read(0.5)) is not None:
+                found.append((number, batch.snapshot_id))
+        # That a commit ends with a batch is known once there is one behind it.
+        assert found == [(2, 1), (3, 2), (3, 3)]
+    publisher.forget()
+
+
+def test_a_snapshot_that_is_too_large_for_memory_is_read_from_files(
+    world: World, readers: Readers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_table, "TOLD_ROWS", 10)
+    monkeypatch.setattr(log_table, "_WORTH_SEEKING_ROWS", 10)
+    told: list[int] = []
+    real = LogChanges.show
+
+    def show(self: LogChanges, records: object, *, topic: str) -> object:
+        told.append(len(records))  # type: ignore[arg-type]
+        return real(self, records, topic=topic)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(LogChanges, "show", show)
+    table, publisher = world.make(keyed=False)
+    counts = [3, 30, 10]
+    for count in counts:
+        table.append(rows(*((number, number) for number in range(count))))
+    publisher.publish()
+    before = readers.opened
+    with table.subscribe(scan_mode="from-snapshot", options=_ALL) as stream:
+        found = read_all(stream, 3)
+    assert [(batch.snapshot_id, batch.data.num_rows) for batch in found] == [(1, 3), (2, 30), (3, 10)]
+    assert told == [3, 10]
+    # Its records are not fetched either.
+    assert readers.opened == before + 2

@@ -1,0 +1,53 @@
+"""After each doubt a publisher starts afresh, and only then (RELIABILITY.md R2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakelog.errors import LakelogError
+from lakelog.log.memory import Fault, Step
+from tests.integration.sdk.log_world import World, read_log, rows
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path)
+    yield world
+    world.close()
+
+
+@pytest.mark.parametrize(
+    ("step", "fault", "starts"),
+    [
+        (None, None, 1),
+        (Step.COMMIT, Fault.DOUBLED, 2),
+        (Step.COMMIT, Fault.LOST_ANSWER, 2),
+        (Step.COMMIT, Fault.REFUSED, 2),
+        (Step.SEND, Fault.LOST_ANSWER, 2),
+        (Step.SEND, Fault.REFUSED, 2),
+    ],
+)
+def test_a_transaction_goes_on_behind_another_only_without_a_doubt(
+    world: World, step: Step | None, fault: Fault | None, starts: int
+) -> None:
+    table, hand = world.make(keyed=False)
+    publisher = hand.publisher
+    table.append(rows((1, 1)))
+    hand.publish()
+    if step is not None and fault is not None:
+        world.cluster.script(step, fault)
+    table.append(rows((2, 2)))
+    for number in (2, 3):
+        while world.metastore.get_publish_state(table.uuid).snapshot_id < number:
+            try:
+                publisher.step(0.05)
+            except LakelogError:
+                assert fault is not Fault.DOUBLED
+        if number == 2:
+            table.append(rows((3, 3)))
+    world.cluster.deliver_late()
+    assert publisher.published.fresh_starts == starts
+    assert read_log(world, table).snapshot_ids.to_pylist() == [1, 2, 3]
