@@ -28,7 +28,14 @@ from lakelog.log.kafka.settings import (
     to_transactional_config,
 )
 from lakelog.log.position import from_committed, to_metadata
-from lakelog.log.records import SNAPSHOT_HEADER, UUID_HEADER, EncodedRecords, LogPosition, LogSnapshot
+from lakelog.log.records import (
+    REPLACES_HEADER,
+    SNAPSHOT_HEADER,
+    UUID_HEADER,
+    EncodedRecords,
+    LogPosition,
+    LogSnapshot,
+)
 
 _ABORT_TIMEOUT_S: Final = 10.0
 _CONNECTION_S: Final = 0.5
@@ -143,10 +150,12 @@ class KafkaProducer:
         client = self._get_client()
         if not len(records):
             return
-        owner = (
+        owner: tuple[tuple[str, bytes], ...] = (
             (SNAPSHOT_HEADER, b"%d" % snapshot.snapshot_id),
             (UUID_HEADER, snapshot.snapshot_uuid.encode()),
         )
+        if snapshot.replaces:
+            owner = (*owner, (REPLACES_HEADER, snapshot.replaces.encode()))
         on_last = self._offsets.expect(snapshot.snapshot_id, records.partition)
         try:
             produce_records(client, self._topic, records, owner, None, on_last)

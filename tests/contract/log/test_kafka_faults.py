@@ -111,7 +111,9 @@ def test_records_that_are_sent_early_and_too_large(log: KafkaLog, topic: str) ->
     admin.close()
     sender = log.open_early_sender(topic)
     sender.send(make_records(0, [os.urandom(1000).hex(), "a=1"]), "f" * 32)
-    assert sender.flush(10) is None
+    with pytest.raises(InvalidArgument, match=f"the topic {topic}: .*arge") as caught:
+        sender.flush(10)
+    assert caught.value.reason == "RECORD_TOO_LARGE"
     sender.close()
 
 
