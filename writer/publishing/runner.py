@@ -111,7 +111,11 @@ class TableRunner:
                     return
                 self._stop.wait(pause_s)
         finally:
-            self._publisher.forget()
+            try:
+                self._publisher.forget()
+            except Exception:
+                # A lease that is kept for nobody would keep all others from the table.
+                self._log.exception("a defect of the publisher")
             self._lease.release()
             self._metrics.forget(self._name)
             self._log.info("stopped publishing", published=vars(self._publisher.published))

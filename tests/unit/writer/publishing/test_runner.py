@@ -80,7 +80,7 @@ class _Metastore:
             raise Fenced("Another holds the lease.")
 
     def release(self) -> None:
-        """Given back."""
+        self.is_ours = False
 
 
 def _runner(publisher: Any, metastore: Any, clock: _Clock | None = None) -> TableRunner:
@@ -122,6 +122,23 @@ def test_a_defect_is_told_and_does_not_end_it() -> None:
     runner = _runner(_Publisher(ValueError("seven"), ZeroDivisionError()), metastore)
     assert [runner.step(0.0) for _ in range(3)] == [5.0, 5.0, 0.0]
     assert metastore.reports[0].problem == "The publisher has failed: ValueError: seven"
+
+
+class _Broken(_Publisher):
+    """Cannot even be left."""
+
+    def forget(self) -> None:
+        raise ValueError("seven")
+
+
+@pytest.mark.parametrize("make", [_Publisher, _Broken])
+def test_the_lease_is_given_back_whatever_ends_it(make: type[_Publisher]) -> None:
+    metastore = _Metastore()
+    runner = _runner(make(NotFound("dropped", reason="TABLE_NOT_FOUND")), metastore)
+    runner.start()
+    runner.join(10)
+    assert not runner.is_running
+    assert not metastore.is_ours
 
 
 def test_a_divergence_is_believed_when_it_is_found_again() -> None:
