@@ -75,8 +75,7 @@ def find_beginning(info: LogInfo, known: Witnesses, reader: LogReader, clock: Cl
             )
         records = reader.fetch(_FETCHED, _FETCH_S)
         ids = records.snapshot_ids.fill_null(0).to_numpy(zero_copy_only=False)
-        # Those of commits that were sent once more name their attempt, too.
-        is_early = records.attempts.is_valid().to_numpy(zero_copy_only=False) & (ids == 0)
+        is_early = records.attempts.is_valid().to_numpy(zero_copy_only=False)
         is_own = ((ids > info.starts_after) | is_early) & (records.offsets < ends[records.partitions])
         np.minimum.at(begins, records.partitions[is_own], records.offsets[is_own])
 

@@ -82,7 +82,6 @@ def test_it_may_begin_later_while_nothing_of_it_is_published(known: Witnesses, i
         pytest.param([[(0, 10, None, None), (0, 12, None, None)]], (20, 4), id="of others"),
         pytest.param([[(0, 10, 5, None)], [(0, 12, 6, None), (0, 13, 7, None)]], (12, 4), id="of the generation"),
         pytest.param([[(0, 10, 5, None), (0, 11, None, b"a")], [(0, 12, 6, None)]], (11, 4), id="sent early"),
-        pytest.param([[(0, 10, 4, b"a"), (0, 11, 6, b"b")]], (11, 4), id="sent once more"),
         pytest.param([[(0, 10, 5, None)], [(0, 20, 6, None), (1, 4, 6, None)]], (20, 4), id="behind the ends"),
         pytest.param([[]], (20, 4), id="ends of transactions alone"),
     ],
