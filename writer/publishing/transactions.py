@@ -54,6 +54,4 @@ def pick_together(logs: Collection[SnapshotLog], limits: TransactionLimits) -> i
         size_bytes += log.size_bytes
         if count and (rows > limits.rows or size_bytes > limits.size_bytes):
             return count
-        if limits.is_large(log):
-            return 1
     return min(len(logs), limits.snapshots)

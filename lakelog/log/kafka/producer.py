@@ -11,11 +11,11 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from lakelog.errors import InternalError, LakelogError, OutcomeUnknown, Unavailable
 from lakelog.log.kafka.connecting import ANSWER_TIMEOUT_S, ask, ask_partitions
-from lakelog.log.kafka.errors import FENCED_CODES, call_client, get_cause, make_client, to_lakelog_error
+from lakelog.log.kafka.errors import FENCED_CODES, call_client, get_cause, is_denied, make_client, to_lakelog_error
 from lakelog.log.kafka.evidence import SendEvidence
 from lakelog.log.kafka.insisting import insist, insist_for
 from lakelog.log.kafka.offsets import DeliveredOffsets
@@ -122,7 +122,11 @@ class KafkaProducer:
             # Readers of committed records also ask for offsets that no open transaction holds ("require stable").
             offset, metadata = ask(lambda: _ask_position(positions, self._topic))
         except KafkaException as e:
-            raise self._to_error(e, "could not read its position") from e
+            doing = f"could not read its position, which the consumer group {self._group} keeps"
+            refusal = _find_refusal(positions)
+            if refusal is not None:
+                raise to_lakelog_error(refusal, self._tell(doing), self._settings.servers) from e
+            raise self._to_error(e, doing) from e
         return from_committed(self._group, offset, metadata)
 
     @property
@@ -272,6 +276,15 @@ class KafkaProducer:
 
     def _tell(self, doing: str) -> str:
         return f"The producer {self._transactional_id} of the topic {self._topic} {doing}"
+
+
+def _find_refusal(positions: Consumer) -> KafkaError | None:
+    """Why brokers do not let us ask who keeps a group: a consumer hears it instead of a record, and no answer ever."""
+    while (event := positions.poll(0)) is not None:
+        error = event.error()
+        if error is not None and is_denied(error):
+            return error
+    return None
 
 
 def _ask_position(positions: Consumer, topic: str) -> tuple[int, str]:

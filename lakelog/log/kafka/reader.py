@@ -77,7 +77,7 @@ class KafkaReader:
         self._client.assign([TopicPartition(self._topic, p, offset) for p, offset in offsets.items()])
 
     def _note_error(self, error: KafkaError) -> None:
-        if error.code() == KafkaError._ALL_BROKERS_DOWN or is_denied(error):
+        if error.code() == KafkaError._ALL_BROKERS_DOWN or (is_denied(error) and not _is_of_group(error)):
             self._away = error
 
     def fetch(self, max_records: int, timeout_s: float) -> FetchedRecords:
@@ -132,7 +132,7 @@ class KafkaReader:
                 self._away = None
             elif error.code() == KafkaError._AUTO_OFFSET_RESET and partition is not None:
                 self._failure = self._failure or self._to_too_short(partition)
-            elif not error.retriable():
+            elif not error.retriable() and not _is_of_group(error):
                 self._failure = self._failure or to_lakelog_error(error, self._tell(), self._settings.servers)
 
     def _to_too_short(self, partition: int) -> LakelogError:
@@ -174,3 +174,8 @@ class KafkaReader:
 
     def _tell(self) -> str:
         return f"The topic {self._topic} could not be read"
+
+
+def _is_of_group(error: KafkaError) -> bool:
+    """Whether an error is about the group, which consumers must name: nobody joins it, and nothing is kept in it."""
+    return error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED

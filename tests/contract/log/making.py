@@ -56,7 +56,7 @@ def await_equal(ask: Callable[[], object], expected: object) -> None:
     deadline = time.monotonic() + WAIT_S
     while (found := ask()) != expected and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert found == expected
+    assert found == expected, found
 
 
 def read_values(reader: LogReader, offsets: dict[int, int], count: int) -> dict[int, list[str | None]]:

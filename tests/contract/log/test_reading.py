@@ -97,6 +97,8 @@ def test_offsets_of_times(log: Log, topic: str, open_producer: OpenProducer, rea
     producer.start()
     assert reader.list_offsets() == reader.list_offsets(earliest=True) == reader.list_offsets(timestamp_ms=5) == (0, 0)
     publish(producer, 1, make_records(0, ["a=1", "a=2"]))
+    # The end of the transaction is a record, too, with a time of its own.
+    await_equal(reader.list_offsets, (3, 0))
     time.sleep(0.05)
     moment_ms = int(time.time() * 1000)
     publish(producer, 2, make_records(0, ["a=3"]))

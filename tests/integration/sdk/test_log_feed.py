@@ -15,7 +15,7 @@ from lakelog.reads.log_changes import LogChanges
 from lakelog.streams import log_table
 from lakelog.streams.log_feed import LogFeed
 from lakelog.table import Table
-from tests.integration.sdk.log_world import World, rows
+from tests.integration.sdk.log_world import World, read_log, rows
 from tests.integration.sdk.logging_tables import read_all
 from writer.publishing.publisher import TablePublisher
 from writer.publishing.transactions import TransactionLimits
@@ -133,3 +133,19 @@ def test_a_snapshot_that_is_too_large_for_memory_is_read_from_files(
     assert told == [3, 10]
     # Its records are not fetched either.
     assert readers.opened == before + 2
+
+
+def test_partitions_that_were_added_are_read_from_the_log(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, publisher = world.make(keyed=False, **{"log.system.partitions": "1"})
+    table.append(rows((1, 1)))
+    publisher.publish()
+    with table.subscribe(scan_mode="from-snapshot", options=_ALL) as stream:
+        assert read_all(stream, 1)
+        monkeypatch.setattr("lakelog.streams.table.plan_changes", None)
+        table.alter(set={"log.system.partitions": "3"})
+        publisher.publisher.see(world.metastore.get_log(table.uuid))
+        for number in range(2, 6):
+            table.append(rows((number, number)))
+        publisher.publish()
+        assert {int(each) for each in read_log(world, table).partitions} == {0, 1, 2}
+        assert [batch.snapshot_id for batch in read_all(stream, 5)] == [2, 3, 4, 5]

@@ -6,14 +6,14 @@ import gc
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from lakelog.clock import SystemClock
+from lakelog.clock import Clock, SystemClock
 from lakelog.format.log_state import LogInfo
 from lakelog.format.table import TableName
 from lakelog.log.protocol import Log
 from lakelog.log.records import EncodedRecords
-from lakelog.writes.early_sending import EarlyChannel
+from lakelog.writes.early_sending import EarlyChannel, SentEarly
 
 _PROGRAM = """
 from tests.unit.sdk.test_early_channel import open_channel
@@ -47,15 +47,60 @@ class _Brokers:
         self.closed.set()
 
 
-def open_channel(brokers: _Brokers | None = None, wait_s: float = 10.0) -> EarlyChannel:
+def open_channel(
+    brokers: _Brokers | None = None,
+    wait_s: float = 10.0,
+    clock: Clock | None = None,
+    find_log: Callable[[], LogInfo] = lambda: make_info(1),
+) -> EarlyChannel:
     log: Log = brokers or _Brokers()  # type: ignore[assignment]
-    info = LogInfo("0" * 32, TableName("shop", "orders"), "orders", "id", 1, 0, is_named=False, options={}, problem="")
-    return EarlyChannel("shop.orders", lambda: info, lambda _options: log, SystemClock(), wait_s)
+    return EarlyChannel("shop.orders", find_log, lambda _options: log, clock or SystemClock(), wait_s)
+
+
+def make_info(generation: int) -> LogInfo:
+    name = TableName("shop", "orders")
+    return LogInfo("0" * 32, name, "orders", "id", generation, 0, is_named=False, options={}, problem="")
 
 
 def test_brokers_that_do_not_answer_keep_no_program_from_ending() -> None:
     ended = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, timeout=30, check=True)
     assert ended.stdout == "done\n", ended.stderr
+
+
+class _Clock(SystemClock):
+    def __init__(self) -> None:
+        self.time_s = 1000.0
+
+    def monotonic_s(self) -> float:
+        return self.time_s
+
+
+def test_what_was_sent_before_the_log_began_anew_counts_as_not_sent() -> None:
+    clock, found = _Clock(), [make_info(1)]
+    channel = open_channel(clock=clock, find_log=lambda: found[-1])
+    before = channel.failures
+    assert channel.submit(lambda sender: None, 1)
+    assert channel.flush(before) == SentEarly(1, {0: 1})
+    found.append(make_info(2))
+    clock.time_s += 60
+    assert channel.submit(lambda sender: None, 1)
+    assert channel.flush(before) is None
+    assert channel.submit(lambda sender: None, 1)
+    assert channel.flush(channel.failures) == SentEarly(2, {0: 1})
+
+
+def test_no_more_waits_than_memory_takes() -> None:
+    channel, goes_on = open_channel(), threading.Event()
+
+    def wait(_sender: object) -> None:
+        goes_on.wait(10)
+
+    # A piece that is larger than all may be is taken where nothing else waits.
+    assert channel.submit(wait, 65 << 20)
+    assert not channel.submit(lambda sender: None, 1)
+    goes_on.set()
+    assert channel.flush(0) is not None
+    assert channel.submit(lambda sender: None, 1)
 
 
 def test_a_thread_ends_with_its_channel() -> None:
