@@ -112,6 +112,8 @@ def schema(invocation: Invocation, name: str, key: bool) -> None:
     """
     table = invocation.catalog.table(name)
     info = invocation.metastore.get_table_by_uuid(table.uuid)
+    # Where there is none, that is the error; the options of the form have defaults all the same.
+    invocation.metastore.get_log(table.uuid)
     option = LOG_KEY_FORMAT if key else LOG_FORMAT
     given = option.read(info.options)
     if given != AVRO or (key and not info.schema.primary_key):

@@ -93,7 +93,7 @@ table.add_command(restore)
     "--primary-key", metavar="COLUMNS", help="Names apart by commas; without it the table is an append table."
 )
 @click.option("--partition-by", metavar="COLUMNS", help="Names apart by commas.")
-@click.option("--option", "settings", multiple=True, metavar="KEY=VALUE", help="A table option; may come often.")
+@click.option("-O", "--option", "settings", multiple=True, metavar="KEY=VALUE", help="A table option; may come often.")
 @click.option("--if-not-exists", is_flag=True, help="It is no error when the table exists.")
 @click.option("--comment", default="", help="A remark for people.")
 @pass_invocation

@@ -173,6 +173,9 @@ class EarlySender(Protocol):
         Returns:
             The offset behind the last record by partition; None: some of it may not stand there, so that all counts as
             not sent.
+
+        Raises:
+            LakelogError: So it is, and this is why: brokers have refused some.
         """
         ...
 

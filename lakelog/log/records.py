@@ -21,6 +21,10 @@ UUID_HEADER: Final = "uuid"
 ATTEMPT_HEADER: Final = "attempt"
 """Of records that were sent before their commit (`eventual`), instead of the snapshot: the attempt's id."""
 
+REPLACES_HEADER: Final = "replaces"
+"""Of records of `eventual` tables that were sent behind their commit: the attempt of that commit, whose rows may stand
+in the topic already. Without it nobody could tell that they are the same rows: their indexes are others."""
+
 INDEX_HEADER: Final = "idx"
 """A record's place among all rows of its snapshot's log, from 0, as decimal digits; of an update with its old row, the
 place of the new row."""
@@ -60,10 +64,17 @@ class EncodedRecords:
 
 @dataclass(frozen=True)
 class LogSnapshot:
-    """The snapshot that records are of."""
+    """The snapshot that records are of.
+
+    Args:
+        snapshot_id: Its number.
+        snapshot_uuid: Its uuid.
+        replaces: `REPLACES_HEADER`; empty: nothing was sent before. It is written, and never read by us.
+    """
 
     snapshot_id: int
     snapshot_uuid: str
+    replaces: str = ""
 
 
 @dataclass(frozen=True)

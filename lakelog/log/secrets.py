@@ -45,7 +45,13 @@ class Secrets:
         found = self._variables.get(SECRET_VARIABLE + name)
         if found is None and self._folder is not None:
             found = _read_file(Path(self._folder) / name, name)
-        if not found:
+        if found == "":
+            raise InvalidArgument(
+                f"The secret '{SECRET_PREFIX}{name}' is empty at this service. Write it into its variable or file.",
+                reason="UNKNOWN_SECRET",
+                metadata={"secret": name},
+            )
+        if found is None:
             where = f"or as the file {name} in the folder {SECRETS_FOLDER_VARIABLE}"
             raise InvalidArgument(
                 f"The secret '{SECRET_PREFIX}{name}' is not known to this service. Give it to the service as the "

@@ -66,7 +66,7 @@ def check_topic(spec: TopicSpec, state: TopicState) -> list[str]:
     if state.partitions < spec.partitions:
         problems.append(
             f"It has {state.partitions} partitions and needs {spec.partitions}: add some "
-            f"(kafka-topics.sh --alter --topic {state.name} --partitions {spec.partitions})."
+            f"(kafka-topics.sh --bootstrap-server BROKER --alter --topic {state.name} --partitions {spec.partitions})."
         )
     policies = {policy.strip() for policy in state.settings.get(CLEANUP_POLICY, "delete").split(",")}
     if spec.compact and "compact" not in policies:
@@ -74,7 +74,7 @@ def check_topic(spec: TopicSpec, state: TopicState) -> list[str]:
             f"Its {CLEANUP_POLICY} is {_show(state, CLEANUP_POLICY)}; with the changelog mode 'upsert' it must contain "
             f"compact: {_how(state.name, CLEANUP_POLICY, 'compact')}."
         )
-    elif spec.compact and _number(state, MIN_COMPACTION_LAG_MS, 0) < UNCOMPACTED_MS:
+    if spec.compact and _number(state, MIN_COMPACTION_LAG_MS, 0) < UNCOMPACTED_MS:
         problems.append(
             f"Its {MIN_COMPACTION_LAG_MS} is {_show(state, MIN_COMPACTION_LAG_MS)} and must be {UNCOMPACTED_MS} at "
             "least, so that whoever follows the table misses no change of a key that changes again: "
@@ -134,4 +134,5 @@ def _show(state: TopicState, key: str) -> str:
 
 
 def _how(topic: str, key: str, value: str) -> str:
-    return f"kafka-configs.sh --alter --entity-type topics --entity-name {topic} --add-config {key}={value}"
+    command = "kafka-configs.sh --bootstrap-server BROKER --alter --entity-type topics"
+    return f"{command} --entity-name {topic} --add-config {key}={value}"

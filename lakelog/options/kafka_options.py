@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakelog.options.kafka_values import Brokers, SecretReference, TopicName
+from lakelog.options.kafka_values import Brokers, BrokerText, SecretReference, TopicName
 from lakelog.options.option import Option
-from lakelog.options.value_types import Choice, Text, Whole
-
-_MAX_TEXT: Final = 256
+from lakelog.options.value_types import Choice, Whole
 
 KAFKA_SERVERS: Final = Option[tuple[str, ...]](
     "kafka.bootstrap.servers",
@@ -48,9 +46,7 @@ KAFKA_SASL_MECHANISM: Final = Option[str | None](
     None,
     "How we prove to brokers who we are; with the protocols `sasl_plaintext` and `sasl_ssl`.",
 )
-KAFKA_SASL_USERNAME: Final = Option[str | None](
-    "kafka.sasl.username", Text(last_length=_MAX_TEXT), None, "Who we are to the brokers."
-)
+KAFKA_SASL_USERNAME: Final = Option[str | None]("kafka.sasl.username", BrokerText(), None, "Who we are to the brokers.")
 KAFKA_SASL_PASSWORD: Final = Option[str | None](
     "kafka.sasl.password", SecretReference(), None, "The password of `kafka.sasl.username`, by reference."
 )
@@ -71,11 +67,11 @@ KAFKA_SSL_KEY_PASSWORD: Final = Option[str | None](
     "kafka.ssl.key.password", SecretReference(), None, "The password of `kafka.ssl.key.pem`, by reference."
 )
 KAFKA_CLIENT_ID: Final = Option[str](
-    "kafka.client.id", Text(last_length=_MAX_TEXT), "lakelog", "By what name brokers know us in quotas and their logs."
+    "kafka.client.id", BrokerText(), "lakelog", "By what name brokers know us in quotas and their logs."
 )
 KAFKA_CLIENT_RACK: Final = Option[str | None](
     "kafka.client.rack",
-    Text(last_length=_MAX_TEXT),
+    BrokerText(),
     None,
     "Where readers are, so that they read from a replica near them.",
 )

@@ -39,6 +39,24 @@ class Brokers:
 
 
 @dataclass(frozen=True)
+class BrokerText:
+    """What we tell brokers of ourselves, and they write into their logs: nothing that forges a line of these."""
+
+    description: str = "text"
+    last_length: int = 256
+
+    def parse(self, text: str) -> str:
+        """Reads a value; ValueError says what to give instead."""
+        if not text.strip() or len(text) > self.last_length or not text.isprintable():
+            raise ValueError(f"Give a text of 1 to {self.last_length} characters, without line ends and other controls")
+        return text
+
+    def format(self, value: Any) -> str:
+        """Writes a value so that `parse` reads it back."""
+        return str(value)
+
+
+@dataclass(frozen=True)
 class TopicName:
     """The name of a topic, as Kafka takes it."""
 

@@ -35,7 +35,8 @@ LOG_CONSISTENCY: Final = Option[str](
     "transactional",
     "When a record can be seen in the log. `transactional`: once its snapshot exists, exactly once for consumers that "
     "read committed records. `eventual`: as soon as it is written, at least once; after failures there may be "
-    "duplicates, and records of writes that were given up.",
+    "duplicates, and records of writes that were given up; those of several writers are in the order in which they "
+    "were sent, not in that of the commits.",
     fixed_because="consumers read a log of one kind otherwise than one of the other; make a new table",
 )
 LOG_PARTITIONS: Final = Option[int | None](

@@ -54,7 +54,9 @@ class EarlyStreamTable(StreamTable, ABC):
         self, catalog: Catalog, table: TableInfo, view: StreamView, counts: ReadCounts, *, insists: bool
     ) -> None:
         super().__init__(catalog, table, view, counts)
-        self.tail: Final = LogTail(catalog.metastore, table.table_uuid, catalog.open_log, insists=insists)
+        self.tail: Final = LogTail(
+            catalog.metastore, table.table_uuid, str(table.name), catalog.open_log, insists=insists
+        )
         self.clock: Final = catalog.clock
         self._attempts: Final = OpenAttempts(catalog.metastore, table, counts=not table.schema.primary_key)
         self._codec: Final = make_codec(table, table.schema)

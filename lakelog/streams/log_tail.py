@@ -58,15 +58,23 @@ class LogTail:
     Args:
         metastore: Knows the log and how far it is published.
         table_uuid: The table.
+        name: Its name, for people.
         open_log: The brokers of a log, by its options.
         insists: The log was asked for: where it may not be read at all, that is an error.
     """
 
     def __init__(
-        self, metastore: Metastore, table_uuid: str, open_log: Callable[[Mapping[str, str]], Log], *, insists: bool
+        self,
+        metastore: Metastore,
+        table_uuid: str,
+        name: str,
+        open_log: Callable[[Mapping[str, str]], Log],
+        *,
+        insists: bool,
     ) -> None:
         self._metastore = metastore
         self._table_uuid = table_uuid
+        self._name = name
         self._open_log = open_log
         self._insists = insists
         self._info: LogInfo | None = None
@@ -93,7 +101,7 @@ class LogTail:
                 if str(error) != self._told:
                     # Once, not every ten seconds.
                     self._told = str(error)
-                    _log.warning("rows of table %s come with their commits for a while: %s", self._table_uuid, error)
+                    _log.warning("%s: rows come with their commits for a while: %s", self._name, error)
             closed.wait(_REST_S)
 
     def _read(self, put: Callable[[Arrived], object], closed: threading.Event) -> None:

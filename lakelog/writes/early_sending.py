@@ -331,7 +331,7 @@ class EarlyChannel:
         return self._sender
 
     def _fail(self, error: LakelogError | None) -> None:
-        said = "some records were refused" if error is None else error.message
+        said = "brokers have not answered for all of them in time" if error is None else error.message
         log.warning("rows of table %s are not sent before their commit for a while: %s", self._table, said)
         self.failures += 1
         self._close()

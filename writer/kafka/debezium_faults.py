@@ -15,6 +15,7 @@ NO_MESSAGE: Final = (
     "d 'before')"
 )
 _PROBE: Final = pa.schema([pa.field("lakelog: no such field", pa.string())])
+_UNIT: Final = "; say the unit of such numbers, which come without a schema, by source.time_unit"
 _SHOWN: Final = 100
 
 
@@ -39,8 +40,13 @@ def find_faults(values: pa.Array, schema: pa.Schema, time_unit: str | None) -> l
             found.append((None, NO_MESSAGE))
             continue
         shown = _show(values[place].as_py(), field.name)
-        found.append((field.name, f"column '{field.name}' has {shown}, but needs {to_sql_type(field.type)}"))
+        remedy = _UNIT if time_unit is None and pa.types.is_timestamp(field.type) and _is_number(shown) else ""
+        found.append((field.name, f"column '{field.name}' has {shown}, but needs {to_sql_type(field.type)}{remedy}"))
     return found
+
+
+def _is_number(shown: str) -> bool:
+    return shown.removeprefix("-").isdigit()
 
 
 def _show(value: bytes, name: str) -> str:

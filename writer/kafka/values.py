@@ -27,6 +27,7 @@ _NO_KEY: Final = (
     "of them (REPLICA IDENTITY, message.key.columns)"
 )
 _BLANK: Final = r"\A[ \t\r\n]*\z"
+_BLANKS: Final = " \t\r\n"
 _KINDS: Final = pa.array([kind.text for kind in RowKind])
 
 
@@ -48,7 +49,10 @@ def read_json_values(
     if missing.all():
         return
     present = values.filter(pa.array(~missing)) if missing.any() else values
-    yield from read_json_block(_to_block(present, offsets[~missing]), types, ignore_unknown, report)
+    # Many producers end each record with a line end, as in a file.
+    trimmed = pc.ascii_trim(present.cast(pa.string(), safe=False), characters=_BLANKS).cast(pa.binary())
+    block = _to_block(trimmed, offsets[~missing])
+    yield from read_json_block(block, types, ignore_unknown, report, no_object="it is not one JSON object")
 
 
 def _to_block(values: pa.Array, offsets: Places) -> Block:
@@ -73,6 +77,7 @@ def read_debezium_values(
 ) -> SourceRows | None:
     """Reads Debezium's messages: c and r insert, u updates, d deletes; tombstones behind deletes are passed over.
 
+    An update that changes the table's key deletes the old row and inserts the new one.
     In a log of lakelog's own a tombstone may be the delete itself.
 
     Args:
@@ -102,7 +107,8 @@ def read_debezium_values(
     # A loop over bad records, of which there are few.
     for place in np.flatnonzero(without_row):
         report(BadRecord(int(offsets[place]), None, _NO_KEY, values[int(place)].as_py() or b""))
-    old = found.has_before & found.has_row if with_old_rows else np.zeros(len(values), np.bool_)
+    moved = _find_moved(found, key)
+    old = found.has_before & found.has_row if with_old_rows else moved
     records, is_old = _interleave(found.has_row, old)
     if not len(records):
         return None
@@ -112,7 +118,9 @@ def read_debezium_values(
         rows = pa.concat_tables([rows, found.before.select(rows.column_names)])
         places = records + is_old * len(values)
     taken = rows.take(pa.array(places)).combine_chunks()
-    kinds = np.where(is_old, RowKind.UPDATE_BEFORE, found.kinds[records])
+    of_old = np.where(moved, RowKind.DELETE, RowKind.UPDATE_BEFORE)[records]
+    of_new = np.where(moved, RowKind.INSERT, found.kinds)[records]
+    kinds = np.where(is_old, of_old, of_new)
     columns = {name: _single(taken.column(name)) for name in taken.column_names}
     columns[KIND_COLUMN] = _KINDS.take(pa.array(kinds.astype(np.int64)))
     return SourceRows(columns, len(records), offsets[records], lambda row: values[int(records[row])].as_py() or b"")
@@ -132,6 +140,21 @@ def _take_keys(found: Changes, keys: pa.Array, schema: pa.Schema, time_unit: str
         column = pc.if_else(pa.array(is_known), _single(rows.column(name)), _single(table.column(name)))
         table = table.set_column(place, table.schema.field(place), column)
     return replace(found, rows=table, has_row=found.has_row | is_known)
+
+
+def _find_moved(found: Changes, key: pa.Schema) -> Mask:
+    """The updates whose old row has another primary key. Pure.
+
+    Debezium tells a change of the source's own key as a delete and an insert; but the key that the table has may be
+    another one, and without a delete the old row would stay for ever.
+    """
+    moved = np.zeros(len(found.has_row), np.bool_)
+    if found.before is None:
+        return moved
+    for name in key.names:
+        differs = pc.not_equal(_single(found.before.column(name)), _single(found.rows.column(name)))
+        moved |= np.asarray(differs.fill_null(False))
+    return moved & found.has_before & found.has_row
 
 
 def _interleave(

@@ -36,7 +36,7 @@ from .feed import SnapshotFeed
 from .reading_ahead import read_ahead
 from .recovery import Witnesses, find_resume, topic_gone
 from .session import Session
-from .snapshot_log import SnapshotLog, SnapshotLogs
+from .snapshot_log import SnapshotLog, SnapshotLogs, to_owner
 from .topic_looks import TopicLooks
 from .topic_watch import TopicWatch, check_appended
 from .transactions import TransactionLimits, pick_together
@@ -290,7 +290,7 @@ class TablePublisher:
         return (position.next_index or 0) if position.snapshot_id == log.snapshot.snapshot_id else 0
 
     def _send(self, session: Session, log: SnapshotLog, size_bytes: int, records: EncodedRecords) -> None:
-        session.producer.send(records, LogSnapshot(log.snapshot.snapshot_id, log.snapshot.snapshot_uuid))
+        session.producer.send(records, to_owner(session.info, log.snapshot))
         self.published.records += len(records)
         self.published.size_bytes += size_bytes
 

@@ -8,7 +8,9 @@ from typing import Protocol
 
 from lakelog.format.log_state import LogInfo
 from lakelog.format.snapshot import Snapshot
-from lakelog.log.records import EncodedRecords
+from lakelog.log.records import EncodedRecords, LogSnapshot
+from lakelog.options import LOG_CONSISTENCY
+from lakelog.options.log_options import EVENTUAL
 
 
 @dataclass(frozen=True)
@@ -61,3 +63,9 @@ class SnapshotLogs(Protocol):
             partitions: How many the topic has; rows of tables without buckets are spread over them.
         """
         ...
+
+
+def to_owner(info: LogInfo, snapshot: Snapshot) -> LogSnapshot:
+    """Whose records those of a snapshot are, and which sent before its commit they stand for. Pure."""
+    is_eventual = info.options.get(LOG_CONSISTENCY.key) == EVENTUAL
+    return LogSnapshot(snapshot.snapshot_id, snapshot.snapshot_uuid, snapshot.attempt_id if is_eventual else "")

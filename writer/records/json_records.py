@@ -49,11 +49,16 @@ def read_json(
 
 
 def read_json_block(
-    block: Block, types: Mapping[str, pa.DataType], ignore_unknown: bool, report: Report
+    block: Block,
+    types: Mapping[str, pa.DataType],
+    ignore_unknown: bool,
+    report: Report,
+    *,
+    no_object: str = "it is not one JSON object in one line",
 ) -> Iterator[SourceRows]:
-    """Reads the records of a block, as `read_json`."""
+    """Reads the records of a block, as `read_json`; `no_object` is the reason of those that are none."""
     schema = pa.schema(list(types.items()))
-    records = _objects(block, report)
+    records = _objects(block, report, no_object)
     parse = functools.partial(_parse, block, schema, ignore_unknown)
     for part in parse_records(block, records, parse):
         if part.bad:
@@ -66,7 +71,7 @@ def read_json_block(
             yield _rows(block, part.records, columns)
 
 
-def _objects(block: Block, report: Report) -> Places:
+def _objects(block: Block, report: Report, no_object: str) -> Places:
     """The records that look like one object, so that none can run on into the next line; empty lines are left out."""
     octets = np.frombuffer(block.data, np.uint8)
     starts, ends = block.starts, block.ends
@@ -80,7 +85,7 @@ def _objects(block: Block, report: Report) -> Places:
         if text[0] == _OPEN and text[-1] == _CLOSE:
             looks_right[record] = True
             continue
-        report(BadRecord(int(block.lines[record]), None, "it is not one JSON object in one line", raw))
+        report(BadRecord(int(block.lines[record]), None, no_object, raw))
     return np.flatnonzero(looks_right).astype(np.int64)
 
 

@@ -73,8 +73,10 @@ class KafkaEarlySender:
             left = flush_records(client, timeout_s)
         except KafkaException as e:
             self._failure = get_cause(e)
-            return None
-        if left or self._failure is not None:
+            raise self._to_error(self._failure) from e
+        if self._failure is not None:
+            raise self._to_error(self._failure)
+        if left:
             return None
         return self._offsets.wait().get(_ALL, {})
 

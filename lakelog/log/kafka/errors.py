@@ -33,6 +33,7 @@ _DENIED_CODES: Final = frozenset(
     )
 )
 _TLS_ALERT: Final = "SSL alert number"
+_UNVERIFIED: Final = "certificate verify failed"
 NO_TOPIC_CODES: Final = frozenset(
     (
         KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -75,6 +76,13 @@ def to_lakelog_error(error: KafkaError | KafkaException, doing: str, servers: st
             metadata=metadata,
         )
     if is_denied(cause):
+        if _UNVERIFIED in text:
+            return PermissionDenied(
+                f"{doing}: the certificate of the brokers {servers} could not be verified. Name the authority that "
+                "signed it by 'ssl.ca.pem' (of a table 'kafka.ssl.ca.pem'), and look whether it is valid still and of "
+                "this host.",
+                metadata=metadata,
+            )
         return PermissionDenied(
             f"{doing}: the brokers {servers} refuse: {text}. Check credentials and access rights.", metadata=metadata
         )
@@ -92,7 +100,8 @@ def to_lakelog_error(error: KafkaError | KafkaException, doing: str, servers: st
     if code in _INVALID_CODES:
         return InvalidArgument(f"{doing}: {text}.", metadata=metadata)
     return Unavailable(
-        f"{doing}: {text}. Brokers: {servers}. Look whether they run, and can be reached from the service.",
+        f"{doing}: {text}. Brokers: {servers}. Look whether they run, can be reached from the service, and are "
+        "asked by the security.protocol of their port.",
         metadata=metadata,
     )
 

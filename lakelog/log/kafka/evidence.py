@@ -61,13 +61,15 @@ class SendEvidence:
     def note_error(self, error: KafkaError) -> None:
         """Called back by the client library."""
         with self._changed:
-            self._error = error
+            # That all brokers are down follows each error of the only one, and says less than that did.
+            if self._error is None or error.code() != KafkaError._ALL_BROKERS_DOWN:
+                self._error = error
             self._doubt = self._doubt or f"the client reported {error.name()}: {error.str()}"
             self._changed.notify_all()
 
     @property
     def last_error(self) -> KafkaError | None:
-        """What the client reported last; says more than a request that timed out."""
+        """What the client reported last of a broker; says more than a request that timed out."""
         with self._changed:
             return self._error
 

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -18,6 +17,7 @@ from lakelog.errors import InternalError, LakelogError, OutcomeUnknown, Unavaila
 from lakelog.log.kafka.connecting import ANSWER_TIMEOUT_S, ask, ask_partitions
 from lakelog.log.kafka.errors import FENCED_CODES, call_client, get_cause, is_denied, make_client, to_lakelog_error
 from lakelog.log.kafka.evidence import SendEvidence
+from lakelog.log.kafka.insisting import insist, insist_for
 from lakelog.log.kafka.offsets import DeliveredOffsets
 from lakelog.log.kafka.polling import Poller
 from lakelog.log.kafka.producing import flush_records, produce_records
@@ -28,9 +28,19 @@ from lakelog.log.kafka.settings import (
     to_transactional_config,
 )
 from lakelog.log.position import from_committed, to_metadata
-from lakelog.log.records import SNAPSHOT_HEADER, UUID_HEADER, EncodedRecords, LogPosition, LogSnapshot
+from lakelog.log.records import (
+    REPLACES_HEADER,
+    SNAPSHOT_HEADER,
+    UUID_HEADER,
+    EncodedRecords,
+    LogPosition,
+    LogSnapshot,
+)
 
 _ABORT_TIMEOUT_S: Final = 10.0
+_POSITION_TIMEOUT_S: Final = 10.0
+"""Then a fresh start finds the coordinator by itself. Nobody has asked for the transaction's end by then."""
+
 _CONNECTION_S: Final = 0.5
 _REPORTS_S: Final = 2.5 * STATISTICS_INTERVAL_MS / 1000
 """In which a report comes that was begun behind an answer."""
@@ -147,10 +157,12 @@ class KafkaProducer:
         client = self._get_client()
         if not len(records):
             return
-        owner = (
+        owner: tuple[tuple[str, bytes], ...] = (
             (SNAPSHOT_HEADER, b"%d" % snapshot.snapshot_id),
             (UUID_HEADER, snapshot.snapshot_uuid.encode()),
         )
+        if snapshot.replaces:
+            owner = (*owner, (REPLACES_HEADER, snapshot.replaces.encode()))
         on_last = self._offsets.expect(snapshot.snapshot_id, records.partition)
         try:
             produce_records(client, self._topic, records, owner, None, on_last)
@@ -174,7 +186,7 @@ class KafkaProducer:
             # Nobody has asked for the end of the transaction yet, and with this client nobody ever will.
             raise self._give_up(e, "could not send its records and position") from e
         try:
-            _insist(client.commit_transaction)
+            insist(client.commit_transaction)
         except KafkaException as e:
             raise self._settle(client, e) from e
         self._note_end()
@@ -185,7 +197,7 @@ class KafkaProducer:
             raise InternalError("A producer that has started has a reader of positions.")
         mark = TopicPartition(self._topic, 0, position.snapshot_id, metadata=to_metadata(position))
         members = self._positions.consumer_group_metadata()
-        _insist(lambda: client.send_offsets_to_transaction([mark], members))
+        insist_for(lambda: client.send_offsets_to_transaction([mark], members), _POSITION_TIMEOUT_S)
 
     def _settle(self, client: Producer, error: KafkaException) -> LakelogError:
         """What a commit that failed means; the client ends."""
@@ -280,15 +292,3 @@ def _ask_position(positions: Consumer, topic: str) -> tuple[int, str]:
     if found.error is not None:
         raise KafkaException(found.error)
     return found.offset, found.metadata or ""
-
-
-def _insist(call: Callable[[], None]) -> None:
-    """Calls until it is answered (R6): a call that timed out has changed nothing and goes on where it was."""
-    while True:
-        try:
-            call_client(call)
-            return
-        except KafkaException as e:
-            if not get_cause(e).retriable():
-                raise
-            time.sleep(0.01)

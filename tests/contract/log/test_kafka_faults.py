@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import psutil
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from lakelog.errors import HistoryDiverged, InvalidArgument, NotFound, SnapshotExpired, Unavailable
 from lakelog.log.kafka import KafkaLog, KafkaSettings, connecting, settings
 from lakelog.log.kafka import producer as producer_module
+from lakelog.log.kafka.errors import get_cause
 from lakelog.log.kafka.producer import KafkaProducer
 from lakelog.log.protocol import LogProducer, LogReader
 from lakelog.log.records import TopicSpec
@@ -84,6 +86,56 @@ def test_a_broken_connection_ends_going_on(
     assert read_values(reader, {0: 0}, 3) == {0: ["a=1", "a=2", "a=3"]}
 
 
+class Unanswered:
+    """A client that waits for its group's coordinator, which has moved to another broker, for ever."""
+
+    def __init__(self, client: Producer) -> None:
+        self._client = client
+        self.may_go_on = threading.Event()
+        self.late: list[KafkaException] = []
+        self.ended = threading.Event()
+
+    def send_offsets_to_transaction(self, *arguments: Any) -> None:
+        self.may_go_on.wait(20)
+        try:
+            self._client.send_offsets_to_transaction(*arguments)
+        except KafkaException as e:
+            self.late.append(e)
+            raise
+        finally:
+            self.ended.set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+
+def test_a_position_that_nobody_takes_leads_to_a_fresh_start(
+    open_producer: OpenProducer, reader: LogReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the table would stand still until somebody ends the process, without a word in its status."""
+    producer = open_producer()
+    assert isinstance(producer, KafkaProducer)
+    producer.start()
+    publish(producer, 1, make_records(0, ["a=1"]))
+    stuck = Unanswered(producer._get_client())
+    producer._client = stuck  # type: ignore[assignment]
+    producer.begin()
+    producer.send(make_records(0, ["a=2"]), make_snapshot(2))
+    with monkeypatch.context() as patch:
+        patch.setattr(producer_module, "_POSITION_TIMEOUT_S", 0.3)
+        with pytest.raises(Unavailable, match=r"could not send its records and position.*no answer"):
+            producer.commit(make_position(2))
+    assert producer.start() == make_position(1)
+    # What is sent at last is of a producer that has been fenced.
+    stuck.may_go_on.set()
+    assert stuck.ended.wait(30)
+    assert [get_cause(error).fatal() for error in stuck.late] == [True]
+    publish(producer, 2, make_records(0, ["a=2"]))
+    assert read_values(reader, {0: 0}, 2) == {0: ["a=1", "a=2"]}
+    producer.close()
+    assert open_producer().start() == make_position(2)
+
+
 @pytest.mark.parametrize("told_by", ["client", "topic"])
 def test_a_record_that_is_too_large(
     open_producer: OpenProducer, log: KafkaLog, topic: str, reader: LogReader, told_by: str
@@ -111,7 +163,9 @@ def test_records_that_are_sent_early_and_too_large(log: KafkaLog, topic: str) ->
     admin.close()
     sender = log.open_early_sender(topic)
     sender.send(make_records(0, [os.urandom(1000).hex(), "a=1"]), "f" * 32)
-    assert sender.flush(10) is None
+    with pytest.raises(InvalidArgument, match=f"the topic {topic}: .*arge") as caught:
+        sender.flush(10)
+    assert caught.value.reason == "RECORD_TOO_LARGE"
     sender.close()
 
 

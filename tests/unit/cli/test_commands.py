@@ -47,7 +47,7 @@ def test_an_empty_listing_says_so_to_people_and_is_empty_to_programs(lake: Lake)
 def test_a_table_is_made_from_text(lake: Lake) -> None:
     made = lake.run(
         "table", "create", "shop.visits", "--schema", "dt DATE NOT NULL, id INT NOT NULL, tags ARRAY<STRING>",
-        "--primary-key", "dt, id", "--partition-by", "dt", "--option", "bucket=4", "--option", "sequence.field=id",
+        "--primary-key", "dt, id", "--partition-by", "dt", "-O", "bucket=4", "--option", "sequence.field=id",
     )  # fmt: skip
     assert (made.code, made.out) == (0, "Created table shop.visits.\n")
     info = lake.metastore.tables["shop.visits"]

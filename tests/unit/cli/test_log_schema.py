@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pytest
 
+from lakelog.errors import NotFound
 from lakelog.format.schema import TableSchema, assign_field_ids
 from lakelog.format.table import TableInfo, TableName
 from tests.unit.cli.conftest import Lake
@@ -22,6 +23,7 @@ SCHEMA = TableSchema(
 def use(lake: Lake, monkeypatch: pytest.MonkeyPatch, options: Mapping[str, str], schema: TableSchema = SCHEMA) -> None:
     info = TableInfo("a" * 32, TableName("shop", "orders"), "file:///x/", schema, options, 0, 0)
     monkeypatch.setattr(lake.metastore, "get_table_by_uuid", lambda uuid: info, raising=False)
+    monkeypatch.setattr(lake.metastore, "get_log", lambda uuid: None, raising=False)
     monkeypatch.setattr(lake.table, "name", "shop.orders", raising=False)
 
 
@@ -43,3 +45,15 @@ def test_where_there_is_no_avro_it_says_so(lake: Lake, monkeypatch: pytest.Monke
         assert "format' = 'json'" in shown.err
     use(lake, monkeypatch, {"log.system": "kafka", "log.key.format": "avro"}, TableSchema(0, SCHEMA.arrow))
     assert "no primary key" in lake.run("log", "schema", "shop.orders", "--key").err
+
+
+def test_a_table_without_a_log_has_no_schema_of_it(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(lake, monkeypatch, {})
+
+    def get_log(uuid: str) -> None:
+        raise NotFound("Table shop.orders has no log.", reason="LOG_NOT_FOUND")
+
+    monkeypatch.setattr(lake.metastore, "get_log", get_log, raising=False)
+    shown = lake.run("log", "schema", "shop.orders")
+    assert shown.code == 3
+    assert "has no log" in shown.err

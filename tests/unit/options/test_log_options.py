@@ -104,6 +104,14 @@ def test_refused(options: dict[str, str], keyed: bool, parts: list[str]) -> None
         assert part in caught.value.message
 
 
+@pytest.mark.parametrize("key", ["kafka.client.id", "kafka.client.rack", "kafka.sasl.username"])
+@pytest.mark.parametrize("text", ["a\nb", "a\rb", "\x1b[31mred", "a\u202eb", "a\u2028b", "a\x00b", " ", "x" * 257])
+def test_what_brokers_write_into_their_logs_forges_no_line(key: str, text: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"(?s)'{key}'.*without line ends"):
+        check({**LOG, **SASL, key: text})
+    check({**LOG, **SASL, key: "Zähler 7/b €"})
+
+
 @pytest.mark.parametrize("missing", ["kafka.sasl.mechanism", "kafka.sasl.username", "kafka.sasl.password"])
 def test_credentials_are_whole(missing: str) -> None:
     with pytest.raises(InvalidArgument, match=f"'{missing}' is missing"):

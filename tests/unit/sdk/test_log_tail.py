@@ -50,7 +50,7 @@ class World:
         self._closed = threading.Event()
         self._changed = threading.Condition()
         self._sent = 0
-        tail = LogTail(self.logs, "t", lambda options: MemoryLog(self.cluster), insists=False)  # type: ignore[arg-type]
+        tail = LogTail(self.logs, "t", "shop.orders", lambda _: MemoryLog(self.cluster), insists=False)  # type: ignore[arg-type]
         self._thread = threading.Thread(target=tail.run, args=(self._put, self._closed), daemon=True)
 
     def send(self, partition: int = 0, topic: str = "topic") -> None:
@@ -128,7 +128,7 @@ def test_brokers_that_were_away_are_read_on_where_it_stood(world: World, caplog:
         threading.Event().wait(0.01)
     world.send()
     world.wait_for(0, 1)
-    assert caplog.text.count("come with their commits for a while") == 1, "the same is said once"
+    assert caplog.text.count("shop.orders: rows come with their commits for a while") == 1, "the same is said once"
 
 
 def test_a_log_that_was_cut_is_read_on_behind_it(world: World) -> None:

@@ -93,6 +93,19 @@ def test_json(topics: Topics, tmp_path: Path) -> None:
     assert bad == []
 
 
+def test_white_space_around_an_object_is_no_part_of_it(topics: Topics, tmp_path: Path) -> None:
+    """Many producers end each record as a line; it is read with the others, not record by record."""
+    topics.send(
+        b'{"id": 1}\n', b' {"id": 2} \r\n', b'\t{"id": 3, "item": "\xc3\xa4 "}\n\n', b"[4]\n", b'{"id": 5}\xff\n'
+    )
+    rows, bad = Case(topics, tmp_path).read()
+    assert [(row["id"], row.get("item")) for row in rows] == [(1, None), (2, None), (3, "ä ")]
+    assert [(letter["offset"], letter["reason"]) for letter in bad] == [
+        (3, "it is not one JSON object"),
+        (4, "it is not one JSON object"),
+    ]
+
+
 def test_only_the_range_is_read(topics: Topics, tmp_path: Path) -> None:
     topics.send(*(b'{"id": %d}' % number for number in range(10)))
     rows, _ = Case(topics, tmp_path).read(3, 7)
@@ -143,6 +156,21 @@ def test_changes_of_debezium(topics: Topics, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("old_rows", [False, True])
+def test_an_update_of_the_key_deletes_the_old_row(topics: Topics, tmp_path: Path, old_rows: bool) -> None:
+    """The table's key need not be the source's, of which Debezium itself makes a delete and an insert."""
+    topics.send(
+        change("c", None, {"id": 1, "item": "tea"}), change("u", {"id": 1, "item": "tea"}, {"id": 2, "item": "tea"}),
+        change("u", {"item": "tea"}, {"id": 2, "item": "cup"}), change("u", None, {"id": 2, "item": "pot"}),
+    )  # fmt: skip
+    rows, bad = Case(topics, tmp_path, RecordFormat.DEBEZIUM_JSON, old_rows=old_rows, stop=True).read(end=2)
+    assert show(rows) == [("+I", 1, "tea"), ("-D", 1, "tea"), ("+I", 2, "tea")]
+    assert bad == []
+    if not old_rows:  # An old row of which the key is not known is none.
+        rows, bad = Case(topics, tmp_path, RecordFormat.DEBEZIUM_JSON).read(start=2)
+        assert (show(rows), bad) == ([("+U", 2, "cup"), ("+U", 2, "pot")], [])
+
+
 def test_debezium_without_old_rows(topics: Topics, tmp_path: Path) -> None:
     """As Postgres sends it by default: no old row of an update, of a delete the key alone."""
     topics.send(change("u", None, {"id": 1, "item": "cup"}), change("d", {"id": 1, "item": None}, None))
@@ -182,7 +210,10 @@ def test_debezium_with_its_schema(topics: Topics, tmp_path: Path) -> None:
 def test_numbers_of_time_without_a_schema_need_their_unit(topics: Topics, tmp_path: Path) -> None:
     topics.send(change("c", None, {"id": 1, "at": 1_767_225_600_000}))
     case = Case(topics, tmp_path, RecordFormat.DEBEZIUM_JSON, ignore_unknown=True)
-    assert [letter["offset"] for letter in case.read()[1]] == [0]
+    bad = case.read()[1]
+    assert [letter["offset"] for letter in bad] == [0]
+    assert "has 1767225600000, but needs TIMESTAMP" in bad[0]["reason"]
+    assert "source.time_unit" in bad[0]["reason"]
     case.time_unit = "ms"
     rows, _ = case.read()
     assert rows[0]["at"].isoformat() == "2026-01-01T00:00:00+00:00"

@@ -1,0 +1,60 @@
+"""Calls of the client library that are made until they are answered."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException
+
+from lakelog.log.kafka.errors import call_client, get_cause
+
+_PAUSE_S: Final = 0.01
+
+
+def insist(call: Callable[[], None]) -> None:
+    """Calls until it is answered (R6): a call that timed out has changed nothing and goes on where it was."""
+    _insist_until(call, threading.Event())
+
+
+def insist_for(call: Callable[[], None], timeout_s: float) -> None:
+    """As `insist`, but for so long, also where the call itself never returns.
+
+    SUBTLE: librdkafka (2.16) heeds no timeout where a group's coordinator is asked, and waits for ever for one that has
+    moved to another broker meanwhile. So the call is made on a thread that is left alone then: its client must not be
+    used any more.
+
+    Raises:
+        KafkaException: The call failed; `_TIMED_OUT`: it is not answered.
+    """
+    given_up = threading.Event()
+    answered = threading.Event()
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            _insist_until(call, given_up)
+        except BaseException as e:
+            failures.append(e)
+        finally:
+            answered.set()
+
+    threading.Thread(target=run, name="lakelog-log-call", daemon=True).start()
+    if not answered.wait(timeout_s):
+        given_up.set()
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no answer within {timeout_s:g} s"))
+    if failures:
+        raise failures[0]
+
+
+def _insist_until(call: Callable[[], None], given_up: threading.Event) -> None:
+    while not given_up.is_set():
+        try:
+            call_client(call)
+            return
+        except KafkaException as e:
+            if not get_cause(e).retriable():
+                raise
+            time.sleep(_PAUSE_S)

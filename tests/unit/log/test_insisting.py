@@ -1,0 +1,61 @@
+"""Calls of the client library: repeated while that may help, and left alone where they never return."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from lakelog.log.kafka.insisting import insist, insist_for
+
+RETRIABLE = KafkaException(KafkaError(KafkaError.REQUEST_TIMED_OUT, "later", False, True))
+FINAL = KafkaException(KafkaError(KafkaError.INVALID_REQUEST, "never"))
+
+
+class Call:
+    """Answers by errors first."""
+
+    def __init__(self, *errors: KafkaException) -> None:
+        self._errors: Iterator[KafkaException] = iter(errors)
+        self.count = 0
+
+    def __call__(self) -> None:
+        self.count += 1
+        for error in self._errors:
+            raise error
+
+
+def test_what_may_help_is_repeated() -> None:
+    for call in (Call(RETRIABLE, RETRIABLE), Call(RETRIABLE, RETRIABLE)):
+        insist_for(call, 10)
+        assert call.count == 3
+    call = Call(RETRIABLE)
+    insist(call)
+    assert call.count == 2
+
+
+def test_other_failures_are_told() -> None:
+    for call in (insist, lambda call: insist_for(call, 10)):
+        with pytest.raises(KafkaException) as caught:
+            call(Call(RETRIABLE, FINAL))
+        assert caught.value is FINAL
+
+
+def test_a_call_that_never_returns_is_given_up_and_not_repeated() -> None:
+    go_on = threading.Event()
+    calls = []
+
+    def hang() -> None:
+        calls.append(threading.current_thread())
+        go_on.wait(30)
+        raise RETRIABLE
+
+    with pytest.raises(KafkaException) as caught:
+        insist_for(hang, 0.05)
+    assert caught.value.args[0].code() == KafkaError._TIMED_OUT
+    assert calls[0].daemon, "a process must be able to end in spite of it"
+    go_on.set()
+    calls[0].join(10)
+    assert len(calls) == 1
