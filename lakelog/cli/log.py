@@ -91,12 +91,16 @@ def verify(invocation: Invocation, name: str) -> None:
     table = invocation.catalog.table(name)
     info = invocation.metastore.get_log(table.uuid)
     store = invocation.catalog.open_store(invocation.metastore.get_table_by_uuid(table.uuid))
+    (before,) = load_log_status(invocation.metastore, [table.uuid], time.time_ns() // 1_000_000)
     found = verify_log(invocation.metastore, info, _open_log(info), store, SystemClock())
     record = {"table": table.name, "topic": info.topic, "is_fine": found.is_fine, **asdict(found)}
     if invocation.printer.is_json:
         invocation.printer.document(record)
     else:
         invocation.printer.facts(_FINDINGS, record)
+        if before.snapshots_behind:
+            behind = plural(before.snapshots_behind, "snapshot")
+            invocation.printer.note(f"Not published when this began: {behind} (lakelog log status).")
     if not found.is_fine:
         raise _damaged(info, found)
 

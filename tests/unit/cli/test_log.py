@@ -74,12 +74,20 @@ def test_verify_ends_with_a_code(
         return found
 
     monkeypatch.setattr("lakelog.cli.log.verify_log", verify)
+    show(log_lake, monkeypatch, LogStatus(INFO, STATE, 2, 2, 1234, False, 61_000))
     shown = log_lake.run("log", "verify", "shop.orders")
     assert shown.code == code
     assert told in shown.err
     assert "Records read" in shown.out
+    assert "Not published when this began: 2 snapshots" in shown.err
     document = json.loads(log_lake.run("log", "verify", "shop.orders", "-o", "json").out)
     assert (document["is_fine"], document["lost"]) == (code == 0, found.lost)
+
+
+def test_verify_says_nothing_of_a_log_that_is_not_behind(log_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakelog.cli.log.verify_log", lambda *_: FINE)
+    show(log_lake, monkeypatch, LogStatus(INFO, STATE, 0, 0, 0, False, 0))
+    assert log_lake.run("log", "verify", "shop.orders").err == ""
 
 
 def test_restart_asks_and_tells_where_it_begins(log_lake: Lake) -> None:
