@@ -43,7 +43,7 @@ def build_session(app_name: str, master: str = "local[2]", conf: Mapping[str, st
     """
     os.environ["JAVA_HOME"] = str(java_home(os.environ))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    settings = _SETTINGS | dict(conf or {})
+    settings = _SETTINGS | _choose_daemon(master, os.environ["PYSPARK_PYTHON"]) | dict(conf or {})
     builder = SparkSession.builder.master(master).appName(app_name)
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -57,3 +57,12 @@ def build_session(app_name: str, master: str = "local[2]", conf: Mapping[str, st
             if left is not None and left is not before:
                 left.stop()
             raise
+
+
+def _choose_daemon(master: str, python: str) -> dict[str, str]:
+    """From what workers are forked: where they run this Python, on this machine, from ours. Pure.
+
+    Elsewhere lakelog may not be there, or not before they have been forked.
+    """
+    is_here = python == sys.executable and (master == "local" or master.startswith("local["))
+    return {"spark.python.daemon.module": "lakelog.spark.daemon"} if is_here else {}
