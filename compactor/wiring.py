@@ -104,7 +104,7 @@ def _make_rewriter(config: Config, clock: Clock, log: Log) -> Rewriter:
     if not config.spark_master:
         return LocalRewriter(clock)
     # Imported here: who asks for no Spark needs neither it nor Java.
-    import lakelog.spark
+    from lakelog.spark.session import build_service_session
 
     from .spark_rewriting import SparkRewriter
 
@@ -112,7 +112,7 @@ def _make_rewriter(config: Config, clock: Clock, log: Log) -> Rewriter:
         let_workers_import(__file__, __package__ or "")
         log.info("starting Spark", master=config.spark_master)
         with keeping_interrupts():
-            return lakelog.spark.build_session("lakelog-compactor", config.spark_master, config.spark_conf)
+            return build_service_session("lakelog-compactor", config.spark_master, config.spark_conf)
 
     return SparkRewriter(start_spark, clock, log)
 

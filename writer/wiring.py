@@ -20,6 +20,7 @@ from lakelog.serving.leased_stream import Events
 from lakelog.serving.logs import Log
 from lakelog.serving.misfits import Misfits
 from lakelog.serving.spark_process import keeping_interrupts, let_workers_import
+from lakelog.spark import session
 from lakelog.spark.connection import make_connection, open_metastore
 
 from .batch import BatchWriter
@@ -141,7 +142,7 @@ def make_service(
     def start_spark(source: Source) -> SparkSession:
         let_workers_import(__file__, __package__ or "")
         with keeping_interrupts():
-            spark = lakelog.spark.build_session(f"lakelog-{pipeline.name}", config.spark_master, config.spark_conf)
+            spark = session.build_service_session(f"lakelog-{pipeline.name}", config.spark_master, config.spark_conf)
         lakelog.spark.install(spark, target)
         source.register(spark)
         return spark

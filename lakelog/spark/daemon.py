@@ -1,13 +1,11 @@
 """What Spark forks its Python workers from, in sessions that lakelog makes on this machine.
 
-It is PySpark's own daemon (`spark.python.daemon.module`) but for what each worker pays for and has no use for:
+It is PySpark's own daemon (`spark.python.daemon.module`) but for what each worker pays for in vain:
 
 - Spark has its workers import PySpark from an archive of sources, beside which it stands as Python has compiled it.
   Each worker compiles them anew, which is 0.5 s of CPU.
 - Behind each task Python reads the directories of all archives that it finds modules in, to see whether some have come:
   60 ms of CPU for PySpark's, and 40 for Spark's own jar, in which there are no modules.
-- pyarrow imports pandas with its first array: 0.4 s of CPU (`lakelog.without_pandas`).
-
 A service's first batch has six workers on two cores. Nothing that starts threads is imported here, as PySpark asks for:
 all workers are forked from this process.
 """
@@ -16,7 +14,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 
@@ -43,20 +41,14 @@ def _is_archive_of_installed(entry: Path, folders: set[Path]) -> bool:
     return folder in folders and (folder / needed / "__init__.py").is_file()
 
 
-def _begin_worker() -> None:
-    # Here and not above: importing pyarrow starts a thread.
-    from lakelog.without_pandas import leave_pandas_out
-
-    leave_pandas_out()
-
-
-def main() -> None:
-    """Forks workers until Spark ends."""
+def main(begin_worker: Callable[[], None] | None = None) -> None:
+    """Forks workers until Spark ends; each begins with the call."""
     found = leave_archives_out(sys.path)
     for left_out in set(sys.path) - set(found):
         sys.path_importer_cache.pop(left_out, None)
     sys.path[:] = found
-    os.register_at_fork(after_in_child=_begin_worker)
+    if begin_worker is not None:
+        os.register_at_fork(after_in_child=begin_worker)
     # Not before the path is what it is to be.
     from pyspark.daemon import manager
 

@@ -41,9 +41,18 @@ def build_session(app_name: str, master: str = "local[2]", conf: Mapping[str, st
     Raises:
         NotFound: There is no Java 17 or newer.
     """
+    return _build(app_name, master, conf or {}, "lakelog.spark.daemon")
+
+
+def build_service_session(app_name: str, master: str, conf: Mapping[str, str]) -> SparkSession:
+    """As `build_session`, for a service that runs no functions of users: its workers leave pandas out."""
+    return _build(app_name, master, conf, "lakelog.spark.service_daemon")
+
+
+def _build(app_name: str, master: str, conf: Mapping[str, str], daemon: str) -> SparkSession:
     os.environ["JAVA_HOME"] = str(java_home(os.environ))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    settings = _SETTINGS | _choose_daemon(master, os.environ["PYSPARK_PYTHON"]) | dict(conf or {})
+    settings = {**_SETTINGS, **_choose_daemon(master, os.environ["PYSPARK_PYTHON"], daemon), **conf}
     builder = SparkSession.builder.master(master).appName(app_name)
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -59,10 +68,10 @@ def build_session(app_name: str, master: str = "local[2]", conf: Mapping[str, st
             raise
 
 
-def _choose_daemon(master: str, python: str) -> dict[str, str]:
+def _choose_daemon(master: str, python: str, daemon: str) -> dict[str, str]:
     """From what workers are forked: where they run this Python, on this machine, from ours. Pure.
 
     Elsewhere lakelog may not be there, or not before they have been forked.
     """
     is_here = python == sys.executable and (master == "local" or master.startswith("local["))
-    return {"spark.python.daemon.module": "lakelog.spark.daemon"} if is_here else {}
+    return {"spark.python.daemon.module": daemon} if is_here else {}

@@ -13,9 +13,9 @@ import structlog
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-import lakelog.spark
 from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
+from lakelog.spark import session
 from writer.config import Config, parse_config
 from writer.ending import Ending
 from writer.pipeline.reading import read_pipeline
@@ -32,7 +32,7 @@ def test_changes_of_debezium_become_a_table(
     tmp_path: Path, stack: EmbeddedStack, catalog: Catalog, spark: SparkSession, kafka_broker: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(lakelog.spark, "build_session", lambda *_: spark, raising=False)
+    monkeypatch.setattr(session, "build_service_session", lambda *_: spark)
     catalog.create_database("lab", if_not_exists=True)
     name = f"changes{next(_numbers)}"
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 import structlog
 
-import lakelog.spark
 from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.format.plan import InRange, PlanRequest
+from lakelog.spark import session
 from lakelog.table import Table
 from writer.config import Config, parse_config
 from writer.ending import Ending
@@ -80,7 +80,7 @@ class Lab:
 def lab(tmp_path: Path, stack: EmbeddedStack, catalog: Catalog, spark: SparkSession,
         monkeypatch: pytest.MonkeyPatch) -> Lab:  # fmt: skip
     """A lab over a table with a primary key, in two buckets."""
-    monkeypatch.setattr(lakelog.spark, "build_session", lambda *_: spark, raising=False)
+    monkeypatch.setattr(session, "build_service_session", lambda *_: spark)
     catalog.create_database("lab", if_not_exists=True)
     number = next(_numbers)
     table = catalog.create_table(f"lab.t{number}", SCHEMA, primary_key=["id"], options={"bucket": "2"})

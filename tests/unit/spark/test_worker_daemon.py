@@ -45,9 +45,10 @@ def test_archives_are_kept_where_nothing_else_is_found(installed: Path) -> None:
     assert leave_archives_out([*archives, str(installed)]) == [*archives, str(installed)]
 
 
-def test_nothing_that_may_start_a_thread_is_imported_before_workers_are_forked() -> None:
+@pytest.mark.parametrize("module", ["daemon", "service_daemon"])
+def test_nothing_that_may_start_a_thread_is_imported_before_workers_are_forked(module: str) -> None:
     program = (
-        "import lakelog.spark.daemon, os, sys; print(len(os.listdir('/proc/self/task')), 'pyarrow' in sys.modules)"
+        f"import lakelog.spark.{module}, os, sys; print(len(os.listdir('/proc/self/task')), 'pyarrow' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["1", "False"]
@@ -64,4 +65,4 @@ def test_nothing_that_may_start_a_thread_is_imported_before_workers_are_forked()
     ],
 )
 def test_workers_elsewhere_are_forked_as_spark_does(master: str, python: str, ours: bool) -> None:
-    assert bool(_choose_daemon(master, python)) == ours
+    assert _choose_daemon(master, python, "d") == ({"spark.python.daemon.module": "d"} if ours else {})
