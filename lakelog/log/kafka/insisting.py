@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from lakelog.log.kafka.errors import call_client, get_cause
 
 _PAUSE_S: Final = 0.01
+_LOOK_S: Final = 0.5
 
 
 def insist(call: Callable[[], None]) -> None:
@@ -19,12 +20,18 @@ def insist(call: Callable[[], None]) -> None:
     _insist_until(call, threading.Event())
 
 
-def insist_for(call: Callable[[], None], timeout_s: float) -> None:
+def insist_for(call: Callable[[], None], timeout_s: float, count_ahead: Callable[[], int] = lambda: 0) -> None:
     """As `insist`, but for so long, also where the call itself never returns.
 
     SUBTLE: librdkafka (2.16) heeds no timeout where a group's coordinator is asked, and waits for ever for one that has
     moved to another broker meanwhile. So the call is made on a thread that is left alone then: its client must not be
     used any more.
+
+    Args:
+        call: Any thread may make it.
+        timeout_s: How long nothing may happen.
+        count_ahead: Of what may stand in its way, as records that go by the same connection. While there are fewer and
+            fewer nobody hangs, be brokers as slow as they may.
 
     Raises:
         KafkaException: The call failed; `_TIMED_OUT`: it is not answered.
@@ -42,9 +49,15 @@ def insist_for(call: Callable[[], None], timeout_s: float) -> None:
             answered.set()
 
     threading.Thread(target=run, name="lakelog-log-call", daemon=True).start()
-    if not answered.wait(timeout_s):
-        given_up.set()
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no answer within {timeout_s:g} s"))
+    fewest, until_s = count_ahead(), time.monotonic() + timeout_s
+    while not answered.wait(min(_LOOK_S, max(0.0, until_s - time.monotonic()))):
+        ahead, now_s = count_ahead(), time.monotonic()
+        # Fewer than ever: what comes and goes all the time is no progress.
+        if ahead < fewest:
+            fewest, until_s = ahead, now_s + timeout_s
+        elif now_s >= until_s:
+            given_up.set()
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no answer within {timeout_s:g} s"))
     if failures:
         raise failures[0]
 

@@ -39,7 +39,8 @@ from lakelog.log.records import (
 
 _ABORT_TIMEOUT_S: Final = 10.0
 _POSITION_TIMEOUT_S: Final = 10.0
-"""Then a fresh start finds the coordinator by itself. Nobody has asked for the transaction's end by then."""
+"""Behind the last record that was answered. Then a fresh start finds the coordinator by itself; nobody has asked for
+the transaction's end by then."""
 
 _CONNECTION_S: Final = 0.5
 _REPORTS_S: Final = 2.5 * STATISTICS_INTERVAL_MS / 1000
@@ -197,7 +198,11 @@ class KafkaProducer:
             raise InternalError("A producer that has started has a reader of positions.")
         mark = TopicPartition(self._topic, 0, position.snapshot_id, metadata=to_metadata(position))
         members = self._positions.consumer_group_metadata()
-        insist_for(lambda: client.send_offsets_to_transaction([mark], members), _POSITION_TIMEOUT_S)
+        # SUBTLE: the group's coordinator may be a broker that records go to, and its connection the same: where brokers
+        # are slow or hold producers to a quota, the position waits behind all of these.
+        insist_for(
+            lambda: client.send_offsets_to_transaction([mark], members), _POSITION_TIMEOUT_S, lambda: len(client)
+        )
 
     def _settle(self, client: Producer, error: KafkaException) -> LakelogError:
         """What a commit that failed means; the client ends."""

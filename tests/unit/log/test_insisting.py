@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator
 
@@ -59,3 +60,32 @@ def test_a_call_that_never_returns_is_given_up_and_not_repeated() -> None:
     go_on.set()
     calls[0].join(10)
     assert len(calls) == 1
+
+
+def test_who_waits_behind_records_that_go_on_is_not_given_up() -> None:
+    ahead = iter([5, 4, 3, 2])
+    answered = threading.Event()
+
+    def count_ahead() -> int:
+        left = next(ahead, None)
+        if left is None:
+            answered.set()
+            return 1
+        return left
+
+    # Each look comes when the time has passed in which nothing may happen.
+    insist_for(lambda: _wait(answered), 0.1, count_ahead)
+
+
+@pytest.mark.parametrize("ahead", [[7], [7, 8]], ids=["stand", "come and go"])
+def test_records_that_do_not_become_fewer_are_no_reason_to_wait_on(ahead: list[int]) -> None:
+    answered = threading.Event()
+    left = itertools.cycle(ahead)
+    with pytest.raises(KafkaException) as caught:
+        insist_for(lambda: _wait(answered), 0.05, lambda: next(left))
+    assert caught.value.args[0].code() == KafkaError._TIMED_OUT
+    answered.set()
+
+
+def _wait(event: threading.Event) -> None:
+    assert event.wait(30)
