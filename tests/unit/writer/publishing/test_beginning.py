@@ -91,6 +91,27 @@ def test_it_begins_with_the_first_record_of_its_own(pieces: list[list[Place]], e
     assert find_beginning(INFO, KNOWN, reader, SystemClock()) == expected
 
 
+def test_nothing_is_read_behind_its_first_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    early: list[list[Place]] = [[(0, place, None, b"a"), (0, place + 1, None, b"a")] for place in range(10, 20, 2)]
+    reader: Any = Reader(early, KNOWN.ends)
+    assert find_beginning(INFO, KNOWN, reader, SystemClock()) == (10, 4)
+    assert len(reader.pieces) == 4, "of what is sent before its commit no more than the first is asked for"
+
+    known = replace(KNOWN, ends=(20, 6))
+    monkeypatch.setattr("writer.publishing.beginning._FETCHED", 1)
+    reader = Reader([[(0, 10, 6, None), (0, 11, 6, None)], [(1, 4, 5, None), (1, 5, 6, None)]], known.ends)
+    assigned: list[Mapping[int, int]] = []
+    assign = reader.assign
+
+    def note(offsets: Mapping[int, int]) -> None:
+        assigned.append(dict(offsets))
+        assign(offsets)
+
+    reader.assign = note
+    assert find_beginning(INFO, known, reader, SystemClock()) == (10, 5)
+    assert assigned == [{0: 10, 1: 4}, {1: 4}], "of a partition that is done nothing more comes"
+
+
 def test_what_is_kept_later_begins_later() -> None:
     reader: Any = Reader([], KNOWN.ends)
     known = replace(KNOWN, starts=(15, 2), mirror=replace(MIRROR, offsets=(10,)))
