@@ -134,11 +134,14 @@ class PublisherService:
         # Those of dropped tables end in any case: for them no other is given back.
         for table_uuid in sorted(self._runners.keys() & logs.keys())[share:]:
             self._runners[table_uuid].stop()
+        # Nor does one keep another waiting, whose last step may wait for brokers.
+        free = share - len(self._runners.keys() & logs.keys())
         for table_uuid, info in logs.items():
-            if len(self._runners) >= share or self._stop.is_set():
+            if free <= 0 or self._stop.is_set():
                 break
             if table_uuid not in self._runners:
                 self._take(info)
+                free -= table_uuid in self._runners
         self._metrics.tables.set(len(self._runners))
         self._metrics.replicas.set(self._replicas)
 

@@ -137,6 +137,21 @@ def test_tables_without_a_log_any_more_are_left_and_altered_ones_told() -> None:
     assert told.seen == world.logs
 
 
+def test_a_dropped_table_that_does_not_end_yet_keeps_no_other_waiting() -> None:
+    world = _World([make_info(1)])
+    service = make_service(world)
+    service.step()
+    dropped = world.running["shop.t1"]
+    asked: list[str] = []
+    # Its last step waits for brokers that are away.
+    dropped.stop = lambda: asked.append("stop")  # type: ignore[method-assign]
+    world.logs = [make_info(2)]
+    service.step()
+    assert asked
+    assert dropped.is_running
+    assert set(world.running) == {"shop.t1", "shop.t2"}
+
+
 def test_a_runner_that_has_ended_is_begun_anew() -> None:
     world = _World([make_info(1)])
     service = make_service(world)
