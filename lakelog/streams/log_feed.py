@@ -122,6 +122,8 @@ class LogFeed:
             told = [self._take(each) for each in whole if each.snapshot_id in self._buffer]
             if told:
                 yield told
+                # Who takes them may have been busy with them for as long.
+                told_at, pause = time.monotonic(), 0
             if reach.until == last and not behind:
                 return
             if self._closed.is_set():

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +16,7 @@ from lakelog.format.log_state import to_publisher_lease
 from lakelog.log.memory import MemoryLog
 from lakelog.log.memory.reader import MemoryReader
 from lakelog.reads.log_changes import LogChanges
-from lakelog.streams import log_table
+from lakelog.streams import log_feed, log_table
 from lakelog.streams.log_feed import LogFeed
 from lakelog.table import Table
 from tests.integration.sdk.log_world import World, read_log, rows
@@ -106,6 +110,38 @@ def test_rows_do_not_wait_for_all_that_is_asked_for_to_be_published(world: World
         # That a commit ends with a batch is known once there is one behind it.
         assert found == [(2, 1), (3, 2), (3, 3)]
     publisher.forget()
+
+
+def test_who_takes_his_time_is_not_told_that_the_publisher_stands_still(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = world.make_unpublished()
+    for number in range(3):
+        table.append(rows((number, number)))
+    lease = world.metastore.acquire_lease(to_publisher_lease(table.uuid), "test", 600_000)
+    limits = TransactionLimits(snapshots=1)
+    publisher = TablePublisher(table.uuid, lease.epoch, replace(world.make_parts(), limits=limits))
+
+    def publish(until: int) -> None:
+        while world.metastore.get_publish_state(table.uuid).snapshot_id < until:
+            publisher.step(0.05)
+
+    publish(1)
+    busy_s = 0.0
+    monkeypatch.setattr(log_feed, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + busy_s))
+    feed = LogFeed(world.metastore, table.uuid, world.catalog.open_log)
+    with closing(feed.read(world.metastore.list_snapshots(table.uuid).snapshots)) as told:
+        assert [snapshot.snapshot_id for snapshot, _ in next(told)] == [1]
+        busy_s = 60.0
+        # The next ones come a moment after they are asked for.
+        soon = threading.Timer(0.1, publish, [3])
+        soon.start()
+        try:
+            assert [snapshot.snapshot_id for each in told for snapshot, _ in each] == [2, 3]
+        finally:
+            soon.join()
+    publisher.forget()
+    feed.leave()
 
 
 def test_a_snapshot_that_is_too_large_for_memory_is_read_from_files(
