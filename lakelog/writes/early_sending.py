@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
@@ -159,7 +160,9 @@ class EarlySenders:
         self._metastore = metastore
         self._open_log = open_log
         self._clock = clock
+        self._pid = os.getpid()
         self._channels: dict[str, EarlyChannel] = {}
+        self._of_parent: dict[str, EarlyChannel] = {}
         self._lock = threading.Lock()
         self._is_closed = False
 
@@ -169,7 +172,7 @@ class EarlySenders:
         if settings is None or not settings.is_eventual:
             return None
         table_uuid = info.table_uuid
-        with self._lock:
+        with self._mine():
             if self._is_closed:
                 return None
             channel = self._channels.get(table_uuid)
@@ -182,11 +185,19 @@ class EarlySenders:
 
     def close(self) -> None:
         """Ends all connections; does not wait. Nothing is sent before its commit any more. Idempotent."""
-        with self._lock:
+        with self._mine():
             self._is_closed = True
             channels, self._channels = self._channels, {}
         for each in channels.values():
             each.close()
+
+    def _mine(self) -> threading.Lock:
+        if self._pid != os.getpid():
+            # A forked child: the lock may have been held at that moment, and the threads that send are the parent's.
+            # SUBTLE: its connections are kept, since to end one waits for threads that are not here.
+            self._of_parent |= self._channels
+            self._pid, self._lock, self._channels = os.getpid(), threading.Lock(), {}
+        return self._lock
 
 
 class EarlyRows:

@@ -7,13 +7,18 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
 
 from lakelog.clock import Clock, SystemClock
 from lakelog.format.log_state import LogInfo
-from lakelog.format.table import TableName
+from lakelog.format.schema import TableSchema, assign_field_ids
+from lakelog.format.table import TableInfo, TableName
 from lakelog.log.protocol import Log
 from lakelog.log.records import EncodedRecords
-from lakelog.writes.early_sending import EarlyChannel, SentEarly
+from lakelog.writes.early_sending import EarlyChannel, EarlySenders, SentEarly
 
 _PROGRAM = """
 from tests.unit.sdk.test_early_channel import open_channel
@@ -21,6 +26,17 @@ channel = open_channel(wait_s=0.05)
 assert channel.submit(lambda sender: sender.wait_for_ever(), 1)
 assert channel.flush(0) is None
 print("done")
+"""
+
+_FORKED = """
+import os
+from tests.unit.sdk.test_early_channel import open_senders, send_rows
+senders = open_senders()
+assert send_rows(senders) is not None
+child = os.fork()
+if not child:
+    os._exit(0 if send_rows(senders) is not None else 3)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), send_rows(senders) is not None)
 """
 
 
@@ -65,6 +81,28 @@ def make_info(generation: int) -> LogInfo:
 def test_brokers_that_do_not_answer_keep_no_program_from_ending() -> None:
     ended = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, timeout=30, check=True)
     assert ended.stdout == "done\n", ended.stderr
+
+
+def open_senders() -> EarlySenders:
+    metastore: Any = SimpleNamespace(get_log=lambda _uuid: make_info(1))
+    log: Any = _Brokers()
+    return EarlySenders(metastore, lambda _options: log, SystemClock())
+
+
+def send_rows(senders: EarlySenders) -> SentEarly | None:
+    schema = pa.schema([pa.field("k", pa.int64())])
+    options = {"log.system": "kafka", "log.consistency": "eventual", "kafka.bootstrap.servers": "kafka:9092"}
+    name = TableName("shop", "orders")
+    info = TableInfo("1" * 32, name, "file:///x/", TableSchema(0, assign_field_ids(schema), ()), options, 0, 0)
+    early = senders.begin(info, "f" * 32)
+    assert early is not None
+    early.send(pa.table({"k": [1, 2]}, schema=schema), None)
+    return early.finish()
+
+
+def test_a_forked_child_sends_by_itself() -> None:
+    ended = subprocess.run([sys.executable, "-c", _FORKED], capture_output=True, text=True, timeout=30, check=True)
+    assert ended.stdout == "0 True\n", ended.stderr
 
 
 class _Clock(SystemClock):
