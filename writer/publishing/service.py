@@ -1,7 +1,8 @@
 """The publisher service: which tables this process publishes.
 
-Each table with a log has a lease; whoever holds it publishes the table. Replicas share them evenly: one that holds
-more than its share gives some back, one that holds less takes those that are free.
+Each table with a log has a lease; whoever holds it publishes the table. Replicas that were told to publish the same
+tables share them evenly: one that holds more than its share gives some back, one that holds less takes those that are
+free.
 """
 
 from __future__ import annotations
