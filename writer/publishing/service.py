@@ -69,6 +69,7 @@ class PublisherService:
         self._runners: dict[str, TableRunner] = {}
         self._stop = threading.Event()
         self._replicas = 1
+        self._missing: frozenset[TableName] = frozenset()
         self._answered_s = clock.monotonic_s()
 
     @property
@@ -122,6 +123,7 @@ class PublisherService:
             for info in self._metastore.list_logs()
             if not self._tables or info.name in self._tables
         }
+        self._tell_missing(self._tables - {info.name for info in logs.values()})
         # Each time: who dies is counted for no longer than its tables are leased, so that they are taken over at once.
         self._replicas = self._seats.count()
         for table_uuid, runner in list(self._runners.items()):
@@ -142,6 +144,12 @@ class PublisherService:
                 self._take(info)
         self._metrics.tables.set(len(self._runners))
         self._metrics.replicas.set(self._replicas)
+
+    def _tell_missing(self, missing: frozenset[TableName]) -> None:
+        """Says which tables that were named have no log; once, since they may be made later."""
+        if missing - self._missing:
+            self._log.warning("tables of --tables do not exist, or have no log", tables=sorted(map(str, missing)))
+        self._missing = missing
 
     def _take(self, info: LogInfo) -> None:
         runner: TableRunner | None = None

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import structlog
+from structlog.testing import capture_logs
 
 from lakelog.clock import SystemClock
 from lakelog.errors import LakelogError, PermissionDenied, Unavailable
@@ -142,6 +143,18 @@ def metastore() -> Iterator[InProcessMetastore]:
     service = InProcessMetastore(open_store, lambda store: MetastoreService(store, "file:///warehouse"))
     yield service
     service.close()
+
+
+def test_a_name_without_a_log_is_told_once() -> None:
+    world = _World([make_info(1)])
+    service = make_service(world, "t1", "t2")
+    with capture_logs() as lines:
+        for _ in range(2):
+            service.step()
+        world.logs = [*world.logs, make_info(2)]
+        service.step()
+    assert [line["tables"] for line in lines if "--tables" in line["event"]] == [["shop.t2"]]
+    assert set(world.running) == {"shop.t1", "shop.t2"}
 
 
 def test_who_publishes_other_tables_takes_no_share(metastore: InProcessMetastore) -> None:
