@@ -168,9 +168,10 @@ class Catalog:
             comment: What it is for.
 
         Raises:
-            AlreadyExists: There is one of this name.
+            AlreadyExists: There is one of this name, or its `kafka.topic` is the log of another.
             NotFound: There is no such database.
             InvalidArgument: Schema, keys or options are not possible; says which and what to do.
+            PermissionDenied, Unavailable: Brokers of its log are not allowed or refuse us; or do not answer.
         """
         check_flag(if_not_exists, "if_not_exists")
         check_text(comment, "comment", "what it is for")

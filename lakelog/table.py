@@ -66,6 +66,7 @@ class Table(TableWrites, TableUpkeep):
 
         Raises:
             InvalidArgument: An unknown option, a wrong value, or one that may not change, with the reason.
+            PermissionDenied, Unavailable: Brokers of its log are not allowed or refuse us; or do not answer.
         """
         keys = to_texts(unset, "unset", "keys")
         wanted = to_option_texts({} if set is None else set)

@@ -84,9 +84,10 @@ def status(invocation: Invocation, names: tuple[str, ...]) -> None:
 def verify(invocation: Invocation, name: str) -> None:
     """Read all of a table's log and compare it with what the table's snapshots brought.
 
-    The topic is read as any consumer reads it, and needs the brokers and, as LAKELOG_SECRET_NAME or in the folder
-    LAKELOG_SECRETS_DIR, the secrets that the table's options name. Lost, duplicate, foreign and disordered records
-    and torn snapshots are counted; where there are any, the command ends with the exit code 1.
+    The topic is read as any consumer reads it, and the table's files are. That needs the brokers and, as
+    LAKELOG_SECRET_NAME or in the folder LAKELOG_SECRETS_DIR, the secrets that the table's options name. Lost,
+    duplicate, foreign and disordered records and torn snapshots are counted; where there are any, the command ends with
+    the exit code 1.
     """
     table = invocation.catalog.table(name)
     info = invocation.metastore.get_log(table.uuid)
@@ -134,7 +135,7 @@ def schema(invocation: Invocation, name: str, key: bool) -> None:
 def restart(invocation: Invocation, name: str, yes: bool) -> None:
     """Begin a table's log anew, behind the newest snapshot: when its topic was cut or made anew.
 
-    What was not published by then never will be: whoever follows the log reads the table once as a whole.
+    What was not published by then never will be: whoever follows the log reads the table once as a whole. For admins.
     """
     table = invocation.catalog.table(name)
     info = invocation.metastore.get_log(table.uuid)

@@ -58,7 +58,7 @@ LOG_RETENTION: Final = Option[int | None](
     "log.retention",
     Duration(),
     None,
-    "How long the topic keeps records. Streams whose position is older go on from the files.",
+    "How long the topic keeps records, `1 s` at least. Streams whose position is older go on from the files.",
     default_text="`7 d`; for ever with the changelog mode `upsert`, where the last record of each key is kept",
 )
 LOG_CHANGELOG_MODE: Final = Option[str](
@@ -99,7 +99,8 @@ LOG_MAX_RECORD_SIZE: Final = Option[int](
     # With what frames a record it is what topics take by default (1,048,588 bytes), so that one of these will do.
     1000 << 10,
     "The largest record, with its key and headers. A row that makes a larger one is refused when it is written to the "
-    "table. The topic takes as much.",
+    "table; with `debezium-json` and a primary key it counts twice, since a record may hold the old row as well. The "
+    "topic takes as much.",
 )
 STREAMING_READ_MODE: Final = Option[str | None](
     "streaming-read-mode",

@@ -1,15 +1,19 @@
 """How many publishers share the work: each sits on the lowest free one of some numbered leases.
 
-Nothing depends on the count but who publishes how many tables, so that it may be wrong for a while.
+Nothing depends on the count but who publishes how many tables, so that it may be wrong for a while. But it must not
+stay too high: shares of more publishers than there are leave tables to nobody. So only those are counted that share the
+same tables; who was told to publish others has a row of seats elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Collection
 from typing import Final
 
 from lakelog.client.metastore import Metastore
 from lakelog.errors import Fenced, LakelogError
+from lakelog.format.table import TableName
 from lakelog.format.work import LeaseGrant
 
 _FREE_IN_A_ROW: Final = 2
@@ -25,12 +29,14 @@ class Seats:
         metastore: Who grants leases.
         holder: Who we are.
         duration_ms: How long a seat is kept without a word.
+        tables: Those that we were told to publish; none: all that there are.
     """
 
-    def __init__(self, metastore: Metastore, holder: str, duration_ms: int) -> None:
+    def __init__(self, metastore: Metastore, holder: str, duration_ms: int, tables: Collection[TableName] = ()) -> None:
         self._metastore = metastore
         self._holder: Final = holder
         self._duration_ms: Final = duration_ms
+        self._row: Final = _name_row(tables)
         self._own: tuple[str, int] | None = None
 
     def count(self) -> int:
@@ -42,7 +48,7 @@ class Seats:
         self._keep()
         taken = free = 0
         for number in range(_MOST):
-            name = f"publisher-seat/{number}"
+            name = f"{self._row}/{number}"
             if self._own is not None and name == self._own[0]:
                 taken, free = taken + 1, 0
                 continue
@@ -72,6 +78,14 @@ class Seats:
             self._metastore.renew_lease(*self._own, self._duration_ms)
         except Fenced:
             self._own = None
+
+
+def _name_row(tables: Collection[TableName]) -> str:
+    """What the seats of all that publish the same tables are called. Pure."""
+    if not tables:
+        return "publisher-seat"
+    # Of names there may be more than a lease's name has room for.
+    return f"publisher-seat/{hashlib.sha256(','.join(sorted(map(str, tables))).encode()).hexdigest()[:32]}"
 
 
 def _try(call: Callable[[], LeaseGrant | None]) -> None:

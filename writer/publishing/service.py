@@ -1,7 +1,8 @@
 """The publisher service: which tables this process publishes.
 
-Each table with a log has a lease; whoever holds it publishes the table. Replicas share them evenly: one that holds
-more than its share gives some back, one that holds less takes those that are free.
+Each table with a log has a lease; whoever holds it publishes the table. Replicas that were told to publish the same
+tables share them evenly: one that holds more than its share gives some back, one that holds less takes those that are
+free.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ class PublisherService:
         self._runners: dict[str, TableRunner] = {}
         self._stop = threading.Event()
         self._replicas = 1
+        self._missing: frozenset[TableName] = frozenset()
         self._answered_s = clock.monotonic_s()
 
     @property
@@ -121,6 +123,7 @@ class PublisherService:
             for info in self._metastore.list_logs()
             if not self._tables or info.name in self._tables
         }
+        self._tell_missing(self._tables - {info.name for info in logs.values()})
         # Each time: who dies is counted for no longer than its tables are leased, so that they are taken over at once.
         self._replicas = self._seats.count()
         for table_uuid, runner in list(self._runners.items()):
@@ -144,6 +147,12 @@ class PublisherService:
                 free -= table_uuid in self._runners
         self._metrics.tables.set(len(self._runners))
         self._metrics.replicas.set(self._replicas)
+
+    def _tell_missing(self, missing: frozenset[TableName]) -> None:
+        """Says which tables that were named have no log; once, since they may be made later."""
+        if missing - self._missing:
+            self._log.warning("tables of --tables do not exist, or have no log", tables=sorted(map(str, missing)))
+        self._missing = missing
 
     def _take(self, info: LogInfo) -> None:
         runner: TableRunner | None = None

@@ -103,7 +103,7 @@ def make_service(config: PublishConfig, secrets: Secrets, log: Log) -> Publisher
         metastore,
         make_lease=make_lease,
         make_runner=make_runner,
-        seats=Seats(metastore, holder, int(config.lease_s * 1000)),
+        seats=Seats(metastore, holder, int(config.lease_s * 1000), config.tables),
         tables=config.tables,
         patience_s=config.patience_s,
         clock=clock,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lakelog.errors import Fenced
+from lakelog.format.table import TableName
 from lakelog.format.work import LeaseGrant
 from writer.publishing.seats import Seats, fair_share
 
@@ -35,8 +36,8 @@ class _Leases:
             del self.held[name]
 
 
-def _seats(leases: Any, holder: str) -> Seats:
-    return Seats(leases, holder, 1000)
+def _seats(leases: Any, holder: str, *tables: str) -> Seats:
+    return Seats(leases, holder, 1000, [TableName("shop", each) for each in tables])
 
 
 def test_each_takes_the_lowest_seat_and_counts_all() -> None:
@@ -64,6 +65,14 @@ def test_one_seat_that_is_free_hides_nobody() -> None:
         seats.count()
     first[1].leave()
     assert first[0].count() == 3
+
+
+def test_only_those_who_publish_the_same_tables_are_counted() -> None:
+    leases = _Leases()
+    all_tables, other = _seats(leases, "a"), _seats(leases, "b", "orders")
+    same = [_seats(leases, "c", "items", "visits"), _seats(leases, "d", "visits", "items")]
+    assert [each.count() for each in (all_tables, other, *same)] == [1, 1, 1, 2]
+    assert [each.count() for each in (all_tables, other, *same)] == [1, 1, 2, 2]
 
 
 @pytest.mark.parametrize(("tables", "publishers", "share"), [(0, 1, 0), (5, 2, 3), (6, 3, 2), (1, 4, 1), (7, 0, 7)])

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 import structlog
+from structlog.testing import capture_logs
 
 from lakelog.clock import SystemClock
 from lakelog.errors import LakelogError, PermissionDenied, Unavailable
 from lakelog.format.log_state import LogInfo
 from lakelog.format.table import TableName
 from lakelog.serving.lease import LEASE_HELD
+from metastore.inprocess import InProcessMetastore
+from metastore.memory import MemoryStore
+from metastore.service import MetastoreService
+from metastore.store import Store
 from writer.publishing.metrics import PublisherMetrics
+from writer.publishing.seats import Seats
 from writer.publishing.service import PublisherService
 
 
@@ -87,12 +94,12 @@ class _Runner:
         """It ends at once."""
 
 
-def make_service(world: Any, *tables: str) -> PublisherService:
+def make_service(world: Any, *tables: str, seats: Any = None) -> PublisherService:
     return PublisherService(
         world,
         make_lease=world.make_lease,
         make_runner=world.make_runner,
-        seats=world,
+        seats=seats or world,
         tables=frozenset(TableName("shop", each) for each in tables),
         patience_s=0.0,
         clock=SystemClock(),
@@ -124,6 +131,42 @@ def test_what_others_hold_or_was_not_asked_for_is_left_alone() -> None:
     world.held_by_others.clear()
     service.step()
     assert set(world.running) == {"shop.t1", "shop.t2", "shop.t3"}
+
+
+@pytest.fixture
+def metastore() -> Iterator[InProcessMetastore]:
+    """Grants leases."""
+
+    async def open_store() -> Store:
+        return MemoryStore(SystemClock())
+
+    service = InProcessMetastore(open_store, lambda store: MetastoreService(store, "file:///warehouse"))
+    yield service
+    service.close()
+
+
+def test_a_name_without_a_log_is_told_once() -> None:
+    world = _World([make_info(1)])
+    service = make_service(world, "t1", "t2")
+    with capture_logs() as lines:
+        for _ in range(2):
+            service.step()
+        world.logs = [*world.logs, make_info(2)]
+        service.step()
+    assert [line["tables"] for line in lines if "--tables" in line["event"]] == [["shop.t2"]]
+    assert set(world.running) == {"shop.t1", "shop.t2"}
+
+
+def test_who_publishes_other_tables_takes_no_share(metastore: InProcessMetastore) -> None:
+    world = _World([make_info(number) for number in range(1, 5)])
+    services = []
+    for tables in (("t1", "t2"), ("t3", "t4")):
+        names = [TableName("shop", each) for each in tables]
+        services.append(make_service(world, *tables, seats=Seats(metastore, tables[0], 30_000, names)))
+    for _ in range(2):
+        for service in services:
+            service.step()
+    assert set(world.running) == {"shop.t1", "shop.t2", "shop.t3", "shop.t4"}
 
 
 def test_tables_without_a_log_any_more_are_left_and_altered_ones_told() -> None:
