@@ -14,7 +14,7 @@ from pyarrow import types as pt
 
 from lakelog.log.codecs.avro_cursors import AvroCursors, Records
 from lakelog.log.codecs.avro_schema import is_avro_map
-from lakelog.log.codecs.byte_columns import Mask, to_any_value
+from lakelog.log.codecs.byte_columns import Mask, fill_with_any
 from lakelog.log.codecs.json_strings import to_strings
 from lakelog.log.codecs.json_values import read_numbers
 
@@ -95,7 +95,5 @@ class _Reader(AvroCursors):
         if is_avro_map(data_type):
             key_field = pa.field("key", pa.string(), nullable=False)
         offsets, (keys, items) = self.read_blocks([self._to_reader(key_field), self._to_reader(item_field)], records)
-        if keys.null_count:
-            # They are of wrong records, whose rows nobody sees.
-            keys = keys.fill_null(to_any_value(keys.type))
-        return pa.MapArray.from_arrays(offsets, keys, items, type=data_type)
+        # Those that are missing are of wrong records, whose rows nobody sees.
+        return pa.MapArray.from_arrays(offsets, fill_with_any(keys), items, type=data_type)

@@ -71,8 +71,19 @@ def as_text(column: pa.Array) -> pa.Array:
     return column.view(pa.string())
 
 
-def to_any_value(data_type: pa.DataType) -> pa.Scalar:
-    """Some value of a single-valued type, for where there must be one that nobody looks at."""
+def fill_with_any(values: pa.Array) -> pa.Array:
+    """The same without NULLs, where there must be values that nobody looks at. Pure."""
+    if not values.null_count:
+        return values
+    if not pa.types.is_nested(values.type):
+        return values.fill_null(_to_any_value(values.type))
+    # Arrow fills no NULLs of nested types.
+    any_value = pa.array([{} if pa.types.is_struct(values.type) else []], values.type)
+    places = np.where(np.asarray(values.is_null()), len(values), np.arange(len(values)))
+    return pa.concat_arrays([values, any_value]).take(pa.array(places))
+
+
+def _to_any_value(data_type: pa.DataType) -> pa.Scalar:
     zeros = pa.py_buffer(bytes(16))
     is_bytes = pa.types.is_string(data_type) or pa.types.is_binary(data_type)
     return pa.Array.from_buffers(data_type, 1, [None, zeros, zeros] if is_bytes else [None, zeros])[0]

@@ -18,7 +18,7 @@ from pyarrow import types as pt
 
 from lakelog.log.codecs import json_scan
 from lakelog.log.codecs.base64_text import from_base64
-from lakelog.log.codecs.byte_columns import Mask, take_spans, to_any_value, to_bounds
+from lakelog.log.codecs.byte_columns import Mask, fill_with_any, take_spans, to_bounds
 from lakelog.log.codecs.json_scan import JsonScan, Tokens
 from lakelog.log.codecs.json_strings import cast_where_possible, to_strings, unescape_texts
 from lakelog.log.codecs.time_texts import from_iso_texts
@@ -259,10 +259,8 @@ def _read_maps(values: Values, data_type: pa.DataType) -> pa.Array:
         lengths = np.bincount(slots, minlength=len(values))
         offsets = pa.array(to_bounds(lengths), pa.int32())
         is_null = values.kinds != OBJECT
-    if keys.null_count:
-        # They are of wrong texts, whose rows nobody sees.
-        keys = keys.fill_null(to_any_value(keys.type))
-    return pa.MapArray.from_arrays(offsets, keys, items, type=data_type, mask=pa.array(is_null))
+    # Those that are missing are of wrong texts, whose rows nobody sees.
+    return pa.MapArray.from_arrays(offsets, fill_with_any(keys), items, type=data_type, mask=pa.array(is_null))
 
 
 def _read_names(names: pa.Array, data_type: pa.DataType) -> tuple[pa.Array, Mask]:

@@ -105,6 +105,9 @@ class Unanswered:
         finally:
             self.ended.set()
 
+    def __len__(self) -> int:
+        return len(self._client)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
