@@ -267,7 +267,8 @@ class EmbeddedPostgres:
             time.sleep(0.02)
         # The process ids in these locks may by now be other programs', which would make Postgres refuse to start.
         for lock in [*self._data.glob("postmaster.pid"), *self._data.glob(".s.PGSQL.*")]:
-            lock.unlink()
+            # A kill that came while we start may take them away, too.
+            lock.unlink(missing_ok=True)
 
     def _make_data(self, programs: Path, user: RunAs | None) -> None:
         if self._data.exists():

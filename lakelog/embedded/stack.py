@@ -244,12 +244,14 @@ class EmbeddedStack:
         self._supervisor.run(stop)
 
     def step(self) -> None:
-        """Looks once for what died; see `Supervisor.step`."""
+        """Looks once for what died, and begins to start it again; see `Supervisor.step`."""
         self._supervisor.step()
 
     def restart(self, name: str) -> None:
         """Stops a component, if it runs, and starts it again; raises NotFound for an unknown name, else as `start`."""
-        self._part(name).restart()
+        part = self._part(name)
+        with self._supervisor.holding(name):
+            part.restart()
 
     def kill(self, name: str) -> None:
         """Ends a component by SIGKILL and blocks until it is gone; raises NotFound for an unknown name."""
@@ -287,7 +289,9 @@ class EmbeddedStack:
     def _add(self, name: str, part: _Part) -> None:
         if name in self._components:
             raise InternalError(f"The component {name} was added to the same stack twice: add it once, or restart it.")
-        self._supervisor.add(part)
+        # Kafka is needed by none: all of ours start without brokers, and wait for them where they must.
+        needs = {"postgres": (), "kafka": (), "metastore": ("postgres",)}.get(name, ("metastore",))
+        self._supervisor.add(part, needs)
         self._components[name] = part
 
     def _migrate(self) -> None:

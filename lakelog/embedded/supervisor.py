@@ -1,12 +1,16 @@
-"""Several components in order: started one after the other, restarted when they die, stopped in reverse."""
+"""Several components in order: started one after the other, restarted when they die, stopped in reverse.
+
+Restarts have threads of their own, so that no component waits for the start of another, but for one that it needs.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from lakelog.clock import Clock, SystemClock
@@ -19,6 +23,9 @@ _LONGEST_DELAY_S = 30.0
 _STEADY_AFTER_S = 60.0
 """A component that ran so long is healthy: its next death starts again with the first delay."""
 _LOOK_EVERY_S = 0.25
+_STARTS_END_WITHIN_S = 5.0
+"""How long a stop waits for starts in hand, which take a second or two: what has started can end in order."""
+_ENDED_AGAIN_EVERY_S = 0.1
 
 
 class Component(Protocol):
@@ -57,10 +64,18 @@ class Component(Protocol):
         """Blocks until nothing of it runs; idempotent."""
         ...
 
+    def kill(self) -> None:
+        """Ends what runs of it at once; also while another thread waits in `start`, which then raises."""
+        ...
+
 
 @dataclass
 class _Watch:
     component: Component
+    needs: frozenset[str] = frozenset()
+    # Held by whoever starts it, so that it is never started twice at once.
+    starting: threading.Lock = field(default_factory=threading.Lock)
+    restart: threading.Thread | None = None
     started_s: float = 0.0
     deaths_in_a_row: int = 0
     restart_at_s: float | None = None
@@ -71,23 +86,35 @@ class _Watch:
 class Supervisor:
     """Keeps components alive.
 
+    Its methods are called by one thread at a time, but for `holding`.
+
     Args:
         components: In the order of their start; later ones may need earlier ones.
+        needs: By a component's name those of others that must run before it is started again.
         clock: Time, for tests.
     """
 
-    def __init__(self, components: Sequence[Component], *, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        components: Sequence[Component],
+        *,
+        needs: Mapping[str, Collection[str]] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
         self._clock = clock or SystemClock()
-        self._watches = [_Watch(component) for component in components]
+        needs = needs or {}
+        self._watches = [_Watch(one, frozenset(needs.get(one.name, ()))) for one in components]
+        self._is_stopping = threading.Event()
 
-    def add(self, component: Component) -> None:
+    def add(self, component: Component, needs: Collection[str] = ()) -> None:
         """Starts one more component, which comes last; raises as its `start`."""
-        watch = _Watch(component)
+        watch = _Watch(component, frozenset(needs))
         self._start(watch)
         self._watches.append(watch)
 
     def start(self) -> None:
         """Starts all in order. If one fails, those that run are stopped and its error is raised."""
+        self._is_stopping.clear()
         with ExitStack() as undo:
             undo.callback(self.stop)
             for watch in self._watches:
@@ -95,23 +122,54 @@ class Supervisor:
             undo.pop_all()
 
     def stop(self) -> None:
-        """Stops all in reverse order, each even if another one's stop failed; the last failure is raised."""
+        """Stops all in reverse order, each even if another one's stop failed; the last failure is raised.
+
+        A start that is under way has some seconds to end; then what it waits for is killed.
+        """
+        self._is_stopping.set()
+        if not self.settle(_STARTS_END_WITHIN_S):
+            for watch in reversed(self._watches):
+                self._end_restart(watch)
         with ExitStack() as all_of_them:
             for watch in self._watches:
                 all_of_them.callback(watch.component.stop)
 
     def step(self) -> None:
-        """Looks at each component once and restarts what died and has waited long enough.
+        """Looks at each component once and begins to restart what died and has waited long enough.
 
         A restart that fails counts as one more death. The delay doubles from death to death up to a bound, because what
-        dies at once would otherwise fill the log and the processor. What says that starting again cannot help is left
-        alone, until somebody starts it; what waits for somebody is tried like all else, but told once.
+        dies at once would otherwise fill the log and the processor. What needs another that does not run, or is about
+        to start, waits for it. What says that starting again cannot help is left alone, until somebody starts it; what
+        waits for somebody is tried like all else, but told once.
         """
         for watch in self._watches:
+            if _is_starting(watch):
+                continue
             if watch.component.is_running:
                 self._see_running(watch)
             elif not watch.is_given_up:
                 self._see_ended(watch)
+
+    def settle(self, within_s: float | None = None) -> bool:
+        """Blocks until no restart is under way, for so many seconds at most; None: however long it takes.
+
+        Returns:
+            Whether none is.
+        """
+        until_s = None if within_s is None else time.monotonic() + within_s
+        for watch in self._watches:
+            if watch.restart is not None:
+                watch.restart.join(None if until_s is None else max(0.0, until_s - time.monotonic()))
+        return not any(_is_starting(watch) for watch in self._watches)
+
+    @contextmanager
+    def holding(self, name: str) -> Iterator[None]:
+        """Keeps a component from being started by others while the context lasts; waits for a start in hand."""
+        with ExitStack() as held:
+            for watch in self._watches:
+                if watch.component.name == name:
+                    held.enter_context(watch.starting)
+            yield
 
     def _see_running(self, watch: _Watch) -> None:
         watch.restart_at_s, watch.is_given_up = None, False
@@ -131,16 +189,39 @@ class Supervisor:
             delay_s = _delay_after_death_s(watch, now_s)
             watch.restart_at_s = now_s + delay_s
             self._tell_ended(watch, delay_s)
-        elif now_s >= watch.restart_at_s:
+        elif now_s >= watch.restart_at_s and not self._lacks(watch):
             watch.restart_at_s = None
-            try:
-                self._start(watch)
-            except LakelogError as error:
-                _log.error("%s could not be started again: %s", name, error)
-            else:
-                if watch.waits_for is None:
-                    # Not "runs again": what it does now that it has started is to be seen.
-                    _log.warning("%s was started again", name)
+            watch.restart = threading.Thread(target=self._restart, args=(watch,), name=f"start-{name}", daemon=True)
+            watch.restart.start()
+
+    def _lacks(self, watch: _Watch) -> bool:
+        """Whether something that it needs does not run, or has only begun to."""
+        return any(
+            other.component.name in watch.needs and (_is_starting(other) or not other.component.is_running)
+            for other in self._watches
+        )
+
+    def _restart(self, watch: _Watch) -> None:
+        name = watch.component.name
+        try:
+            if self._is_stopping.is_set():
+                return
+            self._start(watch)
+        except Exception as error:
+            if not self._is_stopping.is_set():
+                # One that is not ours says nothing without its place.
+                trace = None if isinstance(error, LakelogError) else error
+                _log.error("%s could not be started again: %s", name, error, exc_info=trace)
+        else:
+            if watch.waits_for is None:
+                # Not "runs again": what it does now that it has started is to be seen.
+                _log.warning("%s was started again", name)
+
+    def _end_restart(self, watch: _Watch) -> None:
+        # Again and again: what it starts may not have been there yet.
+        while _is_starting(watch) and watch.restart is not None:
+            watch.component.kill()
+            watch.restart.join(_ENDED_AGAIN_EVERY_S)
 
     def _tell_ended(self, watch: _Watch, delay_s: float) -> None:
         component = watch.component
@@ -161,8 +242,13 @@ class Supervisor:
             self.stop()
 
     def _start(self, watch: _Watch) -> None:
-        watch.started_s = self._clock.monotonic_s()
-        watch.component.start()
+        with watch.starting:
+            watch.started_s = self._clock.monotonic_s()
+            watch.component.start()
+
+
+def _is_starting(watch: _Watch) -> bool:
+    return watch.restart is not None and watch.restart.is_alive()
 
 
 def _delay_after_death_s(watch: _Watch, now_s: float) -> float:

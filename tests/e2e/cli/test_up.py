@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -253,6 +254,20 @@ def test_a_kafka_of_its_own(start_up: StartUp) -> None:
     assert facts["kafka"] == f"127.0.0.1:{port}"
     assert f"Kafka      127.0.0.1:{port}" in up.output.read_text()
     assert find_cluster("127.0.0.1", port) is not None
+    assert up.stop() == 0
+    assert not processes_in(up.data)
+
+
+def test_a_stop_while_all_is_started_again_leaves_nothing(start_up: StartUp) -> None:
+    require_kafka()
+    up = start_up(None, None, "--kafka", "--kafka-port", str(free_port()))
+    up.wait_until_ready()
+    before = set(processes_in(up.data))
+    for pid in before:
+        # The children of one that is gone already may be gone, too.
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: set(processes_in(up.data)) - before, 30, "something is being started again")
     assert up.stop() == 0
     assert not processes_in(up.data)
 

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import itertools
+import threading
 
 import pytest
 
+import lakelog.embedded.supervisor as supervisor_module
 from lakelog.embedded.supervisor import Supervisor
 from lakelog.errors import Unavailable
 
@@ -42,6 +44,33 @@ class Fake:
         self.events.append(f"stop {self.name}")
         self.is_running = False
 
+    def kill(self) -> None:
+        self.is_running = False
+
+
+class Slow(Fake):
+    """Once it has run, its start lasts until it is let go on or killed."""
+
+    def __init__(self, name: str, events: list[str]) -> None:
+        super().__init__(name, events)
+        self.go_on = threading.Event()
+        self.was_killed = False
+
+    def start(self) -> None:
+        if f"start {self.name}" not in self.events:
+            super().start()
+            return
+        self.events.append(f"start {self.name}")
+        self.is_running = True
+        assert self.go_on.wait(30)
+        if self.was_killed:
+            raise Unavailable(f"{self.name} was killed before it was ready")
+
+    def kill(self) -> None:
+        super().kill()
+        self.was_killed = True
+        self.go_on.set()
+
 
 def test_starts_in_order_and_stops_in_reverse() -> None:
     events: list[str] = []
@@ -60,13 +89,18 @@ def test_a_failing_start_stops_what_runs() -> None:
     assert not one.is_running
 
 
+def look(supervisor: Supervisor) -> None:
+    supervisor.step()
+    assert supervisor.settle(30)
+
+
 def restart_times(fake: Fake, supervisor: Supervisor, clock: Time, for_s: float) -> list[float]:
     """Lets the component die as soon as it is started; returns when it was started, seconds from now."""
     began, times = clock.seconds, []
     while clock.seconds < began + for_s:
         count = len(fake.events)
         fake.is_running = False
-        supervisor.step()
+        look(supervisor)
         if len(fake.events) > count:
             times.append(clock.seconds - began)
         clock.sleep(0.25)
@@ -94,10 +128,10 @@ def test_a_steady_component_comes_back_at_once_again() -> None:
     supervisor.start()
     restart_times(fake, supervisor, clock, 20)
     while not fake.is_running:
-        supervisor.step()
+        look(supervisor)
         clock.sleep(0.25)
     clock.sleep(61)
-    supervisor.step()
+    look(supervisor)
     assert restart_times(fake, supervisor, clock, 0.75) == [0.5]
 
 
@@ -107,7 +141,7 @@ def test_what_runs_is_left_alone() -> None:
     supervisor = Supervisor([fake], clock=clock)
     supervisor.start()
     for _ in range(100):
-        supervisor.step()
+        look(supervisor)
         clock.sleep(1)
     assert fake.events == ["start a"]
 
@@ -119,7 +153,7 @@ def test_what_ended_for_good_is_told_once_and_left_alone(caplog: pytest.LogCaptu
     supervisor.start()
     fake.is_running, fake.final_words = False, "its file is wrong."
     for _ in range(400):
-        supervisor.step()
+        look(supervisor)
         clock.sleep(0.25)
     assert fake.events == ["start a"]
     assert [record.getMessage() for record in caplog.records] == [
@@ -127,10 +161,10 @@ def test_what_ended_for_good_is_told_once_and_left_alone(caplog: pytest.LogCaptu
     ]
     # Somebody brought it back: from then on it is looked after again.
     fake.start()
-    supervisor.step()
+    look(supervisor)
     fake.is_running, fake.final_words = False, None
     for _ in range(4):
-        supervisor.step()
+        look(supervisor)
         clock.sleep(0.25)
     assert fake.events == ["start a"] * 3
 
@@ -144,7 +178,7 @@ def test_what_waits_for_somebody_is_tried_again_and_told_once(caplog: pytest.Log
     assert len(restart_times(fake, supervisor, clock, 100)) > 5
     # Made meanwhile: it stays from now on.
     while clock.seconds < 1400:
-        supervisor.step()
+        look(supervisor)
         clock.sleep(0.25)
     assert [record.getMessage() for record in caplog.records] == [
         "a ended and is tried again now and then: its table does not exist.",
@@ -159,9 +193,120 @@ def test_how_it_ended_is_told(caplog: pytest.LogCaptureFixture) -> None:
     supervisor.start()
     fake.is_running, fake.ending = False, "was killed by signal 9 (SIGKILL)"
     for _ in range(4):
-        supervisor.step()
+        look(supervisor)
         clock.sleep(0.25)
     assert [record.getMessage() for record in caplog.records] == [
         "a was killed by signal 9 (SIGKILL); it is started again in 0.5 s",
         "a was started again",
+    ]
+
+
+def die_and_wait(supervisor: Supervisor, clock: Time, *fakes: Fake) -> None:
+    """Lets components die, and steps until their next step would start them."""
+    for fake in fakes:
+        fake.is_running = False
+    supervisor.step()
+    clock.sleep(0.5)
+
+
+def test_none_waits_for_the_start_of_another_that_it_does_not_need() -> None:
+    clock = Time()
+    events: list[str] = []
+    slow, other = Slow("kafka", events), Fake("metastore", events)
+    supervisor = Supervisor([slow, other], clock=clock)
+    supervisor.start()
+    die_and_wait(supervisor, clock, slow, other)
+    supervisor.step()
+    assert not supervisor.settle(0.2)
+    assert other.is_running
+    # However often it looks: what is about to start is not started once more.
+    for _ in range(100):
+        supervisor.step()
+        clock.sleep(1)
+    assert events.count("start kafka") == 2
+    assert events.count("start metastore") == 2
+    slow.go_on.set()
+    assert supervisor.settle(30)
+    look(supervisor)
+    assert events.count("start kafka") == 2
+    assert slow.is_running
+
+
+def test_what_needs_another_waits_until_that_one_has_started() -> None:
+    clock = Time()
+    events: list[str] = []
+    slow, other = Slow("metastore", events), Fake("publisher", events)
+    supervisor = Supervisor([slow, other], needs={"publisher": ["metastore"]}, clock=clock)
+    supervisor.start()
+    die_and_wait(supervisor, clock, slow, other)
+    for _ in range(10):
+        supervisor.step()
+        clock.sleep(1)
+    assert not other.is_running
+    slow.go_on.set()
+    assert supervisor.settle(30)
+    look(supervisor)
+    assert other.is_running
+    assert events.count("start publisher") == 2
+
+
+def test_nothing_of_a_start_that_is_under_way_is_left_by_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor_module, "_STARTS_END_WITHIN_S", 0.1)
+    clock = Time()
+    slow = Slow("kafka", [])
+    supervisor = Supervisor([slow], clock=clock)
+    supervisor.start()
+    die_and_wait(supervisor, clock, slow)
+    supervisor.step()
+    assert not supervisor.settle(0.1)
+    supervisor.stop()
+    assert not slow.is_running
+    assert slow.events[-1] == "stop kafka"
+    assert supervisor.settle(0)
+
+
+def test_a_start_that_ends_soon_is_not_killed_by_a_stop() -> None:
+    clock = Time()
+    slow = Slow("kafka", [])
+    supervisor = Supervisor([slow], clock=clock)
+    supervisor.start()
+    die_and_wait(supervisor, clock, slow)
+    supervisor.step()
+    threading.Timer(0.2, slow.go_on.set).start()
+    supervisor.stop()
+    assert not slow.was_killed
+    assert slow.events[-1] == "stop kafka"
+
+
+def test_what_somebody_else_starts_is_not_started_beside_it() -> None:
+    clock = Time()
+    fake = Fake("a", [])
+    supervisor = Supervisor([fake], clock=clock)
+    supervisor.start()
+    die_and_wait(supervisor, clock, fake)
+    with supervisor.holding("a"):
+        supervisor.step()
+        assert not supervisor.settle(0.2)
+        assert fake.events == ["start a"]
+    assert supervisor.settle(30)
+
+
+def test_a_failure_of_another_kind_is_one_more_death(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Fake):
+        def start(self) -> None:
+            if "start a" in self.events:
+                raise OSError("no room")
+            super().start()
+
+    clock = Time()
+    fake = Broken("a", [])
+    supervisor = Supervisor([fake], clock=clock)
+    supervisor.start()
+    die_and_wait(supervisor, clock, fake)
+    look(supervisor)
+    look(supervisor)
+    assert [record.getMessage() for record in caplog.records] == [
+        "a ended with exit code 1; it is started again in 0.5 s",
+        "a could not be started again: no room",
+        "a ended with exit code 1; it is started again in 1.0 s",
     ]
