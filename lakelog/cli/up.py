@@ -17,6 +17,7 @@ import click
 
 import lakelog
 from lakelog.cli.arguments import Whole
+from lakelog.cli.broker_look import check_brokers
 from lakelog.cli.data_folder import DataFolder, remove_ready_file, wait_for_port, write_ready_file
 from lakelog.cli.failures import ExitCode
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
@@ -118,6 +119,9 @@ def up(
     files = find_pipeline_files(pipelines)
     check_pipeline_files(files)
     events = _Events(invocation.printer)
+    if kafka_choice.servers is not None:
+        for problem in check_brokers(kafka_choice.servers):
+            events.tell("warning", f"A Kafka broker of --kafka-bootstrap-servers cannot be reached: {problem}.")
     data = data.absolute()
     with DataFolder(data) as folder, _Signals() as signals:
         was_killed = folder.abandoned_by is not None

@@ -258,6 +258,14 @@ def test_a_kafka_of_its_own(start_up: StartUp) -> None:
     assert not processes_in(up.data)
 
 
+def test_brokers_that_nobody_can_reach_are_told_at_once(tmp_path: Path) -> None:
+    away = f"127.0.0.1:{free_port()}"
+    done = run_command("up", "--data", str(tmp_path / "data"), "--kafka-bootstrap-servers", away)
+    assert done.returncode == 5
+    assert f"No Kafka broker can be reached at {away} ({away}: Connection refused)" in done.stderr
+    assert not (tmp_path / "data").exists()
+
+
 def test_a_stop_while_all_is_started_again_leaves_nothing(start_up: StartUp) -> None:
     require_kafka()
     up = start_up(None, None, "--kafka", "--kafka-port", str(free_port()))
