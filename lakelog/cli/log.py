@@ -34,8 +34,8 @@ _STATUS: Final = (
     Column("partitions", "PARTITIONS", right=True),
     Column("published_snapshot_id", "PUBLISHED", right=True),
     Column("latest_snapshot_id", "NEWEST", right=True),
-    Column("snapshots_behind", "BEHIND", format_count, right=True, style=lambda count: "yellow" if count else ""),
-    Column("rows_behind", "ROWS BEHIND", format_count, right=True),
+    Column("behind", "BEHIND", right=True, style=lambda text: "" if text == "0" else "yellow"),
+    Column("rows", "ROWS BEHIND", right=True),
     Column("behind_ms", "FOR", lambda age: format_age(age) if age else "", right=True),
     Column("holder", "PUBLISHED BY", may_cut=True),
 )
@@ -71,7 +71,8 @@ def status(invocation: Invocation, names: tuple[str, ...]) -> None:
     uuids = [invocation.catalog.table(name).uuid for name in names]
     found = load_log_status(invocation.metastore, uuids, time.time_ns() // 1_000_000)
     records = [_describe(each) for each in found]
-    invocation.printer.records(_STATUS, records, empty="No table has a log: tables get one by 'log.system' = 'kafka'.")
+    shown = records if invocation.printer.is_json else [_show(record) for record in records]
+    invocation.printer.records(_STATUS, shown, empty="No table has a log: tables get one by 'log.system' = 'kafka'.")
     if not invocation.printer.is_json:
         for record in records:
             if record["problem"]:
@@ -100,7 +101,8 @@ def verify(invocation: Invocation, name: str) -> None:
     else:
         invocation.printer.facts(_FINDINGS, record)
         if before.snapshots_behind:
-            behind = plural(before.snapshots_behind, "snapshot")
+            count = plural(before.snapshots_behind, "snapshot")
+            behind = f"at least {count}" if before.is_further else count
             invocation.printer.note(f"Not published when this began: {behind} (lakelog log status).")
     if not found.is_fine:
         raise _damaged(info, found)
@@ -182,6 +184,14 @@ def _describe(status: LogStatus) -> dict[str, Any]:
         "holder": state.holder or None,
         "problem": status.problem or None,
     }
+
+
+def _show(record: dict[str, Any]) -> dict[str, Any]:
+    """A log's record with the texts of its row in a table. Pure."""
+    # Counting stops somewhere: there may be any number more.
+    more = "+" if record["is_further_behind"] else ""
+    counts = {"behind": record["snapshots_behind"], "rows": record["rows_behind"]}
+    return {**record, **{key: f"{format_count(count)}{more}" for key, count in counts.items()}}
 
 
 def _damaged(info: LogInfo, found: LogFindings) -> DataCorrupted:

@@ -54,6 +54,27 @@ def test_status_tells_how_far_it_is_and_why_it_stands_still(log_lake: Lake, monk
     assert "No table has a log" in log_lake.run("log", "status").out
 
 
+def test_where_counting_stopped_there_may_be_more(log_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    further = LogStatus(INFO, STATE, 2, 1000, 30_000, True, 61_000)
+    show(log_lake, monkeypatch, further)
+    (row,) = [line.split() for line in log_lake.run("log", "status", width=200).out.splitlines() if "orders" in line]
+    assert "1,000+" in row
+    assert "30,000+" in row
+    (document,) = json.loads(log_lake.run("log", "status", "-o", "json").out)
+    assert (document["snapshots_behind"], document["rows_behind"], document["is_further_behind"]) == (
+        1000,
+        30_000,
+        True,
+    )
+    assert document.keys().isdisjoint({"behind", "rows"})
+    monkeypatch.setattr("lakelog.cli.log.verify_log", lambda *_: FINE)
+    told = log_lake.run("log", "verify", "shop.orders").err
+    assert "Not published when this began: at least 1,000 snapshots" in told
+    # As many as were counted, and none behind them.
+    show(log_lake, monkeypatch, replace(further, is_further=False))
+    assert "1,000+" not in log_lake.run("log", "status", width=200).out
+
+
 @pytest.mark.parametrize(
     ("found", "code", "told"),
     [
