@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -24,6 +23,7 @@ from lakelog.format.snapshot import Snapshot
 from lakelog.log.columns import concat_fetched, take_fetched
 from lakelog.log.protocol import Log, LogReader
 from lakelog.log.records import FetchedRecords
+from lakelog.reads.log_patience import PATIENCE_S, LogPatience
 from lakelog.reads.log_records import PAUSES_S, check_history, to_snapshot_ids
 from lakelog.reads.log_ways import LOG_TOO_SHORT
 
@@ -31,8 +31,6 @@ _FETCHED: Final = 20_000
 """Records at a time."""
 
 _FETCH_S: Final = 0.5
-_PATIENCE_S: Final = 10.0
-"""So long nothing may happen to what is waited for: else its publisher stands still, and the files are there."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,7 @@ class LogFeed:
     ) -> Iterator[list[tuple[Snapshot, FetchedRecords]]]:
         reader, info = self._seek(first)
         reach = _Reach(first - 1, ())
-        told_at, pause = time.monotonic(), 0
+        patience, pause = LogPatience(), 0
         while True:
             if reach.until < last:
                 reach = self._find_reach(last, info)
@@ -122,8 +120,8 @@ class LogFeed:
             told = [self._take(each) for each in whole if each.snapshot_id in self._buffer]
             if told:
                 yield told
-                # Who takes them may have been busy with them for as long.
-                told_at, pause = time.monotonic(), 0
+                patience.renew()
+                pause = 0
             if reach.until == last and not behind:
                 return
             if self._closed.is_set():
@@ -131,10 +129,14 @@ class LogFeed:
             records = reader.fetch(_FETCHED, _FETCH_S if reach.until == last else PAUSES_S[pause])
             if len(records):
                 self._keep(records, first)
-                told_at, pause = time.monotonic(), 0
-            elif time.monotonic() - told_at > _PATIENCE_S:
+                patience.renew()
+                pause = 0
+            elif reach.until == last and reader.positions() != positions:
+                # Not before all is published: a publisher whose transactions fail all the time is none to wait for.
+                patience.renew()
+            elif patience.is_over:
                 raise Unavailable(
-                    f"Snapshot {last} is not in the log {info.topic} {_PATIENCE_S:.0f} s after it was committed.",
+                    f"Snapshot {last} is not in the log {info.topic} {PATIENCE_S:.0f} s after it was committed.",
                     reason="LOG_BEHIND",
                 )
             else:

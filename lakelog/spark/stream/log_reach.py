@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import itertools
 import time
-from typing import Final
 
 from lakelog.client.metastore import Metastore
 from lakelog.errors import NotFound
+from lakelog.reads.log_patience import LogPatience
 from lakelog.reads.log_records import PAUSES_S
-
-_PATIENCE_S: Final = 10.0
-"""So long a publisher that is behind may do nothing: then it stands still, and the files are there."""
 
 
 class LogReach:
@@ -26,7 +23,7 @@ class LogReach:
         self._metastore = metastore
         self._table_uuid = table_uuid
         self._progress: tuple[int, int, int] | None = None
-        self._moved_at_s = 0.0
+        self._patience = LogPatience()
 
     def find(self, until: int) -> int:
         """How far the stream goes, `until` at most: that is, too, where the publisher stands still."""
@@ -43,8 +40,9 @@ class LogReach:
             return until
         progress = state.generation, state.snapshot_id, state.next_index
         if progress != self._progress:
-            self._progress, self._moved_at_s = progress, time.monotonic()
-        return until if time.monotonic() - self._moved_at_s > _PATIENCE_S else state.snapshot_id
+            self._progress = progress
+            self._patience.renew()
+        return until if self._patience.is_over else state.snapshot_id
 
     def wait(self, after: int, until: int, timeout_s: float | None) -> int:
         """As `find`, once that is behind `after`, or when the time has passed; None: until the publisher stands still.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,15 +15,13 @@ from lakelog.log.columns import concat_fetched, take_fetched
 from lakelog.log.protocol import LogReader
 from lakelog.log.records import FetchedRecords
 from lakelog.reads.changes import TOLD_ROWS
+from lakelog.reads.log_patience import PATIENCE_S, LogPatience
 from lakelog.reads.log_records import check_history, to_snapshot_ids
 
 _FETCHED: Final = 20_000
 """Records at a time."""
 
 _FETCH_S: Final = 0.5
-
-_PATIENCE_S: Final = 10.0
-"""So long no record may come: all of them are there."""
 
 
 @dataclass(frozen=True)
@@ -89,22 +86,27 @@ class LogSpan:
         if not self._open:
             return
         self._reader.assign({each: self._starts[each] for each in self._open})
-        told_at_s = time.monotonic()
+        patience, positions = LogPatience(), self._reader.positions()
         while self._open:
             records = self._reader.fetch(_FETCHED, _FETCH_S)
             self._keep(records)
-            if len(records):
-                told_at_s = time.monotonic()
-            elif time.monotonic() - told_at_s > _PATIENCE_S:
+            before, positions = positions, self._reader.positions()
+            # Of partitions that are done more may come for as long as somebody writes.
+            has_moved = any(positions.get(each, 0) != before.get(each, 0) for each in self._open)
+            if has_moved:
+                patience.renew()
+            elif patience.is_over:
                 raise Unavailable(
-                    f"The log {self._topic} hands out no record for {_PATIENCE_S:.0f} s, though more were published.",
+                    f"The log {self._topic} hands out no record for {PATIENCE_S:.0f} s, though more were published.",
                     reason="LOG_BEHIND",
                 )
-            positions = self._reader.positions()
             for partition in self._close_ended(positions):
                 yield from self._hand_out(partition, np.iinfo(np.int64).max, is_whole=True)
             if self._count > TOLD_ROWS:
                 yield from self._hand_out_whole()
+            if has_moved:
+                # Who took what was handed out may have been busy with it.
+                patience.renew()
             if self._behind > _FETCHED and self._open:
                 # Nothing more of those that are done; it takes a tenth of a second.
                 self._reader.assign({each: positions[each] for each in self._open})

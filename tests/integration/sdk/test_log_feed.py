@@ -15,8 +15,9 @@ import pytest
 from lakelog.format.log_state import to_publisher_lease
 from lakelog.log.memory import MemoryLog
 from lakelog.log.memory.reader import MemoryReader
+from lakelog.reads import log_patience
 from lakelog.reads.log_changes import LogChanges
-from lakelog.streams import log_feed, log_table
+from lakelog.streams import log_table
 from lakelog.streams.log_feed import LogFeed
 from lakelog.table import Table
 from tests.integration.sdk.log_world import World, read_log, rows
@@ -128,7 +129,7 @@ def test_who_takes_his_time_is_not_told_that_the_publisher_stands_still(
 
     publish(1)
     busy_s = 0.0
-    monkeypatch.setattr(log_feed, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + busy_s))
+    monkeypatch.setattr(log_patience, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + busy_s))
     feed = LogFeed(world.metastore, table.uuid, world.catalog.open_log)
     with closing(feed.read(world.metastore.list_snapshots(table.uuid).snapshots)) as told:
         assert [snapshot.snapshot_id for snapshot, _ in next(told)] == [1]

@@ -17,6 +17,7 @@ from lakelog.errors import HistoryDiverged, InvalidArgument, PermissionDenied
 from lakelog.log.columns import take_fetched
 from lakelog.log.memory import Fault, MemoryCluster, Step
 from lakelog.log.records import FetchedRecords
+from lakelog.reads import log_patience
 from lakelog.storage.stores import LocationStores
 from lakelog.streams import log_feed, log_table
 from lakelog.table import Table
@@ -233,7 +234,7 @@ def test_what_the_log_does_not_tell_files_do(
     monkeypatch: pytest.MonkeyPatch,
     what: str,
 ) -> None:
-    monkeypatch.setattr(log_feed, "_PATIENCE_S", 0.3)
+    monkeypatch.setattr(log_patience, "PATIENCE_S", 0.3)
     monkeypatch.setattr(log_table, "_REST_S", 0.5)
     table = make(catalog, True, {})
     publisher = HandPublisher(metastore, cluster, table)

@@ -16,8 +16,8 @@ from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
 from lakelog.errors import HistoryDiverged, InvalidArgument
 from lakelog.log.memory import Fault, MemoryCluster, MemoryLog, Step
+from lakelog.reads import log_patience
 from lakelog.storage.stores import LocationStores
-from lakelog.streams import log_feed
 from lakelog.table import Table
 from metastore.inprocess import InProcessMetastore
 from tests.integration.sdk.logging_tables import HandPublisher, Row, make_rows, open_metastore, read_all, to_rows
@@ -94,7 +94,7 @@ def test_nobody_is_told_of_rows_that_another_topic_took(
     monkeypatch: pytest.MonkeyPatch,
     protected: bool,
 ) -> None:
-    monkeypatch.setattr(log_feed, "_PATIENCE_S", 0.3)
+    monkeypatch.setattr(log_patience, "PATIENCE_S", 0.3)
     if not protected:
         monkeypatch.setattr("writer.publishing.publisher.check_appended", lambda info, ends, appended: None)
     topic = metastore.get_log(table.uuid).topic

@@ -9,7 +9,8 @@ from typing import Any, cast
 import pytest
 
 from lakelog.catalog import Catalog
-from lakelog.spark.stream import log_reach, log_span, splits
+from lakelog.reads import log_patience
+from lakelog.spark.stream import log_span, splits
 from lakelog.spark.stream.log_splits import LogSplit
 from tests.integration.sdk.logging_tables import LogUses
 from tests.integration.sdk.test_log_streams import TABLES, fill, make, random_rows
@@ -125,7 +126,7 @@ def test_what_is_not_published_is_waited_for_unless_the_publisher_stands_still(
     assert stream.advance(limit)
     assert stream.offsets[-1]["snapshot"] == 2
     # Behind nothing for long, and then behind: that is no standing still.
-    monkeypatch.setattr(log_reach, "_PATIENCE_S", 1.0)
+    monkeypatch.setattr(log_patience, "PATIENCE_S", 1.0)
     assert not stream.advance(limit)
     table.append(random_rows(Random(3), 5, None))
     assert not stream.advance(limit)
