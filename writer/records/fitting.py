@@ -129,7 +129,7 @@ class Fitting:
             arrays.append(kinds)
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.output)
         for column, mask, wanted, given in why:
-            # Of a record once, and only what no earlier column has told of; a loop over bad rows, of which there are few.
+            # Of a record once, only what no earlier column has told of; a loop over bad rows, of which there are few.
             told = np.flatnonzero(mask & ~bad)
             for row in told[np.unique(rows.lines[told], return_index=True)[1]]:
                 shown = "no value" if given is None else show_value(given[row])
