@@ -89,11 +89,17 @@ class Service:
 
     def _run_leased(self) -> None:
         self._progress.lead(self._lease.epoch)
-        writer = self._make_writer()
+        made: list[BatchWriter] = []
+        # Before Spark is started, which takes long: what does not fit is told at once, and who is away is waited for.
+        self._leased.repeat(lambda: made.append(self._make_writer()))
+        if not made:
+            return  # Told to end meanwhile.
+        (writer,) = made
         checkpoint = writer.checkpoint
         self._progress.begin(checkpoint.read_totals(), _last_batch(writer.source, checkpoint))
-        # Before Spark is started, which takes long: what does not fit is told at once.
-        self._check(writer)
+        self._leased.repeat(lambda: self._check(writer))
+        if self._events.is_ending:
+            return
         spark = self._start_spark(writer.source)
 
         def step() -> None:

@@ -12,7 +12,7 @@ import lakelog.spark
 from lakelog.client.metastore import Metastore
 from lakelog.clock import SystemClock
 from lakelog.format.table import TableInfo, TableName
-from lakelog.options.table_options import CHANGELOG_PRODUCER
+from lakelog.options.table_options import CHANGELOG_PRODUCER, SEQUENCE_FIELD
 from lakelog.options.values import TableOptions
 from lakelog.serving.http_endpoint import serve_metrics
 from lakelog.serving.lease import LeaseKeeper
@@ -93,6 +93,7 @@ def make_source(pipeline: Pipeline, info: TableInfo, fitting: Fitting, checkpoin
         )
     # Other tables look the old rows up, or show none.
     with_old_rows = TableOptions(info.options).get(CHANGELOG_PRODUCER) == "input"
+    sequence_fields = TableOptions(info.options).get(SEQUENCE_FIELD)
     return TopicSource(
         source,
         OffsetLog(checkpoint.offsets_folder),
@@ -104,6 +105,7 @@ def make_source(pipeline: Pipeline, info: TableInfo, fitting: Fitting, checkpoin
             with_old_rows,
             pipeline.dead_letters,
             heeds_headers(pipeline, info),
+            sequence_fields,
         ),
     )
 

@@ -45,6 +45,9 @@ _CONCURRENT: Final = "CONCURRENT_STREAM_LOG_UPDATE"
 _NO_WORKER: Final = "failed to connect back"
 """Spark's words for a process of Python that did not start in time."""
 
+_WAITS: Final = "Waiting for"
+"""How Spark's words begin for a query that found nothing to do (`... data to arrive`, `... next trigger`)."""
+
 _NOTED_WITHIN_S: Final = 5.0
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 10.0
@@ -219,6 +222,9 @@ class LeasedStream(Generic[E]):
             while query.isActive and not self._events.is_ending:
                 self._events.wake.wait(LOOK_EVERY_S)
                 look(query)
+                # Nothing to do for long is no failure: what fails then has all of the patience before it.
+                if query.status["message"].startswith(_WAITS):
+                    self._went_well_s = self._clock.monotonic_s()
         finally:
             if self._events.stopping.is_set() and query.isActive:
                 hush_engine()

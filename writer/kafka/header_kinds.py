@@ -1,10 +1,11 @@
-"""What records of lakelog's own logs say by their header `kind`: what a row does, and that a tombstone is a delete.
+"""What records of lakelog's own logs say by their headers: what a row does, and of which sequence a tombstone is.
 
-Records of others have no such header: there a row is `+I`, and a tombstone says nothing.
+Records of others have no such headers: there a row is `+I`, and a tombstone says nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.format.rowkind import RowKind
+from lakelog.log.codecs import read_json_arrays
 from lakelog.log.codecs.byte_columns import Mask
 from lakelog.log.records import FetchedRecords
 
@@ -24,6 +26,15 @@ KIND_COLUMN: Final = "_row_kind"
 
 _KINDS: Final = pa.array([kind.text.encode() for kind in RowKind], pa.binary())
 _RETRACTS: Final = pa.array([RowKind.UPDATE_BEFORE.text.encode(), RowKind.DELETE.text.encode()], pa.binary())
+
+
+def find_early(records: FetchedRecords) -> Mask:
+    """The records that a table of lakelog's sent before their commit (`log.consistency` = `eventual`). Pure.
+
+    Others may have a header `attempt` of their own, but not with all of ours.
+    """
+    is_ours = np.asarray(records.attempts.is_valid()) & np.asarray(records.indexes.is_valid())
+    return is_ours & np.asarray(pc.is_in(records.kinds, value_set=_KINDS))
 
 
 @dataclass(frozen=True)
@@ -40,6 +51,11 @@ class HeaderKinds:
     kinds: pa.Array
     deletes: Mask
 
+    @property
+    def nothing_deleted(self) -> HeaderKinds:
+        """The same, but tombstones say nothing. Pure."""
+        return replace(self, deletes=np.zeros_like(self.deletes))
+
     @staticmethod
     def of(records: FetchedRecords) -> HeaderKinds:
         """What those of some records say. Pure."""
@@ -48,7 +64,58 @@ class HeaderKinds:
         deletes = retracts & np.asarray(records.values.is_null()) & np.asarray(records.keys.is_valid())
         return HeaderKinds(records.offsets, kinds.cast(pa.string()), deletes)
 
-    def add_to(self, rows: SourceRows) -> SourceRows:
+    def add_kinds(self, rows: SourceRows) -> SourceRows:
         """Rows of these records with the column `KIND_COLUMN`. Pure."""
         kinds = self.kinds.take(pa.array(np.searchsorted(self.offsets, rows.lines)))
         return replace(rows, columns={**rows.columns, KIND_COLUMN: kinds})
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """What the header `sequence` says of tombstones, which have no other place for it.
+
+    Without it their delete would lose against every row that has one.
+
+    Args:
+        offsets: Of the records, rising.
+        deletes: Tombstones that delete the row of their key.
+        columns: By the source's name of a sequence field: its values, NULL where a record is no such tombstone.
+        wrong: Tombstones whose header does not fit the fields.
+    """
+
+    offsets: Places
+    deletes: Mask
+    columns: Mapping[str, pa.Array]
+    wrong: Mask
+
+    @staticmethod
+    def of(records: FetchedRecords, deletes: Mask, types: Mapping[str, pa.DataType | None]) -> Sequences:
+        """What those of some records say. Pure.
+
+        Args:
+            records: The records.
+            deletes: As of `HeaderKinds`.
+            types: By the source's name of each sequence field of the table, in their order: as what the format's
+                reader has it; None: the source does not have it.
+        """
+        if not types or not deletes.any():
+            return Sequences(records.offsets, deletes, {}, np.zeros_like(deletes))
+        texts = pc.if_else(pa.array(deletes), records.sequences, pa.scalar(None, records.sequences.type))
+        if len(types) == 1:
+            texts = pc.binary_join_element_wise(b"[", texts, b"]", b"")
+        columns, wrong = read_json_arrays(texts, list(types.values()))
+        found = {name: column for name, column in zip(types, columns, strict=True) if column is not None}
+        return Sequences(records.offsets, deletes, found, wrong)
+
+    def add_to(self, rows: SourceRows) -> SourceRows:
+        """Rows of these records, with their sequences. Pure."""
+        if not self.columns:
+            return rows
+        places = np.searchsorted(self.offsets, rows.lines)
+        of_deletes, taken = pa.array(self.deletes[places]), pa.array(places)
+        columns = dict(rows.columns)
+        for name, values in self.columns.items():
+            given = columns[name]
+            # A record that was read alone has texts for numbers.
+            columns[name] = pc.if_else(of_deletes, values.take(taken).cast(given.type), given)
+        return replace(rows, columns=columns)

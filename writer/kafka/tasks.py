@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,14 +27,18 @@ from ..records.source_rows import SourceRows
 from ..records.tasks import BAD_RECORD
 from ..source import ReadTasks
 from .avro_values import read_avro_values
-from .header_kinds import KIND_COLUMN, HeaderKinds
+from .header_kinds import KIND_COLUMN, HeaderKinds, Sequences, find_early
 from .topic import Topic, check_id, open_log
 from .values import read_debezium_values, read_json_values
+
+SENT_EARLY: Final = "SENT_EARLY"
+"""The reason of the error for records of a log whose `log.consistency` is `eventual`."""
 
 _FETCH_RECORDS: Final = 20_000
 _FETCH_TIMEOUT_S: Final = 0.2
 _SILENT_FOR_S: Final = 60.0
 """Without a record of those that are there: the brokers are away."""
+_NO_SEQUENCE: Final = "its header 'sequence' has not the values of the table's sequence.field"
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,7 @@ class KafkaReadTask:
         with_old_rows: Whether the table takes the old rows of updates too.
         dead_letters: The folder for them; None: the pipeline stops at the first.
         heeds_headers: Whether records' headers may say what rows do, as those of lakelog's own logs.
+        sequence_fields: The table's `sequence.field`, whose value a tombstone has in a header.
     """
 
     pipeline: str
@@ -97,6 +102,7 @@ class KafkaReadTask:
     with_old_rows: bool
     dead_letters: Path | None
     heeds_headers: bool = False
+    sequence_fields: tuple[str, ...] = ()
 
 
 def range_reader(task: KafkaReadTask) -> ReadTasks:
@@ -121,6 +127,7 @@ def read_range(task: KafkaReadTask, taken: TakenRange) -> Iterator[pa.RecordBatc
         InvalidArgument: There is a bad record and the pipeline stops at those (reason `BAD_RECORD`).
         HistoryDiverged: The topic is not the one that the batch was planned for.
         SnapshotExpired: Records of the range are not kept any more.
+        InvalidArgument: A record was sent before its commit, and the source does not take such (reason `SENT_EARLY`).
         Unavailable: The brokers are away.
     """
     if task.batch_id != taken.batch_id:
@@ -133,7 +140,7 @@ def read_range(task: KafkaReadTask, taken: TakenRange) -> Iterator[pa.RecordBatc
     try:
         check_id(taken.topic, taken.topic_id, topic.find_id())
         for records in _fetch(reader, task, taken):
-            for rows in _read_rows(task, records, sink, taken.end):
+            for rows in _read_rows(task, taken, records, sink):
                 fitted = _fit(task, taken, rows, sink)
                 sink.flush()
                 if fitted.num_rows:
@@ -165,17 +172,43 @@ def _fetch(reader: LogReader, task: KafkaReadTask, taken: TakenRange) -> Iterato
             )
 
 
-def _read_rows(task: KafkaReadTask, records: FetchedRecords, sink: BadRecordSink, end: int) -> Iterator[SourceRows]:
-    count = int((records.offsets < end).sum())
+def _read_rows(
+    task: KafkaReadTask, taken: TakenRange, records: FetchedRecords, sink: BadRecordSink
+) -> Iterator[SourceRows]:
+    count = int((records.offsets < taken.end).sum())
     if not count:
         return
     records = take_fetched(records, slice(0, count))
+    if not task.source.takes_early and (is_early := find_early(records)).any():
+        raise _to_early_error(taken, records, int(np.flatnonzero(is_early)[0]))
     said = HeaderKinds.of(records)
     if not task.heeds_headers:
-        said = replace(said, deletes=np.zeros(count, np.bool_))
+        yield from _read_format(task, records, said.nothing_deleted, sink)
+        return
+    sequences = Sequences.of(records, said.deletes, _to_sequence_types(task))
+    if sequences.wrong.any():
+        # A loop over bad records, of which there are few.
+        for place in np.flatnonzero(sequences.wrong):
+            sink.report(BadRecord(int(records.offsets[place]), None, _NO_SEQUENCE, records.keys[int(place)].as_py()))
+        yield from _read_rows(task, taken, take_fetched(records, ~sequences.wrong), sink)
+        return
     for rows in _read_format(task, records, said, sink):
-        is_said = task.heeds_headers and KIND_COLUMN not in rows.columns
-        yield said.add_to(rows) if is_said else rows
+        told = sequences.add_to(rows)
+        yield told if KIND_COLUMN in told.columns else said.add_kinds(told)
+
+
+def _to_sequence_types(task: KafkaReadTask) -> dict[str, pa.DataType | None]:
+    """By the source's name of each sequence field: as what the format's reader has it; None: it does not."""
+    fitting, source = task.fitting, task.source
+    if source.avro is not None:
+        schema = source.avro.schema.arrow
+        types = dict(zip(schema.names, schema.types, strict=True))
+    elif source.format is RecordFormat.JSON:
+        types = fitting.json_types()
+    else:
+        types = {fitting.sources[field.name].name: field.type for field in fitting.schema.arrow}
+    names = [fitting.sources[name].name for name in task.sequence_fields]
+    return {name: types.get(name) for name in names}
 
 
 def _read_format(
@@ -233,6 +266,18 @@ def _open_letters(task: KafkaReadTask, taken: TakenRange) -> LetterFile | None:
     }
     name = letter_name(task.pipeline, task.batch_id, taken.number)
     return LetterFile(task.dead_letters, name, facts, place="offset")
+
+
+def _to_early_error(taken: TakenRange, records: FetchedRecords, place: int) -> LakelogError:
+    offset = int(records.offsets[place])
+    return InvalidArgument(
+        f"The record at offset {offset} of partition {taken.partition} of topic '{taken.topic}' was sent before its "
+        "commit (log.consistency = eventual): it may never be committed, and may come again. Nothing of this batch was "
+        "committed. Read the log of a table with log.consistency = transactional, or set source.before_commit: take to "
+        "take such records as they stand.",
+        reason=SENT_EARLY,
+        metadata={"topic": taken.topic, "partition": str(taken.partition), "offset": str(offset)},
+    )
 
 
 def _to_error(task: KafkaReadTask, taken: TakenRange, record: BadRecord) -> LakelogError:

@@ -77,7 +77,8 @@ def read_debezium_values(
 ) -> SourceRows | None:
     """Reads Debezium's messages: c and r insert, u updates, d deletes; tombstones behind deletes are passed over.
 
-    An update that changes the table's key deletes the old row and inserts the new one.
+    An update that changes the table's key deletes the old row and inserts the new one. Where one of the two does not
+    fit, the record as a whole is bad: it keeps both rows, and the table has the state before it.
     In a log of lakelog's own a tombstone may be the delete itself.
 
     Args:
@@ -107,8 +108,9 @@ def read_debezium_values(
     # A loop over bad records, of which there are few.
     for place in np.flatnonzero(without_row):
         report(BadRecord(int(offsets[place]), None, _NO_KEY, values[int(place)].as_py() or b""))
-    moved = _find_moved(found, key)
-    old = found.has_before & found.has_row if with_old_rows else moved
+    moved, knows_old_key = _compare_keys(found, key)
+    # An old row of which nobody knows whose it is cannot be taken back.
+    old = moved | (found.has_before & found.has_row & knows_old_key) if with_old_rows else moved
     records, is_old = _interleave(found.has_row, old)
     if not len(records):
         return None
@@ -142,19 +144,21 @@ def _take_keys(found: Changes, keys: pa.Array, schema: pa.Schema, time_unit: str
     return replace(found, rows=table, has_row=found.has_row | is_known)
 
 
-def _find_moved(found: Changes, key: pa.Schema) -> Mask:
-    """The updates whose old row has another primary key. Pure.
+def _compare_keys(found: Changes, key: pa.Schema) -> tuple[Mask, Mask]:
+    """The updates whose old row has another primary key, and those whose old row has all columns of it. Pure.
 
     Debezium tells a change of the source's own key as a delete and an insert; but the key that the table has may be
     another one, and without a delete the old row would stay for ever.
     """
     moved = np.zeros(len(found.has_row), np.bool_)
     if found.before is None:
-        return moved
+        return moved, moved
+    knows_key = np.ones(len(moved), np.bool_)
     for name in key.names:
-        differs = pc.not_equal(_single(found.before.column(name)), _single(found.rows.column(name)))
-        moved |= np.asarray(differs.fill_null(False))
-    return moved & found.has_before & found.has_row
+        before = _single(found.before.column(name))
+        moved |= np.asarray(pc.not_equal(before, _single(found.rows.column(name))).fill_null(False))
+        knows_key &= np.asarray(before.is_valid())
+    return moved & found.has_before & found.has_row, knows_key
 
 
 def _interleave(

@@ -69,6 +69,7 @@ def read_kafka_source(
         else read_text(section.section("options"), Format.PARQUET if is_avro else Format.JSON),
         time_unit=time_unit,
         avro=_read_avro(section, file, is_avro=is_avro),
+        takes_early=section.choice("before_commit", ("refuse", "take"), "refuse") == "take",
     )
     section.finish()
     return source

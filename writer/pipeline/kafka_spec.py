@@ -62,6 +62,8 @@ class KafkaSource:
         text: How text in JSON is to be understood.
         time_unit: Of Debezium's timestamps that are numbers and have no schema with them: `ms`, `us` or `ns`.
         avro: Given if and only if the format is Avro.
+        takes_early: Whether records are taken that a lakelog table sent before their commit (`log.consistency` =
+            `eventual`): some are never committed, some come twice, and their order is not that of the commits.
     """
 
     topics: tuple[str, ...]
@@ -74,6 +76,7 @@ class KafkaSource:
     text: TextOptions = field(default_factory=TextOptions)
     time_unit: str | None = None
     avro: AvroForm | None = None
+    takes_early: bool = False
 
     @property
     def identity(self) -> str:

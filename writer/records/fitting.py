@@ -24,6 +24,7 @@ from lakelog.format.sql_types import to_sql_type
 
 from ..pipeline.spec import EPOCH_FORMATS, ColumnSource, Format, Mode, RowKindSource, TextOptions
 from .bad_records import BadRecord, FileRefused, Report
+from .blocks import Places
 from .source_rows import SourceRows
 from .text_values import Mask, cast_or_null, is_parsable, parse_text
 
@@ -113,7 +114,7 @@ class Fitting:
             )
 
     def fit(self, rows: SourceRows, report: Report) -> pa.RecordBatch:
-        """Returns the rows that fit, as `output`; reports the others."""
+        """Returns the rows of records that fit as a whole, as `output`; reports the other records."""
         bad = np.zeros(rows.count, bool)
         why: Offences = []
         kinds = self._fit_kinds(rows, why)
@@ -128,12 +129,13 @@ class Fitting:
             arrays.append(kinds)
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.output)
         for column, mask, wanted, given in why:
-            # Only what no earlier column has told of; a loop over bad rows, of which there are few.
-            for row in np.flatnonzero(mask & ~bad):
+            # Of a record once, only what no earlier column has told of; a loop over bad rows, of which there are few.
+            told = np.flatnonzero(mask & ~bad)
+            for row in told[np.unique(rows.lines[told], return_index=True)[1]]:
                 shown = "no value" if given is None else show_value(given[row])
                 reason = f"column '{column}' has {shown}, but needs {wanted}"
                 report(BadRecord(int(rows.lines[row]), column, reason, rows.raw(int(row))))
-            bad |= mask
+            bad |= _whole_records(mask, rows.lines)
         return batch.filter(pa.array(~bad)) if bad.any() else batch
 
     def _fit_column(self, rows: SourceRows, field: pa.Field, why: Offences) -> pa.Array:
@@ -244,6 +246,14 @@ def _convert(given: pa.Array, field: pa.Field, why: Offences) -> pa.Array:
             wanted = f"a value of {to_sql_type(field.type)}, to which this cannot be brought without loss"
         why.append((field.name, bad, wanted, given))
     return values
+
+
+def _whole_records(mask: Mask, lines: Places) -> Mask:
+    """All rows of the records of which one row is in the mask. Pure."""
+    if not mask.any():
+        return mask
+    starts = np.flatnonzero(np.append(True, lines[1:] != lines[:-1]))
+    return np.repeat(np.logical_or.reduceat(mask, starts), np.diff(np.append(starts, len(lines))))
 
 
 def _mask(values: pa.Array) -> Mask:

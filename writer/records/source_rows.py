@@ -19,7 +19,8 @@ class SourceRows:
     Args:
         columns: By their name in the source; strings where the source holds text. Equally long.
         count: How many rows.
-        lines: The place of each row in the file, as of `BadRecord.line`.
+        lines: The place of each row in the source, as of `BadRecord.line`. Rows with the same place stand behind each
+            other and are one record: an update and its old row, of which the table takes both or none.
         raw: Gives a row as it stands in the file.
     """
 

@@ -1,6 +1,12 @@
 """What rows become in the log, and back: whole columns of records at once (SEMANTICS.md 4.4)."""
 
-from lakelog.log.codecs.changes import Changes, read_debezium_changes, read_debezium_keys, read_json_rows
+from lakelog.log.codecs.changes import (
+    Changes,
+    read_debezium_changes,
+    read_debezium_keys,
+    read_json_arrays,
+    read_json_rows,
+)
 from lakelog.log.codecs.codec import EncodedPiece, LogCodec, LogForm
 from lakelog.log.codecs.decode import DecodedRecords
 
@@ -12,5 +18,6 @@ __all__ = [
     "LogForm",
     "read_debezium_changes",
     "read_debezium_keys",
+    "read_json_arrays",
     "read_json_rows",
 ]

@@ -52,15 +52,27 @@ class Told:
 class Query:
     """What Spark's query shows: whether it runs, and what ended it."""
 
-    def __init__(self, failure: Exception | None = None, *, runs: bool = False) -> None:
+    def __init__(
+        self, failure: Exception | None = None, *, runs: bool = False, message: str = "Processing new data"
+    ) -> None:
         self.isActive = runs
         self.failure = failure
+        self.status = {"message": message}
 
     def exception(self) -> Exception | None:
         return self.failure
 
     def stop(self) -> None:
         self.isActive = False
+
+
+class SetClock(SystemClock):
+    """Shows the time that a test says."""
+
+    now_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return self.now_s
 
 
 class Stream:
@@ -143,6 +155,27 @@ def test_nor_for_ever() -> None:
 
     assert stream.run(do_batch, write) is Ending.FAILED
     assert stream.told.endings == ["away"]
+
+
+@pytest.mark.parametrize("message", ["Waiting for data to arrive", "Waiting for next trigger", "Getting offsets"])
+def test_patience_begins_where_it_last_found_nothing_to_do(message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic in which nothing comes for an hour is no failure of an hour."""
+    monkeypatch.setattr(leased_stream, "LOOK_EVERY_S", 0.0)
+    stream, clock = Stream(patience_s=60.0), SetClock()
+    stream.leased._clock = clock
+    idle = Query(Unavailable("away"), runs=True, message=message)
+
+    def look(_query: Any) -> None:
+        if idle.isActive:
+            clock.now_s += 3600.0
+        idle.isActive = clock.now_s < 3 * 3600.0
+
+    monkeypatch.setattr(stream, "_look", look)
+    queries = iter([idle, Query()])
+    ending = stream.run(lambda _: next(queries))
+    is_idle = message.startswith("Waiting")
+    assert ending is (Ending.FINE if is_idle else Ending.FAILED)
+    assert stream.told.failures == (["away"] if is_idle else [])
 
 
 @pytest.mark.parametrize(
