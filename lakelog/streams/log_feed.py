@@ -125,7 +125,7 @@ class LogFeed:
             if reach.until == last and not behind:
                 return
             if self._closed.is_set():
-                raise Unavailable(f"The log {info.topic} is not read any more: the subscription was closed.")
+                raise _closed(info)
             records = reader.fetch(_FETCHED, _FETCH_S if reach.until == last else PAUSES_S[pause])
             if len(records):
                 self._keep(records, first)
@@ -135,10 +135,7 @@ class LogFeed:
                 # Not before all is published: a publisher whose transactions fail all the time is none to wait for.
                 patience.renew()
             elif patience.is_over:
-                raise Unavailable(
-                    f"Snapshot {last} is not in the log {info.topic} {PATIENCE_S:.0f} s after it was committed.",
-                    reason="LOG_BEHIND",
-                )
+                raise _late(last, info)
             else:
                 pause = min(pause + 1, len(PAUSES_S) - 1)
 
@@ -152,6 +149,7 @@ class LogFeed:
             raise SnapshotExpired(
                 f"The log {info.topic} begins behind snapshot {info.starts_after}.", reason=LOG_TOO_SHORT
             )
+        self._await_published(first - 1, info)
         known = self._metastore.find_log_offsets(self._table_uuid, until=first - 1)
         reader = self._open_log(info.options).open_reader(info.topic)
         try:
@@ -172,6 +170,26 @@ class LogFeed:
             raise
         self._reader, self._info = reader, info
         return reader, info
+
+    def _await_published(self, before: int, info: LogInfo) -> None:
+        """Waits for what stands in front of the first snapshot that is wanted.
+
+        Where that ends is known only then; who begins earlier fetches all of it, however large, for nothing.
+        """
+        patience, pause = LogPatience(), 0
+        progress = (0, 0)
+        while True:
+            state = self._metastore.get_publish_state(self._table_uuid)
+            if state.snapshot_id >= before or state.generation != info.generation:
+                return
+            before_this, progress = progress, (state.snapshot_id, state.next_index)
+            if progress != before_this:
+                patience.renew()
+            elif patience.is_over:
+                raise _late(before, info)
+            if self._closed.wait(PAUSES_S[pause]):
+                raise _closed(info)
+            pause = min(pause + 1, len(PAUSES_S) - 1)
 
     def _find_reach(self, last: int, info: LogInfo) -> _Reach:
         """How far the log is published, `last` at most."""
@@ -223,3 +241,14 @@ class LogFeed:
     def is_closed(self) -> bool:
         """Whether it was closed."""
         return self._closed.is_set()
+
+
+def _late(snapshot_id: int, info: LogInfo) -> Unavailable:
+    return Unavailable(
+        f"Snapshot {snapshot_id} is not in the log {info.topic} {PATIENCE_S:.0f} s after it was committed.",
+        reason="LOG_BEHIND",
+    )
+
+
+def _closed(info: LogInfo) -> Unavailable:
+    return Unavailable(f"The log {info.topic} is not read any more: the subscription was closed.")

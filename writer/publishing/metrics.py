@@ -33,6 +33,11 @@ class PublisherMetrics:
             ["table"],
             registry=self.registry,
         )
+        self.hanging_calls: Final = Gauge(
+            "lakelog_publisher_hanging_calls",
+            "Calls of brokers that were given up and have not returned; each keeps a thread and a client.",
+            registry=self.registry,
+        )
         self.failures: Final = counter("failures", "Steps that failed, by reason.", "reason")
         self._totals: Final = {
             "fresh_starts": counter("fresh_starts", "New producers, each behind a doubt or a start."),

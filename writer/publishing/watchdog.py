@@ -1,7 +1,8 @@
-"""Ends the process when a step does not come back (RELIABILITY.md R6).
+"""Ends the process when a step does not come back (RELIABILITY.md R6), or when too much was left behind by others.
 
 The end of a transaction is waited for without a timeout, since nobody could say what became of it otherwise. Where the
-wait does not end, a new process finds out by a fresh start.
+wait does not end, a new process finds out by a fresh start. Other calls that hang are given up, and what they hold is
+free only when the process ends.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from lakelog.serving.logs import Log
 
 _LOOK_EVERY_S: Final = 5.0
 
+_MOST_HANGING: Final = 200
+"""Each is a client that nobody uses any more: some threads, connections and megabytes."""
+
 STUCK: Final = 9
 """The exit code."""
 
@@ -28,13 +32,22 @@ class Watchdog:
         clock: For the time.
         log: For the last line.
         leave: Ends the process with a code.
+        count_hanging: How many calls were given up and have not returned.
     """
 
-    def __init__(self, patience_s: float, clock: Clock, log: Log, leave: Callable[[int], None] = os._exit) -> None:
+    def __init__(
+        self,
+        patience_s: float,
+        clock: Clock,
+        log: Log,
+        leave: Callable[[int], None] = os._exit,
+        count_hanging: Callable[[], int] = lambda: 0,
+    ) -> None:
         self._patience_s: Final = patience_s
         self._clock = clock
         self._log = log
         self._leave = leave
+        self._count_hanging = count_hanging
         self._since_s: dict[str, float] = {}
         self._lock = threading.Lock()
 
@@ -65,6 +78,10 @@ class Watchdog:
                     seconds=round(lasts_s),
                 )
                 self._leave(STUCK)
+        hanging = self._count_hanging()
+        if hanging > _MOST_HANGING:
+            self._log.error("too many calls of brokers were left hanging, so that this process ends", calls=hanging)
+            self._leave(STUCK)
 
     def _watch(self) -> None:
         while True:

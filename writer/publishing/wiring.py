@@ -27,6 +27,7 @@ from lakelog.clock import SystemClock
 from lakelog.errors import InvalidArgument, LakelogError
 from lakelog.format.log_state import LogInfo, to_publisher_lease
 from lakelog.log.kafka import KafkaLog, open_kafka_log
+from lakelog.log.kafka.insisting import count_hanging
 from lakelog.log.records import TopicState
 from lakelog.log.secrets import Secrets
 from lakelog.log.table_codec import load_log_settings
@@ -64,7 +65,8 @@ def make_service(config: PublishConfig, secrets: Secrets, log: Log) -> Publisher
     clock, metrics = SystemClock(), PublisherMetrics()
     metastore = _connect(config)
     holder = f"publisher {socket.gethostname()} {os.getpid()}"[:256]
-    watchdog = Watchdog(config.stuck_s, clock, log)
+    watchdog = Watchdog(config.stuck_s, clock, log, count_hanging=count_hanging)
+    metrics.hanging_calls.set_function(count_hanging)
 
     def make_lease(info: LogInfo, on_lost: Callable[[LakelogError], None]) -> LeaseKeeper:
         return LeaseKeeper(

@@ -14,6 +14,16 @@ from lakelog.log.kafka.errors import call_client, get_cause
 _PAUSE_S: Final = 0.01
 _LOOK_S: Final = 0.5
 
+_hanging_lock: Final = threading.Lock()
+_hanging: Final[set[threading.Event]] = set()
+"""Of each call that was given up and has not returned: what it sets when it does."""
+
+
+def count_hanging() -> int:
+    """How many calls of this process were given up and have not returned; each keeps a thread and its client."""
+    with _hanging_lock:
+        return len(_hanging)
+
 
 def insist(call: Callable[[], None]) -> None:
     """Calls until it is answered (R6): a call that timed out has changed nothing and goes on where it was."""
@@ -47,6 +57,8 @@ def insist_for(call: Callable[[], None], timeout_s: float, count_ahead: Callable
             failures.append(e)
         finally:
             answered.set()
+            with _hanging_lock:
+                _hanging.discard(answered)
 
     threading.Thread(target=run, name="lakelog-log-call", daemon=True).start()
     fewest, until_s = count_ahead(), time.monotonic() + timeout_s
@@ -57,6 +69,9 @@ def insist_for(call: Callable[[], None], timeout_s: float, count_ahead: Callable
             fewest, until_s = ahead, now_s + timeout_s
         elif now_s >= until_s:
             given_up.set()
+            with _hanging_lock:
+                if not answered.is_set():
+                    _hanging.add(answered)
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no answer within {timeout_s:g} s"))
     if failures:
         raise failures[0]

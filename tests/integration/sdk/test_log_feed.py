@@ -12,9 +12,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from lakelog.errors import Unavailable
 from lakelog.format.log_state import to_publisher_lease
 from lakelog.log.memory import MemoryLog
 from lakelog.log.memory.reader import MemoryReader
+from lakelog.log.records import FetchedRecords
 from lakelog.reads import log_patience
 from lakelog.reads.log_changes import LogChanges
 from lakelog.streams import log_table
@@ -170,6 +172,60 @@ def test_a_snapshot_that_is_too_large_for_memory_is_read_from_files(
     assert told == [3, 10]
     # Its records are not fetched either.
     assert readers.opened == before + 2
+
+
+def test_what_is_not_wanted_is_not_fetched_because_it_is_still_being_published(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched: list[int] = []
+    real = MemoryReader.fetch
+
+    def fetch(self: MemoryReader, max_records: int, timeout_s: float) -> FetchedRecords:
+        records = real(self, max_records, timeout_s)
+        fetched.extend(records.snapshot_ids.to_pylist())
+        return records
+
+    table = world.make_unpublished()
+    table.append(rows(*((number, number) for number in range(50))))
+    table.append(rows((1, 1)))
+    lease = world.metastore.acquire_lease(to_publisher_lease(table.uuid), "test", 600_000)
+    parts = replace(world.make_parts(), limits=TransactionLimits(snapshots=1))
+    publisher = TablePublisher(table.uuid, lease.epoch, parts)
+
+    def publish() -> None:
+        while world.metastore.get_publish_state(table.uuid).snapshot_id < 2:
+            publisher.step(0.05)
+
+    feed = LogFeed(world.metastore, table.uuid, world.catalog.open_log)
+    wanted = world.metastore.list_snapshots(table.uuid).snapshots[1:]
+    soon = threading.Timer(0.3, publish)
+    soon.start()
+    monkeypatch.setattr(MemoryReader, "fetch", fetch)
+    try:
+        told = [(snapshot.snapshot_id, len(records)) for each in feed.read(wanted) for snapshot, records in each]
+    finally:
+        soon.join()
+    assert told == [(2, 1)]
+    assert 1 not in fetched
+    publisher.forget()
+    feed.leave()
+
+
+def test_who_waits_for_what_stands_in_front_gives_up_and_hears_that_it_is_closed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = world.make_unpublished()
+    for number in range(2):
+        table.append(rows((number, number)))
+    wanted = world.metastore.list_snapshots(table.uuid).snapshots[1:]
+    feed = LogFeed(world.metastore, table.uuid, world.catalog.open_log)
+    monkeypatch.setattr(log_patience, "PATIENCE_S", 0.1)
+    with pytest.raises(Unavailable) as caught:
+        list(feed.read(wanted))
+    assert caught.value.reason == "LOG_BEHIND"
+    feed.close()
+    with pytest.raises(Unavailable, match="the subscription was closed"):
+        list(feed.read(wanted))
 
 
 def test_partitions_that_were_added_are_read_from_the_log(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from lakelog.log.kafka.insisting import insist, insist_for
+from lakelog.log.kafka.insisting import count_hanging, insist, insist_for
 
 RETRIABLE = KafkaException(KafkaError(KafkaError.REQUEST_TIMED_OUT, "later", False, True))
 FINAL = KafkaException(KafkaError(KafkaError.INVALID_REQUEST, "never"))
@@ -53,13 +53,17 @@ def test_a_call_that_never_returns_is_given_up_and_not_repeated() -> None:
         go_on.wait(30)
         raise RETRIABLE
 
+    before = count_hanging()
     with pytest.raises(KafkaException) as caught:
         insist_for(hang, 0.05)
     assert caught.value.args[0].code() == KafkaError._TIMED_OUT
+    assert count_hanging() == before + 1
     assert calls[0].daemon, "a process must be able to end in spite of it"
     go_on.set()
     calls[0].join(10)
     assert len(calls) == 1
+    # What returns at last holds nothing any more.
+    assert count_hanging() == before
 
 
 def test_who_waits_behind_records_that_go_on_is_not_given_up() -> None:

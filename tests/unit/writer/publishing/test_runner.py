@@ -178,3 +178,13 @@ def test_a_step_that_does_not_come_back_ends_the_process() -> None:
     clock.sleep(61.0)
     watchdog.look()
     assert left == [STUCK]
+
+
+def test_too_much_that_was_left_behind_ends_the_process() -> None:
+    hanging, left = [200], list[int]()
+    watchdog = Watchdog(60.0, _Clock(), structlog.get_logger(), leave=left.append, count_hanging=lambda: hanging[0])
+    watchdog.look()
+    assert left == []
+    hanging[0] += 1
+    watchdog.look()
+    assert left == [STUCK]
