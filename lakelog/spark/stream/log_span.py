@@ -24,7 +24,7 @@ _FETCHED: Final = 20_000
 _FETCH_S: Final = 0.5
 
 _PATIENCE_S: Final = 10.0
-"""So long no record may come: all of them are there."""
+"""So long no record may come, while it is waited for: all of them are there."""
 
 
 @dataclass(frozen=True)
@@ -89,13 +89,14 @@ class LogSpan:
         if not self._open:
             return
         self._reader.assign({each: self._starts[each] for each in self._open})
-        told_at_s = time.monotonic()
+        # Who takes them may be busy with them for as long as he likes.
+        waited_s = 0.0
         while self._open:
+            since_s = time.monotonic()
             records = self._reader.fetch(_FETCHED, _FETCH_S)
+            waited_s = 0.0 if len(records) else waited_s + time.monotonic() - since_s
             self._keep(records)
-            if len(records):
-                told_at_s = time.monotonic()
-            elif time.monotonic() - told_at_s > _PATIENCE_S:
+            if waited_s > _PATIENCE_S:
                 raise Unavailable(
                     f"The log {self._topic} hands out no record for {_PATIENCE_S:.0f} s, though more were published.",
                     reason="LOG_BEHIND",
