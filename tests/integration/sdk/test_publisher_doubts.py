@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from lakelog.errors import LakelogError
@@ -12,13 +9,6 @@ from lakelog.format.log_state import PublishReport, to_publisher_lease
 from lakelog.log.memory import Fault, Step
 from tests.integration.sdk.log_world import World, read_log, rows
 from writer.publishing import publisher
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = World(tmp_path)
-    yield world
-    world.close()
 
 
 @pytest.mark.parametrize(
