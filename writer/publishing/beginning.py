@@ -65,7 +65,8 @@ def find_beginning(info: LogInfo, known: Witnesses, reader: LogReader, clock: Cl
         records = reader.fetch(_FETCHED, _FETCH_S)
         ids = records.snapshot_ids.fill_null(0).to_numpy(zero_copy_only=False)
         is_early = records.attempts.is_valid().to_numpy(zero_copy_only=False)
-        is_own = ((ids > info.starts_after) | is_early) & (records.offsets < ends[records.partitions])
+        is_own = (ids > info.starts_after) | is_early
+        # Those behind the ends that are known move nothing.
         np.minimum.at(begins, records.partitions[is_own], records.offsets[is_own])
         before, positions = left, reader.positions()
         # SUBTLE: no further than the first one. What is sent before its commit (`eventual`) goes on while nobody

@@ -80,14 +80,14 @@ class WatchFeed:
                     self._put(event.snapshots)
                 if event.dropped:
                     break
-            if not self._closed.is_set():
-                self._put(
-                    NotFound(
-                        f"Table {self._table_uuid} was dropped, so that nothing more is published.",
-                        reason="TABLE_NOT_FOUND",
-                        metadata={"table_uuid": self._table_uuid},
-                    )
+            # It ends by itself only then; who has closed it is told nothing.
+            self._put(
+                NotFound(
+                    f"Table {self._table_uuid} was dropped, so that nothing more is published.",
+                    reason="TABLE_NOT_FOUND",
+                    metadata={"table_uuid": self._table_uuid},
                 )
+            )
         except LakelogError as error:
             self._put(error)
         except Exception as defect:

@@ -16,6 +16,7 @@ from metastore.postgres import PostgresStore
 from metastore.service import MetastoreService
 from metastore.store import Store
 from tests.contract.metastore.log_brokers import FakeBrokers
+from tests.integration.sdk.log_world import World
 
 
 @pytest.fixture
@@ -62,6 +63,13 @@ def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(early_follow, "_LOOK_S", 0.05)
     monkeypatch.setattr(log_tail, "_FETCH_S", 0.02)
     monkeypatch.setattr(log_tail, "_REST_S", 0.1)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path)
+    yield world
+    world.close()
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from writer.publishing.feed import WatchFeed
 from writer.publishing.file_logs import FileLogs
 from writer.publishing.publisher import PublisherParts, Step, TablePublisher
 from writer.publishing.topic_looks import TopicLooks
+from writer.publishing.transactions import TransactionLimits
 
 Row = tuple[object, ...]
 
@@ -86,20 +87,22 @@ class HandPublisher:
         brokers: MemoryCluster | LogOpener,
         table: Table,
         clock: Clock | None = None,
+        limits: TransactionLimits | None = None,
     ) -> None:
         self.check: Callable[[LogInfo, TopicState], None] = lambda info, state: None
-        parts = replace(make_parts(metastore, brokers), check_topic=lambda info, state: self.check(info, state))
+        parts = make_parts(metastore, brokers)
+        parts = replace(parts, check_topic=lambda info, state: self.check(info, state), limits=limits or parts.limits)
         if clock is not None:
             parts = replace(parts, clock=clock, looks=TopicLooks(parts.open_log, clock))
         lease = metastore.acquire_lease(to_publisher_lease(table.uuid), "test", 600_000)
         self._metastore, self._table, self._epoch = metastore, table, lease.epoch
         self.publisher = TablePublisher(table.uuid, lease.epoch, parts)
 
-    def publish(self) -> None:
-        """All that is there."""
-        newest = self._metastore.get_table_by_uuid(self._table.uuid).latest_snapshot_id
+    def publish(self, until: int | None = None) -> None:
+        """All that is there, or up to a snapshot."""
+        last = self._metastore.get_table_by_uuid(self._table.uuid).latest_snapshot_id if until is None else until
         for _ in range(1000):
-            if self._metastore.get_publish_state(self._table.uuid).snapshot_id >= newest:
+            if self._metastore.get_publish_state(self._table.uuid).snapshot_id >= last:
                 return
             if self.publisher.step(0.05) is Step.IDLE:
                 continue

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -20,13 +18,6 @@ from lakelog.table import Table
 from lakelog.upkeep.log_verification import verify_log
 from lakelog.upkeep.logged_rows import find_last
 from tests.integration.sdk.log_world import World, read_log, rows
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = World(tmp_path)
-    yield world
-    world.close()
 
 
 def verify(world: World, table: Table) -> LogFindings:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -23,13 +21,6 @@ from lakelog.upkeep.log_verification import verify_log
 from tests.integration.sdk.log_world import World, rows
 
 EVENTUAL = {"log.consistency": "eventual"}
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = World(tmp_path)
-    yield world
-    world.close()
 
 
 def verify(world: World, table: Table) -> LogFindings:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from lakelog.errors import Unavailable
-from lakelog.format.log_state import to_publisher_lease
 from lakelog.log.memory import MemoryLog
 from lakelog.log.memory.reader import MemoryReader
 from lakelog.log.records import FetchedRecords
@@ -23,18 +19,10 @@ from lakelog.streams import log_table
 from lakelog.streams.log_feed import LogFeed
 from lakelog.table import Table
 from tests.integration.sdk.log_world import World, read_log, rows
-from tests.integration.sdk.logging_tables import read_all
-from writer.publishing.publisher import TablePublisher
+from tests.integration.sdk.logging_tables import HandPublisher, read_all
 from writer.publishing.transactions import TransactionLimits
 
 _ALL = {"scan.snapshot-id": "1"}
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = World(tmp_path)
-    yield world
-    world.close()
 
 
 class Readers:
@@ -96,40 +84,33 @@ def test_what_was_handed_out_in_part_is_found_anew(world: World, readers: Reader
     assert not readers.open
 
 
-def test_rows_do_not_wait_for_all_that_is_asked_for_to_be_published(world: World) -> None:
+def make_slowly_published(world: World) -> tuple[Table, HandPublisher]:
+    """A table with three snapshots, and who publishes each of them by itself."""
     table = world.make_unpublished()
     for number in range(3):
         table.append(rows((number, number)))
-    lease = world.metastore.acquire_lease(to_publisher_lease(table.uuid), "test", 600_000)
     limits = TransactionLimits(snapshots=1)
-    publisher = TablePublisher(table.uuid, lease.epoch, replace(world.make_parts(), limits=limits))
+    return table, HandPublisher(world.metastore, world.cluster, table, limits=limits)
+
+
+def test_rows_do_not_wait_for_all_that_is_asked_for_to_be_published(world: World) -> None:
+    table, publisher = make_slowly_published(world)
     with table.subscribe(scan_mode="from-snapshot", options=_ALL) as stream:
         found = []
         for number in range(1, 4):
-            while world.metastore.get_publish_state(table.uuid).snapshot_id < number:
-                publisher.step(0.05)
+            publisher.publish(until=number)
             while (batch := stream.read(0.5)) is not None:
                 found.append((number, batch.snapshot_id))
         # That a commit ends with a batch is known once there is one behind it.
         assert found == [(2, 1), (3, 2), (3, 3)]
-    publisher.forget()
+    publisher.close()
 
 
 def test_who_takes_his_time_is_not_told_that_the_publisher_stands_still(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = world.make_unpublished()
-    for number in range(3):
-        table.append(rows((number, number)))
-    lease = world.metastore.acquire_lease(to_publisher_lease(table.uuid), "test", 600_000)
-    limits = TransactionLimits(snapshots=1)
-    publisher = TablePublisher(table.uuid, lease.epoch, replace(world.make_parts(), limits=limits))
-
-    def publish(until: int) -> None:
-        while world.metastore.get_publish_state(table.uuid).snapshot_id < until:
-            publisher.step(0.05)
-
-    publish(1)
+    table, publisher = make_slowly_published(world)
+    publisher.publish(until=1)
     busy_s = 0.0
     monkeypatch.setattr(log_patience, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + busy_s))
     feed = LogFeed(world.metastore, table.uuid, world.catalog.open_log)
@@ -137,13 +118,13 @@ def test_who_takes_his_time_is_not_told_that_the_publisher_stands_still(
         assert [snapshot.snapshot_id for snapshot, _ in next(told)] == [1]
         busy_s = 60.0
         # The next ones come a moment after they are asked for.
-        soon = threading.Timer(0.1, publish, [3])
+        soon = threading.Timer(0.1, publisher.publish, [3])
         soon.start()
         try:
             assert [snapshot.snapshot_id for each in told for snapshot, _ in each] == [2, 3]
         finally:
             soon.join()
-    publisher.forget()
+    publisher.close()
     feed.leave()
 
 

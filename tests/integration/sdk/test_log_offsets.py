@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import structlog
@@ -23,13 +21,6 @@ from writer.publishing.runner import TableRunner
 from writer.publishing.seats import Seats
 from writer.publishing.service import PublisherService
 from writer.publishing.watchdog import Watchdog
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = World(tmp_path)
-    yield world
-    world.close()
 
 
 def list_ends(world: World, table: Table) -> list[tuple[int, tuple[int, ...]]]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from lakelog.errors import PermissionDenied
@@ -14,13 +11,6 @@ from lakelog.streams.request import ResumePoint, StreamRequest
 from lakelog.table import Table
 from tests.integration.sdk.log_world import World, read_log, rows
 from tests.integration.sdk.logging_tables import HandPublisher, read_all, to_rows
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = World(tmp_path)
-    yield world
-    world.close()
 
 
 def fill(world: World, table: Table, publisher: HandPublisher, call: str = "upsert") -> None:

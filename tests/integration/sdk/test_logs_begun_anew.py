@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,13 +16,6 @@ from tests.integration.sdk.logging_tables import HandPublisher, read_all, to_row
 from writer.publishing.publisher import Step
 
 Hook = Callable[[], None]
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = World(tmp_path)
-    yield world
-    world.close()
 
 
 class HeldProducer:

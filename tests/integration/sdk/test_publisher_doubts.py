@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 
 from lakelog.errors import LakelogError
 from lakelog.format.log_state import PublishReport, to_publisher_lease
+from lakelog.format.snapshot import Snapshot
 from lakelog.log.memory import Fault, Step
-from tests.integration.sdk.log_world import World, read_log, rows
+from tests.integration.sdk.log_world import SCHEMA, World, read_log, rows
+from tests.integration.sdk.logging_tables import HandPublisher
 from writer.publishing import publisher
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = World(tmp_path)
-    yield world
-    world.close()
+from writer.publishing.feed import WatchFeed
+from writer.publishing.transactions import TransactionLimits
 
 
 @pytest.mark.parametrize(
@@ -67,3 +63,48 @@ def test_a_problem_that_is_mended_is_no_longer_told_though_nothing_is_left_to_pu
     assert hand.step() is publisher.Step.STARTED
     state = metastore.get_publish_state(table.uuid)
     assert (state.problem, state.snapshot_id) == ("", 1)
+
+
+def test_that_a_log_is_looked_after_is_told_before_anything_is_published(world: World) -> None:
+    table, hand = world.make()
+    assert world.metastore.get_publish_state(table.uuid).reported_at_ms == 0
+    assert hand.step() is publisher.Step.STARTED
+    assert world.metastore.get_publish_state(table.uuid).reported_at_ms > 0
+
+
+@pytest.mark.parametrize("told", [0, 2], ids=["a snapshot and a part of the next", "a part"])
+def test_what_was_never_told_is_told_by_a_fresh_start(world: World, monkeypatch: pytest.MonkeyPatch, told: int) -> None:
+    table = world.catalog.create_table(
+        "shop.orders", schema=SCHEMA, primary_key=["k"], options={"log.system": "kafka", "bucket": "2"}
+    )
+    for number in (1, 2):
+        # 2 is in bucket 0, 1 in bucket 1.
+        table.upsert(rows((1, number), (2, number)))
+    # Each bucket of a snapshot in a transaction of its own.
+    limits = TransactionLimits(rows=1, chunk_records_bytes=1)
+    hand = HandPublisher(world.metastore, world.cluster, table, limits=limits)
+    hand.step()
+    waits: list[float] = []
+    take = WatchFeed.take
+
+    def note(feed: WatchFeed, wait_s: float) -> Sequence[Snapshot]:
+        waits.append(wait_s)
+        return take(feed, wait_s)
+
+    monkeypatch.setattr(WatchFeed, "take", note)
+    for number in range(3):
+        if number == told:
+            # As after a metastore's database was set back.
+            monkeypatch.setattr(world.metastore, "report_published", lambda report: None)
+        assert hand.publisher.step(10.0) is publisher.Step.PUBLISHED
+    assert waits[:2] == [10.0, 0.0], "who has something to publish does not wait for more"
+    hand.close()
+    monkeypatch.undo()
+    state = world.metastore.get_publish_state(table.uuid)
+    assert (state.snapshot_id, state.next_index) == ((0, 0) if told == 0 else (1, 0))
+    assert hand.step() is publisher.Step.STARTED
+    state = world.metastore.get_publish_state(table.uuid)
+    assert (state.snapshot_id, state.next_index) == (1, 1)
+    hand.publish()
+    hand.close()
+    assert sorted(read_log(world, table).snapshot_ids.to_pylist()) == [1, 1, 2, 2]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable
 from random import Random
 
 import pyarrow as pa
@@ -20,13 +19,6 @@ from writer.publishing.snapshot_log import RecordPiece
 
 _KEYS, _ROWS = 40, 900
 _OF_COMMIT = re.compile(rb'"source":{[^}]*}|"ts_ms":[0-9]+')
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = World(tmp_path)
-    yield world
-    world.close()
 
 
 def make(world: World, name: str, mode: str, log_format: str) -> Table:

@@ -94,6 +94,10 @@ def test_tables_without_buckets_count_over_all_partitions() -> None:
     assert tally.finish(1).lost == 1
     tally.add(make_records([(1, A, 3, "+I")]))
     assert tally.finish(1).lost == 0
+    cut = EarlyTally({A: make_rows([0, 0, 0], has_buckets=False)}, {A: 1}, frozenset(), (0, 3))
+    cut.add(make_records(ALL[:2]))
+    found = cut.finish(1)
+    assert (found.lost, found.unkept) == (0, 1), "it may have stood before what is kept"
 
 
 def test_what_was_sent_again_behind_its_commit_is_there_twice() -> None:

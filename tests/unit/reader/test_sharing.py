@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,25 +14,12 @@ from lakelog.errors import LakelogError, Unavailable
 from lakelog.serving.lease import LeaseKeeper
 from lakelog.serving.logs import set_up_logs
 from metastore.inprocess import InProcessMetastore
-from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
-from metastore.store import Store
 from reader.streams.metrics import StreamMetrics
 from reader.streams.progress import StreamProgress
 from reader.streams.runner import RunTerms, Shared, StreamRunner
 from reader.streams.spec import Sink, SinkType, Source, Stream
 
 pytestmark = pytest.mark.usefixtures("kept_logs")
-
-
-@pytest.fixture
-def metastore() -> Iterator[InProcessMetastore]:
-    async def open_store() -> Store:
-        return MemoryStore(SystemClock())
-
-    service = InProcessMetastore(open_store, lambda store: MetastoreService(store, "file:///warehouse"))
-    yield service
-    service.close()
 
 
 class Instance:

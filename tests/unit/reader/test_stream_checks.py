@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from lakelog.clock import SystemClock
 from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.table import TableName
 from lakelog.serving.logs import set_up_logs
 from metastore.inprocess import InProcessMetastore
-from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
-from metastore.store import Store
 from reader.streams.checking import check_stream
 from reader.streams.metrics import StreamMetrics
 from reader.streams.progress import StreamProgress
@@ -28,29 +23,24 @@ SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa
 
 
 @pytest.fixture
-def metastore() -> Iterator[InProcessMetastore]:
-    async def open_store() -> Store:
-        return MemoryStore(SystemClock())
-
-    service = InProcessMetastore(open_store, lambda store: MetastoreService(store, "file:///warehouse"))
-    service.create_database("shop")
-    service.create_table(TableName("shop", "keyed"), SCHEMA, primary_key=["id"])
-    service.create_table(TableName("shop", "copy"), SCHEMA, primary_key=["id"])
-    service.create_table(TableName("shop", "append"), SCHEMA)
-    service.create_table(TableName("shop", "log"), pa.schema([*SCHEMA, pa.field("op", pa.string())]))
+def metastore(metastore: InProcessMetastore) -> InProcessMetastore:
+    metastore.create_database("shop")
+    metastore.create_table(TableName("shop", "keyed"), SCHEMA, primary_key=["id"])
+    metastore.create_table(TableName("shop", "copy"), SCHEMA, primary_key=["id"])
+    metastore.create_table(TableName("shop", "append"), SCHEMA)
+    metastore.create_table(TableName("shop", "log"), pa.schema([*SCHEMA, pa.field("op", pa.string())]))
     key = SCHEMA.field("id")
     pair = pa.schema([key, pa.field("v", pa.string(), nullable=False)])
-    service.create_table(TableName("shop", "pair"), pair, primary_key=["id", "v"])
-    service.create_table(TableName("shop", "by_v"), pair, primary_key=["v"])
+    metastore.create_table(TableName("shop", "pair"), pair, primary_key=["id", "v"])
+    metastore.create_table(TableName("shop", "by_v"), pair, primary_key=["v"])
     first, by_value = {"merge-engine": "first-row"}, {"sequence.field": "v"}
-    service.create_table(TableName("shop", "first"), SCHEMA, primary_key=["id"], options=first)
-    service.create_table(TableName("shop", "first_copy"), SCHEMA, primary_key=["id"], options=first)
-    service.create_table(TableName("shop", "sequenced"), SCHEMA, primary_key=["id"], options=by_value)
-    service.create_table(TableName("shop", "sequenced_copy"), SCHEMA, primary_key=["id"], options=by_value)
+    metastore.create_table(TableName("shop", "first"), SCHEMA, primary_key=["id"], options=first)
+    metastore.create_table(TableName("shop", "first_copy"), SCHEMA, primary_key=["id"], options=first)
+    metastore.create_table(TableName("shop", "sequenced"), SCHEMA, primary_key=["id"], options=by_value)
+    metastore.create_table(TableName("shop", "sequenced_copy"), SCHEMA, primary_key=["id"], options=by_value)
     log_by_v = pa.schema([*pair, pa.field("op", pa.string(), nullable=False)])
-    service.create_table(TableName("shop", "log_by_v"), log_by_v, primary_key=["v", "op"])
-    yield service
-    service.close()
+    metastore.create_table(TableName("shop", "log_by_v"), log_by_v, primary_key=["v", "op"])
+    return metastore
 
 
 def make(source: Source, sink: Sink) -> Stream:

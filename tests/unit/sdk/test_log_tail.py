@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,7 @@ class World:
         self.admin.create_topic(TopicSpec("topic", 1))
         self.logs = Logs()
         self.indexes: list[int] = []
+        self.then: Callable[[], None] = lambda: None
         self._closed = threading.Event()
         self._changed = threading.Condition()
         self._sent = 0
@@ -62,6 +64,8 @@ class World:
     def _put(self, arrived: Arrived) -> None:
         with self._changed:
             self.indexes += arrived.records.indexes.to_pylist()
+            then, self.then = self.then, lambda: None
+            then()
             self._changed.notify_all()
 
     def follow(self) -> None:
@@ -129,6 +133,12 @@ def test_brokers_that_were_away_are_read_on_where_it_stood(world: World, caplog:
     world.send()
     world.wait_for(0, 1)
     assert caplog.text.count("shop.orders: rows come with their commits for a while") == 1, "the same is said once"
+    world.cluster.script(Step.FETCH, Fault.REFUSED)
+    while len(world.cluster.faults.done) < 4:
+        threading.Event().wait(0.01)
+    world.send()
+    world.wait_for(0, 1, 2)
+    assert caplog.text.count("rows come with their commits for a while") == 2, "and again once they were there again"
 
 
 def test_a_log_that_was_cut_is_read_on_behind_it(world: World) -> None:
@@ -141,6 +151,34 @@ def test_a_log_that_was_cut_is_read_on_behind_it(world: World) -> None:
     world.send()
     with world._changed:
         assert world._changed.wait_for(lambda: 2 in world.indexes, 10)
+
+
+def test_a_log_that_was_cut_under_its_reader_goes_on_behind_the_newest_snapshot(world: World) -> None:
+    def cut() -> None:
+        for _ in range(4):
+            world.send()
+        world.cluster.cut("topic", {0: 3})
+        world.logs.known = SnapshotOffsets(1, "u", (4,))
+
+    world.send()
+    world.then = cut
+    world.follow()
+    world.wait_for(0, 4)
+
+
+def test_a_topic_that_was_made_anew_is_read_from_its_beginning(world: World) -> None:
+    def make_anew() -> None:
+        world.admin.delete_topic("topic")
+        world.admin.create_topic(TopicSpec("topic", 1))
+        world.logs.info = replace(world.logs.info, topic_id="another", generation=2)
+        for _ in range(2):
+            world.send()
+
+    for _ in range(2):
+        world.send()
+    world.then = make_anew
+    world.follow()
+    world.wait_for(0, 1, 2, 3)
 
 
 def test_more_partitions_and_another_topic_are_noticed(world: World) -> None:

@@ -7,10 +7,19 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakelog.errors import (
+    HistoryDiverged,
+    InvalidArgument,
+    LakelogError,
+    NotFound,
+    PermissionDenied,
+    SnapshotExpired,
+    Unavailable,
+)
 from lakelog.format.schema import TableSchema, assign_field_ids
 from lakelog.format.snapshot import ChangelogState, LogContent, SnapshotKind
 from lakelog.reads.changes import TOLD_ROWS
-from lakelog.reads.log_ways import LogWay, LogWays
+from lakelog.reads.log_ways import LOG_TOO_SHORT, LogWay, LogWays, can_do_without_log
 from tests.unit.cli.conftest import make_snapshot
 
 SCHEMA = assign_field_ids(pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())]))
@@ -50,3 +59,21 @@ def test_how_changes_are_known(
     ways = LogWays(schema, is_upsert, is_lookup)
     given = {"schema_id": 3, "log": LogContent.DATA} | snapshot
     assert ways.find(make_snapshot(5, **given)) is expected
+
+
+@pytest.mark.parametrize(
+    ("error", "insisting", "else_"),
+    [
+        (Unavailable("away"), True, True),
+        (NotFound("no log", reason="LOG_NOT_FOUND"), True, True),
+        (NotFound("dropped", reason="TABLE_NOT_FOUND"), False, False),
+        (SnapshotExpired("cut", reason=LOG_TOO_SHORT), True, True),
+        (SnapshotExpired("the files are gone", reason="SNAPSHOT_EXPIRED"), False, False),
+        (PermissionDenied("not for you"), False, True),
+        (InvalidArgument("no client of Kafka is installed"), False, True),
+        (HistoryDiverged("set back"), False, False),
+    ],
+)
+def test_when_files_take_the_place_of_a_log(error: LakelogError, insisting: bool, else_: bool) -> None:
+    found = [can_do_without_log(error, insists=insists) for insists in (True, False)]
+    assert found == [insisting, else_]

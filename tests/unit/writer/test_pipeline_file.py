@@ -7,13 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakelog.clock import SystemClock
 from lakelog.errors import InvalidArgument, LakelogError, NotFound
 from lakelog.format.table import TableName
 from metastore.inprocess import InProcessMetastore
-from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
-from metastore.store import Store
 from writer.__main__ import main
 from writer.ending import Ending, to_ending
 from writer.pipeline.reading import read_pipeline
@@ -202,26 +198,19 @@ def test_no_file(tmp_path: Path) -> None:
         read_pipeline(tmp_path / "nowhere.yaml")
 
 
-def test_what_does_not_fit_the_table_comes_with_its_place(tmp_path: Path) -> None:
-    async def open_store() -> Store:
-        return MemoryStore(SystemClock())
-
-    metastore = InProcessMetastore(open_store, lambda store: MetastoreService(store, "file:///warehouse"))
-    try:
-        metastore.create_database("nyc")
-        metastore.create_table(TableName("nyc", "flights"), pa.schema([pa.field("id", pa.int64())]))
-        file = tmp_path / "p.yaml"
-        file.write_text(GOOD.replace("  format: csv", "  format: csv\n  columns:\n    nr: {from: x}"))
-        with pytest.raises(LakelogError) as caught:
-            check_pipeline(metastore, read_pipeline(file))
-        assert [line.split(": ")[:2] for line in caught.value.message.splitlines()] == [
-            [f"{file}:3:7", "mode"],
-            [f"{file}:6:9", "source.path"],
-            [f"{file}:9:9", "source.columns.nr"],
-        ]
-        assert to_ending(caught.value) is Ending.MISSING
-        file.write_text(GOOD.replace("nyc.flights", "nyc.none"))
-        with pytest.raises(NotFound, match=r"p\.yaml:2:8: table: "):
-            check_pipeline(metastore, read_pipeline(file))
-    finally:
-        metastore.close()
+def test_what_does_not_fit_the_table_comes_with_its_place(metastore: InProcessMetastore, tmp_path: Path) -> None:
+    metastore.create_database("nyc")
+    metastore.create_table(TableName("nyc", "flights"), pa.schema([pa.field("id", pa.int64())]))
+    file = tmp_path / "p.yaml"
+    file.write_text(GOOD.replace("  format: csv", "  format: csv\n  columns:\n    nr: {from: x}"))
+    with pytest.raises(LakelogError) as caught:
+        check_pipeline(metastore, read_pipeline(file))
+    assert [line.split(": ")[:2] for line in caught.value.message.splitlines()] == [
+        [f"{file}:3:7", "mode"],
+        [f"{file}:6:9", "source.path"],
+        [f"{file}:9:9", "source.columns.nr"],
+    ]
+    assert to_ending(caught.value) is Ending.MISSING
+    file.write_text(GOOD.replace("nyc.flights", "nyc.none"))
+    with pytest.raises(NotFound, match=r"p\.yaml:2:8: table: "):
+        check_pipeline(metastore, read_pipeline(file))

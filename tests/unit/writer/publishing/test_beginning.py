@@ -62,6 +62,7 @@ class Reader:
     [
         pytest.param(KNOWN, INFO, True, id="the topic goes on behind it"),
         pytest.param(replace(KNOWN, ends=(10, 4)), INFO, False, id="nothing came"),
+        pytest.param(replace(KNOWN, ends=(9, 4)), INFO, False, id="it was cut"),
         pytest.param(replace(KNOWN, starts=(20, 4)), INFO, False, id="nothing is kept of what came"),
         pytest.param(replace(KNOWN, mirror=replace(MIRROR, offsets=())), INFO, True, id="it was empty"),
         pytest.param(replace(KNOWN, position=LogPosition(5, "u5")), INFO, False, id="it was begun"),

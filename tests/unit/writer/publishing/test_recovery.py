@@ -114,6 +114,11 @@ def test_goes_on_behind_what_is_published(known: Witnesses, resume: LogPosition)
             "others have committed",
             id="forgotten, restored, then committed",
         ),
+        pytest.param(
+            _know(None, _mirror(3, 10, 9), TailRecord(0, 15, LogSnapshot(3, "other"), 1)),
+            "others have committed",
+            id="forgotten, and another's record stands behind what was told",
+        ),
         pytest.param(_know(None, _NEVER, starts=(20, 0), ends=(20, 0)), "nobody knows", id="nothing is left to tell"),
         pytest.param(
             _know(None, _mirror(3, 10, 9), starts=(12, 9), ends=(12, 9)), "nothing is kept", id="forgotten and deleted"
@@ -132,6 +137,17 @@ def test_a_named_topic_may_hold_records_of_others() -> None:
     foreign = TailRecord(0, 9, None)
     named = replace(_INFO, is_named=True)
     assert find_resume(named, _know(None, _NEVER, foreign), _History(9)) == LogPosition(0, "")
+
+
+@pytest.mark.parametrize("info", [replace(_INFO, is_named=True), replace(_INFO, generation=2)], ids=["named", "anew"])
+def test_records_that_are_not_kept_any_more_may_be_of_before(info: LogInfo) -> None:
+    known = _know(None, replace(_NEVER, generation=info.generation), starts=(20, 0), ends=(20, 0))
+    assert find_resume(info, known, _History(9)) == LogPosition(0, "")
+
+
+def test_a_topic_whose_id_was_never_known_is_taken_as_it_is() -> None:
+    known = _know(_at(3), _mirror(3, 10, 9))
+    assert find_resume(replace(_INFO, topic_id=""), known, _History(9)) == _at(3)
 
 
 @pytest.mark.parametrize("snapshot_id", [1, 9, 30])

@@ -117,6 +117,16 @@ def test_what_a_person_must_mend_is_told_at_once_and_tried_now_and_then() -> Non
     assert runner.step(0.0) == 0.0
 
 
+def test_a_divergence_is_believed_when_it_is_found_twice_in_a_row() -> None:
+    metastore, cut = _Metastore(), HistoryDiverged("the topic was cut")
+    runner = _runner(_Publisher(cut, Unavailable("away"), cut, cut), metastore)
+    told = []
+    for _ in range(4):
+        runner.step(0.0)
+        told.append(len(metastore.reports))
+    assert told == [0, 0, 0, 1]
+
+
 def test_a_defect_is_told_and_does_not_end_it() -> None:
     metastore = _Metastore()
     runner = _runner(_Publisher(ValueError("seven"), ZeroDivisionError()), metastore)

@@ -67,6 +67,21 @@ def test_one_seat_that_is_free_hides_nobody() -> None:
     assert first[0].count() == 3
 
 
+def test_who_is_left_moves_up_and_is_counted() -> None:
+    leases = _Leases()
+    for seats in (six := [_seats(leases, name) for name in "abcdef"]):
+        seats.count()
+    for seats in six[:4]:
+        seats.leave()
+    for seats in six[4:] * 2:
+        seats.count()
+    assert [seats.count() for seats in six[4:]] == [2, 2]
+    assert {name: holder for name, (holder, _) in leases.held.items()} == {
+        "publisher-seat/0": "e",
+        "publisher-seat/1": "f",
+    }
+
+
 def test_only_those_who_publish_the_same_tables_are_counted() -> None:
     leases = _Leases()
     all_tables, other = _seats(leases, "a"), _seats(leases, "b", "orders")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,9 +16,6 @@ from lakelog.format.log_state import LogInfo
 from lakelog.format.table import TableName
 from lakelog.serving.lease import LEASE_HELD
 from metastore.inprocess import InProcessMetastore
-from metastore.memory import MemoryStore
-from metastore.service import MetastoreService
-from metastore.store import Store
 from writer.publishing.metrics import PublisherMetrics
 from writer.publishing.seats import Seats
 from writer.publishing.service import PublisherService
@@ -131,18 +127,6 @@ def test_what_others_hold_or_was_not_asked_for_is_left_alone() -> None:
     world.held_by_others.clear()
     service.step()
     assert set(world.running) == {"shop.t1", "shop.t2", "shop.t3"}
-
-
-@pytest.fixture
-def metastore() -> Iterator[InProcessMetastore]:
-    """Grants leases."""
-
-    async def open_store() -> Store:
-        return MemoryStore(SystemClock())
-
-    service = InProcessMetastore(open_store, lambda store: MetastoreService(store, "file:///warehouse"))
-    yield service
-    service.close()
 
 
 def test_a_name_without_a_log_is_told_once() -> None:
