@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from lakelog.format.convert import find_mismatch
@@ -37,8 +39,15 @@ def make_fitting(pipeline: Pipeline, info: TableInfo, misfits: Misfits) -> Fitti
     if isinstance(source, FileSource):
         problems += [f"table: {problem}" for problem in check_format(fitting, source.format)]
     elif source.avro is not None:
-        key = "source.schema_file" if "source.schema_file" in pipeline.marks else "source.schema"
-        problems += [f"{key}: {problem}" for problem in _avro_problems(fitting, source.avro.schema.arrow, heeded)]
+        keys = [f"source.{name}" for name in ("schema_file", "schemas", "schema")]
+        key = next((key for key in keys if key in pipeline.marks), keys[-1])
+        for form in source.avro.all:
+            which = f"schema {form.registry_id}: " if source.avro.others else ""
+            found = _avro_problems(fitting, form.schema.arrow, heeded)
+            problems += [f"{key}: {which}{problem}" for problem in found]
+        problems += [
+            f"{key}: {problem}" for problem in _unlike_problems([form.schema.arrow for form in source.avro.all])
+        ]
     elif not says_kinds:
         remedy = f"use format: {RecordFormat.DEBEZIUM_JSON.value} or {RecordFormat.AVRO.value}"
         problems += [f"table: {problem}" for problem in check_format(fitting, Format.JSON, remedy)]
@@ -110,6 +119,19 @@ def _avro_problems(fitting: Fitting, given: pa.Schema, heeded: bool) -> list[str
             problems.append(
                 f"its field '{name}' is {type_}, the table's column '{field.name}' is {field.type}: {mismatch}."
             )
+    return problems
+
+
+def _unlike_problems(given: Sequence[pa.Schema]) -> list[str]:
+    """Which fields have types in several schemas whose values have none in common."""
+    problems = []
+    for name in dict.fromkeys(name for schema in given for name in schema.names):
+        fields = [schema.field(name) for schema in given if name in schema.names]
+        try:
+            pa.unify_schemas([pa.schema([field]) for field in fields], promote_options="permissive")
+        except pa.ArrowException:
+            types = " and ".join(dict.fromkeys(str(field.type) for field in fields))
+            problems.append(f"its field '{name}' is {types}, which cannot be read side by side.")
     return problems
 
 

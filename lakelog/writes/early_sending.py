@@ -49,6 +49,8 @@ LogOpener = Callable[[Mapping[str, str]], Log]
 _WAIT_S: Final = 2.0
 """For brokers to have answered for all of a commit; its files take longer to write where there is much of it."""
 
+_NO_ANSWER: Final = "brokers have not answered for all of them in time"
+
 _PAUSE_S: Final = 10.0
 """Behind a failure: each try costs a connection, and the publisher sends meanwhile."""
 
@@ -289,6 +291,8 @@ class EarlyChannel:
         try:
             return done.result(self._wait_s)
         except TimeoutError:
+            # The thread may have answers a moment later, and then nothing to warn of: who writes is told here.
+            self._warn(_NO_ANSWER)
             self._pause()
             return None
 
@@ -342,11 +346,17 @@ class EarlyChannel:
         return self._sender
 
     def _fail(self, error: LakelogError | None) -> None:
-        said = "brokers have not answered for all of them in time" if error is None else error.message
-        log.warning("rows of table %s are not sent before their commit for a while: %s", self._table, said)
+        if error is not None:
+            self._warn(error.message)
+        elif self.is_open:
+            # Else who writes was told already.
+            self._warn(_NO_ANSWER)
         self.failures += 1
         self._close()
         self._pause()
+
+    def _warn(self, said: str) -> None:
+        log.warning("rows of table %s are not sent before their commit for a while: %s", self._table, said)
 
     def _pause(self) -> None:
         with self._lock:

@@ -40,38 +40,46 @@ def read_avro_values(
         values: Binary.
         keys: Binary: of which row a delete is, as JSON.
         offsets: Of the records.
-        form: Their schema, and what stands before them.
+        form: Their schemas, and what stands before them.
         key: The fields that are the table's primary key, with its types.
         deletes: Tombstones that delete the row of their key.
-        report: Told of records that are none of this schema.
+        report: Told of records that are of none of these schemas.
 
     Returns:
         The rows; None: there are none.
     """
     there = np.asarray(values.is_valid())
     _report(report, ~there & ~deletes, values, offsets, _NO_VALUE)
-    header = b"" if form.registry_id is None else b"\0" + form.registry_id.to_bytes(4, "big")
-    fits = there & np.asarray(pc.starts_with(values, header).fill_null(False))
-    _report(report, there & ~fits, values, offsets, f"its header names another schema than {form.registry_id}")
-    # SUBTLE: without an end Arrow fails at a second value.
-    datums = pc.binary_slice(values.filter(pa.array(fits)), start=len(header), stop=_MOST_BYTES)
-    found, wrong_there = read_writer_records(datums, form.schema)
-    wrong = np.zeros(len(values), dtype=np.bool_)
-    wrong[fits] = wrong_there
-    has_header = np.asarray(pc.starts_with(values, b"\0\0").fill_null(False)) if not header else np.zeros_like(wrong)
+    known, wrong = np.zeros_like(there), np.zeros_like(there)
+    tables: list[pa.Table] = []
+    found_at: list[Places] = []
+    for each in form.all:
+        fits = there & np.asarray(pc.starts_with(values, each.header).fill_null(False))
+        known |= fits
+        # SUBTLE: without an end Arrow fails at a second value.
+        datums = pc.binary_slice(values.filter(pa.array(fits)), start=len(each.header), stop=_MOST_BYTES)
+        found, wrong_there = read_writer_records(datums, each.schema)
+        wrong[fits] = wrong_there
+        tables.append(found.filter(pa.array(~wrong_there)) if wrong_there.any() else found)
+        found_at.append(np.flatnonzero(fits)[~wrong_there])
+    numbers = ", ".join(str(each.registry_id) for each in form.all)
+    _report(report, there & ~known, values, offsets, f"its header names another schema than {numbers}")
+    is_hinted = form.registry_id is None
+    has_header = np.asarray(pc.starts_with(values, b"\0\0").fill_null(False)) if is_hinted else np.zeros_like(wrong)
     _report(report, wrong & ~has_header, values, offsets, _NO_RECORD)
     _report(report, wrong & has_header, values, offsets, _NO_RECORD + _HINT)
-    places = np.flatnonzero(fits & ~wrong)
-    found = found.filter(pa.array(~wrong_there)) if wrong_there.any() else found
     if deletes.any():
         gone, is_whole = _read_keys(keys.filter(pa.array(deletes)), form.schema.arrow, key)
         of_deletes = np.flatnonzero(deletes)
         lacks_key = np.zeros_like(deletes)
         lacks_key[of_deletes[~is_whole]] = True
         _report(report, lacks_key, keys, offsets, _NO_KEY)
-        places = np.concatenate([places, of_deletes[is_whole]])
-        order = pa.array(np.argsort(places))
-        found = pa.concat_tables([found, gone.filter(pa.array(is_whole))], promote_options="default").take(order)
+        tables.append(gone.filter(pa.array(is_whole)))
+        found_at.append(of_deletes[is_whole])
+    found, places = tables[0], found_at[0]
+    if len(tables) > 1:
+        places = np.concatenate(found_at)
+        found = pa.concat_tables(tables, promote_options="permissive").take(pa.array(np.argsort(places)))
         places = np.sort(places)
     if not len(places):
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,7 @@ from .kafka_spec import DEFAULT_RECORDS_PER_BATCH, SERVERS_OPTION, AvroForm, Kaf
 from .spec import ColumnSource, Format, TextOptions
 
 _PREFIX: Final = "kafka."
+_LAST_ID: Final = 2**31 - 1
 _TIME_UNITS: Final = ("ms", "us", "ns")
 
 
@@ -91,12 +93,17 @@ def _read_topics(section: Section) -> tuple[str, ...]:
 def _read_avro(section: Section, file: Path, *, is_avro: bool) -> AvroForm | None:
     """The schema, which stands here or in a file."""
     path, text = section.optional_text("schema_file"), section.optional_text("schema")
-    registry_id = section.whole("schema_id", 0, 1, 2**31 - 1) if section.node("schema_id") is not None else None
+    registry_id = section.whole("schema_id", 0, 1, _LAST_ID) if section.node("schema_id") is not None else None
+    by_id = section.text_map("schemas")
     if not is_avro:
-        for key in ("schema", "schema_file", "schema_id"):
+        for key in ("schema", "schema_file", "schema_id", "schemas"):
             if section.node(key) is not None:
                 section.problem(key, f"it is for {RecordFormat.AVRO.value}; leave it out.")
         return None
+    if section.node("schemas") is not None:
+        if path or text or registry_id is not None:
+            section.problem("schemas", "it stands beside schema, schema_file or schema_id; give it alone.")
+        return _read_forms(section, file, by_id)
     if (path is None) == (text is None):
         what = "both are given" if path is not None else "it is missing"
         section.problem(
@@ -110,6 +117,24 @@ def _read_avro(section: Section, file: Path, *, is_avro: bool) -> AvroForm | Non
     except InvalidArgument as error:
         section.problem(key, error.message)
     return None
+
+
+def _read_forms(section: Section, file: Path, by_id: Mapping[str, str]) -> AvroForm | None:
+    """Several schemas, by their numbers."""
+    forms = []
+    for number, path in by_id.items():
+        if not (number.isascii() and number.isdigit() and 1 <= int(number) <= _LAST_ID):
+            section.problem(
+                "schemas", f"'{number[:80]}' is no number of a schema; give for instance {{7: ./first.avsc}}."
+            )
+            continue
+        try:
+            forms.append(AvroForm(read_writer_schema(_load(file, path)), int(number)))
+        except InvalidArgument as error:
+            section.problem("schemas", f"{number}: {error.message}")
+    if not by_id:
+        section.problem("schemas", "it is empty; give each schema by its number, for instance {7: ./first.avsc}.")
+    return replace(forms[0], others=tuple(forms[1:])) if forms else None
 
 
 def _load(file: Path, path: str) -> str:

@@ -40,10 +40,22 @@ class AvroForm:
         schema: What they are written by.
         registry_id: They begin with the header of a schema registry (a byte 0, and the schema's number there in four
             bytes), and this is the number; None: they have no header.
+        others: Further schemas that records are written by, each with a number; as where a topic's schema changes.
     """
 
     schema: WriterSchema
     registry_id: int | None = None
+    others: tuple[AvroForm, ...] = ()
+
+    @property
+    def all(self) -> tuple[AvroForm, ...]:
+        """This one and the others."""
+        return (self, *self.others)
+
+    @property
+    def header(self) -> bytes:
+        """What records of this schema begin with."""
+        return b"" if self.registry_id is None else b"\0" + self.registry_id.to_bytes(4, "big")
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,9 @@ from lakelog.options import LOG_MAX_RECORD_SIZE
 
 MAX_RECORD_BYTES: Final = 1 << 20
 
+LARGEST_RECORD_BYTES: Final = 64 << 20
+"""What 'log.max-record-size' is at most."""
+
 TRANSACTION_TIMEOUT_MS: Final = 60_000
 """How long an abandoned transaction holds readers back at most; a fresh start of the next publisher ends it at once."""
 
@@ -179,9 +182,16 @@ def to_sender_config(settings: KafkaSettings, linger_ms: str = "5") -> dict[str,
 
 
 def to_transactional_config(settings: KafkaSettings, transactional_id: str) -> dict[str, Any]:
-    """For the producer of transactions (RELIABILITY.md R1 to R6)."""
+    """For the producer of transactions (RELIABILITY.md R1 to R6).
+
+    What is committed was checked by what the option said then, and goes to the topic also where it says less by now:
+    the topic's own bound is never lowered, so that only it counts.
+    """
     return {
         **to_sender_config(settings),
+        "message.max.bytes": LARGEST_RECORD_BYTES + FRAMING_BYTES,
+        # Room for one of these, which would be waited for forever otherwise.
+        "queue.buffering.max.kbytes": max(LARGEST_RECORD_BYTES + (1 << 20), 4 * settings.max_record_bytes) >> 10,
         "transactional.id": transactional_id,
         "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
         "statistics.interval.ms": STATISTICS_INTERVAL_MS,

@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import psutil
@@ -19,6 +20,7 @@ from lakelog.log.kafka import KafkaLog, KafkaSettings, connecting, settings
 from lakelog.log.kafka import producer as producer_module
 from lakelog.log.kafka.errors import get_cause
 from lakelog.log.kafka.producer import KafkaProducer
+from lakelog.log.kafka.settings import LARGEST_RECORD_BYTES
 from lakelog.log.protocol import LogProducer, LogReader
 from lakelog.log.records import TopicSpec
 from tests.contract.log.making import (
@@ -150,7 +152,7 @@ def test_a_record_that_is_too_large(
     producer = open_producer()
     producer.start()
     publish(producer, 1, make_records(0, ["a=1"]))
-    large = os.urandom(1000).hex() if told_by == "topic" else "x" * 3_000_000
+    large = os.urandom(1000).hex() if told_by == "topic" else "x" * (LARGEST_RECORD_BYTES + 1000)
     with pytest.raises(InvalidArgument) as caught:
         publish(producer, 2, make_records(0, ["a=2", large]))
     assert caught.value.reason == "RECORD_TOO_LARGE"
@@ -158,6 +160,18 @@ def test_a_record_that_is_too_large(
     assert producer.start() == make_position(1)
     publish(producer, 2, make_records(0, ["a=2"]))
     assert read_values(reader, {0: 0}, 2) == {0: ["a=1", "a=2"]}
+
+
+def test_a_record_of_when_larger_ones_were_allowed(
+    kafka_settings: KafkaSettings, topic: str, reader: LogReader
+) -> None:
+    lowered = KafkaLog(replace(kafka_settings, max_record_bytes=1 << 10))
+    producer = lowered.open_producer(topic, f"{topic}-publisher", f"{topic}-position")
+    producer.start()
+    large = os.urandom(100_000).hex()
+    publish(producer, 1, make_records(0, ["a=1", large, "a=2"]))
+    assert read_values(reader, {0: 0}, 3) == {0: ["a=1", large, "a=2"]}
+    producer.close()
 
 
 def test_records_that_are_sent_early_and_too_large(log: KafkaLog, topic: str) -> None:

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from lakelog.clock import Clock, SystemClock
 from lakelog.format.log_state import LogInfo
@@ -172,3 +173,22 @@ def test_what_a_channel_had_open_is_closed_behind_what_it_sends() -> None:
     assert brokers.closed.wait(10)
     assert channel.flush(0) is None
     assert channel.failures == 1
+
+
+def test_who_writes_is_told_where_answers_come_too_late(caplog: pytest.LogCaptureFixture) -> None:
+    channel, goes_on = open_channel(wait_s=0.05), threading.Event()
+
+    def wait(_sender: object) -> None:
+        goes_on.wait(10)
+
+    assert channel.submit(wait, 1)
+    assert channel.flush(0) is None
+    assert [(r.levelname, r.message) for r in caplog.records] == [
+        (
+            "WARNING",
+            "rows of table shop.orders are not sent before their commit for a while: "
+            "brokers have not answered for all of them in time",
+        )
+    ]
+    assert not channel.is_open
+    goes_on.set()
