@@ -139,7 +139,11 @@ class LogReader(Protocol):
         ...
 
     def assign(self, offsets: Mapping[int, int]) -> None:
-        """Goes on at these offsets of these partitions, and of no others."""
+        """Goes on at these offsets of these partitions, and of no others.
+
+        Raises:
+            NotFound: The topic has no such partition, or there is none: what had them was another topic.
+        """
         ...
 
     def fetch(self, max_records: int, timeout_s: float) -> FetchedRecords:

@@ -7,7 +7,7 @@ from lakelog.format.schema import TableSchema
 from lakelog.format.table import TableInfo
 from lakelog.log.codecs import LogCodec, LogForm
 from lakelog.log.settings import LogSettings, read_log_settings
-from lakelog.options.table_options import SEQUENCE_FIELD
+from lakelog.options.table_options import SEQUENCE_FIELD, SEQUENCE_SORT_ORDER
 from lakelog.options.values import TableOptions
 
 
@@ -25,11 +25,12 @@ def load_log_settings(table: TableInfo) -> LogSettings:
 
 def make_codec(table: TableInfo, schema: TableSchema) -> LogCodec:
     """What encodes and decodes rows of one of the table's schemas. Pure."""
-    settings = load_log_settings(table)
+    settings, options = load_log_settings(table), TableOptions(table.options)
     form = LogForm(
         value_format=settings.format,
         key_format=settings.key_format,
         is_upsert=settings.is_upsert,
-        sequence_fields=TableOptions(table.options).get(SEQUENCE_FIELD),
+        sequence_fields=options.get(SEQUENCE_FIELD),
+        sequence_descends=options.get(SEQUENCE_SORT_ORDER) == "desc",
     )
     return LogCodec(schema, table.name, form)

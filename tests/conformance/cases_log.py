@@ -210,6 +210,19 @@ KINDS = (
         sequences={1: ("5", "5"), 2: ("3",), 3: ("6",)},
     ),
     LogCase(
+        "4.4 an old row that beats the new one by its sequence is a message of its own",
+        KVS,
+        (upsert("1|a|5", "2|b|5"), write("-U 1|a|7", "+U 1|b|6", "-U 2|b|5", "+U 2|c|6")),
+        {
+            "debezium all": {1: ("+I 1|a|5", "+I 2|b|5"), 2: ("-U 1|a|7", "+U 1|b|6", "+U 2|b|5 > 2|c|6")},
+            "debezium upsert": {1: ("+I 1|a|5", "+I 2|b|5"), 2: ("-U #1", "+U 1|b|6", "+U 2|b|5 > 2|c|6")},
+            "rows upsert": {1: ("+I 1|a|5", "+I 2|b|5"), 2: ("-U #1", "+U 1|b|6", "+U 2|c|6")},
+        },
+        {1: ("+I 1|a|5", "+I 2|b|5"), 2: ("-D 1|a|5", "-U 2|b|5", "+U 2|c|6")},
+        forms=("debezium auto", "avro upsert", "json upsert", "debezium all"),
+        sequences={1: ("5", "5"), 2: ("7", "6", "6")},
+    ),
+    LogCase(
         "4.4 several sequence fields are an array",
         KVST,
         (upsert("1|5|x"), upsert("1|null|y")),

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.ordering import comparable_keys, single_array
+from lakelog.format.ordering import comparable_keys, comparable_sequences, single_array
 from lakelog.format.rowkind import RowKind
 from lakelog.format.schema import TableSchema
 from lakelog.format.table import TableName
@@ -47,12 +47,14 @@ class LogForm:
         key_format: `json` or `avro`.
         is_upsert: The changelog mode is `upsert`, else `all`.
         sequence_fields: The table's `sequence.field`.
+        sequence_descends: Whether a smaller sequence is the later one.
     """
 
     value_format: str = DEBEZIUM_JSON
     key_format: str = JSON
     is_upsert: bool = False
     sequence_fields: tuple[str, ...] = ()
+    sequence_descends: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class LogCodec:
     @property
     def needs_followed(self) -> bool:
         """Whether `encode` must be told what follows where a bucket's rows are not ordered by key as a whole."""
-        return self.form.is_upsert
+        return self.form.is_upsert and not self.form.sequence_fields
 
     def find_followed(self, keys: pa.Table) -> Mask:
         """Whether a later row of its key follows each row.
@@ -145,6 +147,7 @@ class LogCodec:
             has_before=self.has_before,
             is_last=is_last,
             followed=None if followed is None else followed[:fitting],
+            outranks=self._find_outranking(rows, kinds),
         )
         rows, kinds = rows.slice(0, plan.consumed), kinds[: plan.consumed]
         source = MessageSource(self.name.database, self.name.name, snapshot_id, bucket, ts_ms)
@@ -262,6 +265,14 @@ class LogCodec:
         for column in self._columns(rows, self.schema.primary_key):
             same &= np.asarray(pc.equal(column.slice(0, len(same)), column.slice(1)))
         return same
+
+    def _find_outranking(self, rows: pa.Table, kinds: Kinds) -> Mask | None:
+        """Whether a row has a higher sequence than the one behind it; None where nothing depends on it."""
+        fields = self.form.sequence_fields
+        if not fields or not (kinds == RowKind.UPDATE_BEFORE).any():
+            return None
+        values = comparable_sequences(self._columns(rows, fields), self.form.sequence_descends)
+        return np.asarray(values[:-1] > values[1:])
 
     def _encode_values(self, rows: pa.Table, kinds: Kinds, plan: MessagePlan, source: MessageSource) -> pa.Array:
         values = self._encode_rows(rows)

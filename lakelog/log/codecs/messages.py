@@ -7,7 +7,9 @@ Pure. The rules, for the rows of one bucket and snapshot in their order, which i
 2. In the changelog mode `all` every other row is a message.
 3. In the changelog mode `upsert` a `-D` is a tombstone, and so is a `-U` that no later row of its key follows; any
    other `-U` is not sent.
-4. What a `-U` becomes is known only with the row behind it. So the last row of a piece is held back where it is a `-U`
+4. A `-U` that a higher sequence lets win over the row behind it is a message of its own all the same: else that row
+   would seem to count.
+5. What a `-U` becomes is known only with the row behind it. So the last row of a piece is held back where it is a `-U`
    and more rows follow.
 """
 
@@ -48,7 +50,14 @@ class MessagePlan:
 
 
 def plan_messages(
-    kinds: Kinds, same_key: Mask, *, is_upsert: bool, has_before: bool, is_last: bool, followed: Mask | None = None
+    kinds: Kinds,
+    same_key: Mask,
+    *,
+    is_upsert: bool,
+    has_before: bool,
+    is_last: bool,
+    followed: Mask | None = None,
+    outranks: Mask | None = None,
 ) -> MessagePlan:
     """Plans the messages of rows.
 
@@ -60,6 +69,8 @@ def plan_messages(
         is_last: No row of the bucket and snapshot follows.
         followed: Whether a later row of its key in the bucket and snapshot follows each row; None: rows are ordered by
             key over the whole of it, so that it stands right behind.
+        outranks: One less than rows: whether a row has a higher sequence than the one behind it; None: there are no
+            sequences. Of rows that do not stand right behind it is not known, so that `followed` does not count then.
     """
     count = len(kinds)
     is_before = kinds == RowKind.UPDATE_BEFORE
@@ -67,13 +78,14 @@ def plan_messages(
         rows = np.arange(count, dtype=np.int64)
         tombstones = kinds == RowKind.DELETE if is_upsert else np.zeros(count, dtype=np.bool_)
         return MessagePlan(count, rows, np.full(count, -1, dtype=np.int64), tombstones)
-    has_next = np.append(same_key, False)
+    is_replaced = same_key if outranks is None else same_key & ~outranks
+    has_next = np.append(is_replaced, False)
     is_paired = is_before & has_next & np.append(kinds[1:] == RowKind.UPDATE_AFTER, False)
     if is_before[-1] and not is_last:
         count -= 1
         kinds, is_before, has_next, is_paired = kinds[:-1], is_before[:-1], has_next[:-1], is_paired[:-1]
     if is_upsert:
-        later = has_next if followed is None else followed[:count] | has_next
+        later = has_next if followed is None or outranks is not None else followed[:count] | has_next
         is_sent = ~(is_before & later)
         is_tombstone = is_before | (kinds == RowKind.DELETE)
     else:

@@ -16,7 +16,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from lakelog.errors import InternalError, InvalidArgument, LakelogError, NotFound, SnapshotExpired
+from lakelog.errors import InternalError, LakelogError, NotFound, SnapshotExpired
 from lakelog.log.columns import NO_RECORDS, RawRecords, to_fetched
 from lakelog.log.kafka.errors import is_denied, make_client, to_lakelog_error
 from lakelog.log.kafka.offset_questions import READER_GROUP, OffsetQuestions, to_headers
@@ -60,12 +60,12 @@ class KafkaReader:
         """See the protocol.
 
         Raises:
-            InvalidArgument: The topic has no such partition.
+            NotFound: The topic has no such partition: another one of its name had.
         """
         count = len(self._ask().ask_offsets(OFFSET_END))
         foreign = sorted(partition for partition in offsets if not 0 <= partition < count)
         if foreign:
-            raise InvalidArgument(
+            raise NotFound(
                 f"The topic {self._topic} has the partitions 0 to {count - 1}, and none of number {foreign[0]}.",
                 metadata={"topic": self._topic, "partition": str(foreign[0])},
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from lakelog.errors import InternalError, InvalidArgument, SnapshotExpired
+from lakelog.errors import InternalError, NotFound, SnapshotExpired
 from lakelog.log.columns import NO_RECORDS, concat_fetched
 from lakelog.log.memory.cluster import MemoryCluster
 from lakelog.log.memory.faults import Step, to_unavailable
@@ -42,7 +42,7 @@ class MemoryReader:
         count = len(self._get_partitions())
         foreign = sorted(partition for partition in offsets if not 0 <= partition < count)
         if foreign:
-            raise InvalidArgument(
+            raise NotFound(
                 f"The topic {self._topic} has the partitions 0 to {count - 1}, and none of number {foreign[0]}.",
                 metadata={"topic": self._topic, "partition": str(foreign[0])},
             )

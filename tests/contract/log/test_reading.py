@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakelog.errors import InvalidArgument, NotFound
+from lakelog.errors import NotFound
 from lakelog.log.protocol import Log, LogProducer, LogReader
 from lakelog.log.records import EncodedRecords, TailRecord
 from tests.contract.log.making import await_equal, leave_open, make_records, make_snapshot, publish, read_values
@@ -173,5 +173,5 @@ def test_records_before_their_commit(log: Log, topic: str, open_producer: OpenPr
 
 
 def test_a_partition_that_is_not_there(reader: LogReader) -> None:
-    with pytest.raises(InvalidArgument, match="0 to 1"):
+    with pytest.raises(NotFound, match="0 to 1"):
         reader.assign({2: 0})

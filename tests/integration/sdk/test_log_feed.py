@@ -169,17 +169,10 @@ def test_what_is_not_wanted_is_not_fetched_because_it_is_still_being_published(
     table = world.make_unpublished()
     table.append(rows(*((number, number) for number in range(50))))
     table.append(rows((1, 1)))
-    lease = world.metastore.acquire_lease(to_publisher_lease(table.uuid), "test", 600_000)
-    parts = replace(world.make_parts(), limits=TransactionLimits(snapshots=1))
-    publisher = TablePublisher(table.uuid, lease.epoch, parts)
-
-    def publish() -> None:
-        while world.metastore.get_publish_state(table.uuid).snapshot_id < 2:
-            publisher.step(0.05)
-
+    publisher = HandPublisher(world.metastore, world.cluster, table, limits=TransactionLimits(snapshots=1))
     feed = LogFeed(world.metastore, table.uuid, world.catalog.open_log)
     wanted = world.metastore.list_snapshots(table.uuid).snapshots[1:]
-    soon = threading.Timer(0.3, publish)
+    soon = threading.Timer(0.3, publisher.publish, [2])
     soon.start()
     monkeypatch.setattr(MemoryReader, "fetch", fetch)
     try:
@@ -188,7 +181,7 @@ def test_what_is_not_wanted_is_not_fetched_because_it_is_still_being_published(
         soon.join()
     assert told == [(2, 1)]
     assert 1 not in fetched
-    publisher.forget()
+    publisher.close()
     feed.leave()
 
 

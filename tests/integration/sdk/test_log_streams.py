@@ -16,7 +16,7 @@ from lakelog.catalog import Catalog
 from lakelog.errors import HistoryDiverged, InvalidArgument, PermissionDenied
 from lakelog.log.columns import take_fetched
 from lakelog.log.memory import Fault, MemoryCluster, Step
-from lakelog.log.records import FetchedRecords
+from lakelog.log.records import FetchedRecords, TopicSpec
 from lakelog.reads import log_patience
 from lakelog.storage.stores import LocationStores
 from lakelog.streams import log_feed, log_table
@@ -258,6 +258,25 @@ def test_what_the_log_does_not_tell_files_do(
         if what == "log begun anew":
             publisher.close()
             publisher.publish()
+        assert to_rows(read_all(stream, newest)) == to_rows(read_all(files, newest))
+    publisher.close()
+
+
+def test_a_topic_made_anew_with_fewer_partitions_is_made_up_for_by_files(
+    catalog: Catalog, metastore: InProcessMetastore, cluster: MemoryCluster
+) -> None:
+    table = make(catalog, True, {"bucket": "3"})
+    publisher = HandPublisher(metastore, cluster, table)
+    newest = fill(table, True)
+    publisher.publish()
+    topic = metastore.get_log(table.uuid).topic
+    cluster.delete_topic(topic)
+    cluster.create_topic(TopicSpec(topic, 1, 1), {})
+    options = {"scan.snapshot-id": "1", "streaming-read-mode": "log"}
+    with (
+        table.subscribe(scan_mode="from-snapshot", options=options) as stream,
+        table.subscribe(scan_mode="from-snapshot", options={**options, "streaming-read-mode": "file"}) as files,
+    ):
         assert to_rows(read_all(stream, newest)) == to_rows(read_all(files, newest))
     publisher.close()
 

@@ -76,6 +76,28 @@ def test_tombstones_in_the_mode_upsert(value_format: str) -> None:
     assert records.sequences.to_pylist() == [b'"b"', b'"x"', b"null"]
 
 
+@pytest.mark.parametrize(
+    ("descends", "values", "tombstones"),
+    [
+        (False, ("b", "a"), [True, False]),
+        (False, ("b", None), [True, False]),
+        (False, ("a", "a"), [False]),
+        (False, (None, "a"), [False]),
+        (True, ("b", "a"), [False]),
+        (True, ("a", "b"), [True, False]),
+        (True, ("a", None), [True, False]),
+    ],
+)
+@pytest.mark.parametrize("value_format", ["debezium-json", "json"])
+def test_an_old_row_that_beats_the_new_one_is_sent(
+    value_format: str, descends: bool, values: tuple[str | None, str | None], tombstones: list[bool]
+) -> None:
+    codec = make_codec(ORDERS, value_format, is_upsert=True, sequence_fields=("v",), sequence_descends=descends)
+    assert not codec.needs_followed
+    records = encode(codec, [(DAY, 1, value) for value in values], [1, 2]).records
+    assert [not value.is_valid for value in records.values] == tombstones
+
+
 def test_append_tables_have_no_key_and_no_bucket() -> None:
     codec = make_codec(TableSchema(0, ORDERS.arrow))
     records = encode(codec, [(DAY, 1, "a")], [0], bucket=None).records

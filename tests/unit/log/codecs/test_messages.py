@@ -60,3 +60,15 @@ def test_later_rows_of_other_files_are_told() -> None:
     for told, rows in (([True, False], [1]), ([False, False], [0, 1])):
         found = plan_messages(kinds, same, is_upsert=True, has_before=True, is_last=True, followed=np.array(told))
         assert found.rows.tolist() == rows
+
+
+def test_what_a_higher_sequence_does_not_let_be_replaced_is_sent() -> None:
+    kinds, same = np.array([1, 1, 2, 1, 0], dtype=np.int8), np.array([True, True, False, True])
+    told = {"followed": np.array([True, True, False, True, False]), "outranks": np.array([False, True, True, True])}
+    found = plan_messages(kinds, same, is_upsert=True, has_before=True, is_last=True, **told)
+    assert found.rows.tolist() == [1, 2, 3, 4]
+    assert found.befores.tolist() == [-1] * 4
+    assert found.tombstones.tolist() == [True, False, True, False]
+    found = plan_messages(kinds, same, is_upsert=False, has_before=True, is_last=True, **told)
+    assert found.rows.tolist() == [0, 1, 2, 3, 4]
+    assert found.befores.tolist() == [-1] * 5
