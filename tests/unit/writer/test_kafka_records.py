@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -15,9 +16,10 @@ from lakelog.format.schema import TableSchema, assign_field_ids
 from lakelog.log.codecs.writer_schema import read_writer_schema
 from writer.kafka.header_kinds import KIND_COLUMN, HeaderKinds
 from writer.kafka.tasks import KafkaReadTask, TakenRange, read_range
-from writer.kafka.values import read_json_values
+from writer.kafka.values import read_debezium_values, read_json_values
 from writer.pipeline.kafka_spec import AvroForm, RecordFormat
 from writer.pipeline.spec import ColumnSource, Mode, RowKindSource, TextOptions
+from writer.records.bad_records import BadRecord
 from writer.records.fitting import Fitting
 
 from .topics import Topics, make_source
@@ -225,6 +227,23 @@ def test_a_delete_without_its_old_row_is_of_the_row_that_its_key_names(topics: T
     assert all("neither an old row nor a key" in letter["reason"] for letter in bad)
 
 
+def test_a_delete_of_a_table_without_a_key_needs_its_old_row() -> None:
+    bad: list[BadRecord] = []
+    found = read_debezium_values(
+        pa.array([change("d", None, None)], pa.binary()),
+        pa.array([b'{"id": 1}'], pa.binary()),
+        np.array([5]),
+        pa.schema([("id", pa.int64())]),
+        key=pa.schema([]),
+        deletes=np.zeros(1, np.bool_),
+        time_unit=None,
+        with_old_rows=False,
+        report=bad.append,
+    )
+    assert found is None
+    assert [each.line for each in bad] == [5]
+
+
 def test_debezium_with_its_schema(topics: Topics, tmp_path: Path) -> None:
     fields = [{"field": "id", "type": "int64"}, {"field": "at", "name": "io.debezium.time.Timestamp", "type": "int64"}]
     schema = {"fields": [{"field": "before", "fields": fields}, {"field": "after", "fields": fields}]}
@@ -351,13 +370,17 @@ def test_a_log_of_lakelogs_own_says_by_its_headers_what_rows_do(
 
 
 def test_headers_of_others_say_nothing(topics: Topics) -> None:
-    topics.send(None, None, b"x", keys=[b"a", b"b", b"c"], kinds=["-D", "-D", "-D"])
+    topics.send(None, None, b"x", None, keys=[b"a", b"b", b"c", b"d"], kinds=["-D"] * 4)
     reader = topics.log.open_reader("orders")
     reader.assign({0: 0})
-    records = replace(reader.fetch(10, 0), kinds=pa.array([None, b"of others", b"-D"], pa.binary()))
+    records = replace(
+        reader.fetch(10, 0),
+        kinds=pa.array([None, b"of others", b"-D", b"-D"], pa.binary()),
+        keys=pa.array([b"a", b"b", b"c", None], pa.binary()),
+    )
     said = HeaderKinds.of(records)
-    assert said.kinds.to_pylist() == ["+I", "+I", "-D"]
-    assert said.deletes.tolist() == [False, False, False]
+    assert said.kinds.to_pylist() == ["+I", "+I", "-D", "-D"]
+    assert said.deletes.tolist() == [False] * 4, "the last names no row"
 
 
 def test_columns_have_the_names_of_the_source(topics: Topics, tmp_path: Path) -> None:
