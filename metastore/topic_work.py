@@ -11,6 +11,7 @@ from lakelog.log.records import TopicSpec, TopicState
 from lakelog.log.topic_rules import (
     CLEANUP_POLICY,
     MAX_MESSAGE_BYTES,
+    RETENTION_BYTES,
     RETENTION_MS,
     check_retention,
     check_topic,
@@ -76,7 +77,7 @@ def alter_topic(admin: TopicAdmin, before: TopicSpec, after: TopicSpec) -> Topic
     wanted = to_topic_settings(after)
     settings = {}
     if before.retention_ms != after.retention_ms:
-        settings.update({key: wanted[key] for key in (CLEANUP_POLICY, RETENTION_MS)})
+        settings.update({key: wanted[key] for key in (CLEANUP_POLICY, RETENTION_MS, RETENTION_BYTES)})
     have = state.settings.get(MAX_MESSAGE_BYTES, "0")
     if before.max_record_bytes < after.max_record_bytes and int(have) < int(wanted[MAX_MESSAGE_BYTES]):
         settings[MAX_MESSAGE_BYTES] = wanted[MAX_MESSAGE_BYTES]

@@ -10,6 +10,7 @@ from lakelog.options.kafka_values import MAX_TOPIC_LENGTH
 
 CLEANUP_POLICY: Final = "cleanup.policy"
 RETENTION_MS: Final = "retention.ms"
+RETENTION_BYTES: Final = "retention.bytes"
 MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 TIMESTAMP_TYPE: Final = "message.timestamp.type"
 MIN_INSYNC: Final = "min.insync.replicas"
@@ -24,6 +25,7 @@ and at most 20 for the lengths of each header."""
 
 _APPEND_TIME: Final = "LogAppendTime"
 _FOR_EVER: Final = -1
+_UNBOUNDED: Final = -1
 
 
 def make_topic_name(database: str, table: str, table_uuid: str, generation: int) -> str:
@@ -45,6 +47,8 @@ def to_topic_settings(spec: TopicSpec) -> dict[str, str]:
     return lag | {
         CLEANUP_POLICY: policy,
         RETENTION_MS: str(_FOR_EVER if spec.retention_ms is None else spec.retention_ms),
+        # Brokers may have a bound of their own, which would delete sooner.
+        RETENTION_BYTES: str(_UNBOUNDED),
         TIMESTAMP_TYPE: _APPEND_TIME,
         MAX_MESSAGE_BYTES: str(spec.max_record_bytes + FRAMING_BYTES),
     }
@@ -114,14 +118,23 @@ def check_topic(spec: TopicSpec, state: TopicState) -> list[str]:
 
 def check_retention(spec: TopicSpec, state: TopicState) -> list[str]:
     """Why a topic does not keep records for as long as a user has asked for; as `check_topic`."""
-    policies = state.settings.get(CLEANUP_POLICY, "delete")
-    have = _number(state, RETENTION_MS, _FOR_EVER)
-    if spec.retention_ms is None or "delete" not in policies or have == _FOR_EVER or have >= spec.retention_ms:
+    if spec.retention_ms is None or "delete" not in state.settings.get(CLEANUP_POLICY, "delete"):
         return []
-    return [
-        f"Its {RETENTION_MS} is {have}, and 'log.retention' asks for {spec.retention_ms} ms: "
-        f"{_how(state.name, RETENTION_MS, str(spec.retention_ms))}, or give a shorter 'log.retention'."
-    ]
+    problems = []
+    have = _number(state, RETENTION_MS, _FOR_EVER)
+    if have != _FOR_EVER and have < spec.retention_ms:
+        problems.append(
+            f"Its {RETENTION_MS} is {have}, and 'log.retention' asks for {spec.retention_ms} ms: "
+            f"{_how(state.name, RETENTION_MS, str(spec.retention_ms))}, or give a shorter 'log.retention'."
+        )
+    kept_bytes = _number(state, RETENTION_BYTES, _UNBOUNDED)
+    if kept_bytes != _UNBOUNDED:
+        problems.append(
+            f"Its {RETENTION_BYTES} is {kept_bytes}, so that records may go before the {spec.retention_ms} ms that "
+            f"'log.retention' asks for are over: {_how(state.name, RETENTION_BYTES, str(_UNBOUNDED))}, or leave "
+            "'log.retention' out."
+        )
+    return problems
 
 
 def _number(state: TopicState, key: str, default: int) -> int:

@@ -111,6 +111,7 @@ def test_a_topic_that_the_user_names_is_never_deleted(
         ({"message_timestamp_type": "CreateTime"}, {}, ["must be LogAppendTime"]),
         ({"max_message_bytes": "1000"}, {}, ["max.message.bytes is 1000"]),
         ({"retention_ms": "1000"}, {"log.changelog-mode": "all", "log.retention": "1 d"}, ["retention.ms is 1000"]),
+        ({"retention_bytes": "9"}, {"log.changelog-mode": "all", "log.retention": "1 d"}, ["retention.bytes is 9"]),
     ],
 )
 def test_a_topic_that_does_not_fit_is_refused(

@@ -82,6 +82,20 @@ def test_a_shorter_retention_is_told_to_who_asked_for_it() -> None:
     assert check_topic(SPEC, make_state(SPEC, retention_ms="999")) == []
 
 
+def test_a_bound_of_bytes_keeps_no_records_for_a_time() -> None:
+    bounded = make_state(SPEC, retention_bytes="1000")
+    (problem,) = check_retention(SPEC, bounded)
+    assert "retention.bytes is 1000, so that records may go before the 1000 ms" in problem
+    assert "--add-config retention.bytes=-1" in problem
+    assert len(check_retention(SPEC, make_state(SPEC, retention_ms="999", retention_bytes="0"))) == 2
+    # What deletes nothing goes by no bound, and who asked for no time has none to be kept.
+    compacted = replace(SPEC, compact=True)
+    assert check_retention(compacted, make_state(compacted, cleanup_policy="compact", retention_bytes="1000")) == []
+    assert check_retention(compacted, make_state(compacted, retention_bytes="1000")) != []
+    assert check_retention(replace(SPEC, retention_ms=None), bounded) == check_topic(SPEC, bounded) == []
+    assert to_topic_settings(SPEC)["retention.bytes"] == "-1"
+
+
 def test_names_of_topics() -> None:
     assert make_topic_name("shop", "orders", UUID, 1) == f"shop_orders_{UUID}"
     assert make_topic_name("shop", "orders", UUID, 3) == f"shop_orders_{UUID}_3"
