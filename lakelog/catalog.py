@@ -221,7 +221,8 @@ class Catalog:
 
         Raises:
             NotFound: There is none that could be restored; after its time compactors delete it.
-            AlreadyExists: There is a table of this name by now: give `as_name`.
+            AlreadyExists: There is a table of this name by now: give `as_name`. Or its `kafka.topic` is the log of
+                another by now: drop that one first.
         """
         return Table(self, restore_table(self.metastore, name, uuid, as_name).table)
 

@@ -68,7 +68,7 @@ class DroppedTables:
 
         Raises:
             NotFound: There is none that could be restored, or no such database.
-            AlreadyExists: The name is taken.
+            AlreadyExists: The name is taken, or its named topic is another table's by now (`TOPIC_IN_USE`).
         """
         _check_table_name("", name)
         if table_uuid:

@@ -108,6 +108,13 @@ class LogTransaction(Protocol):
         """
         ...
 
+    async def find_named_topics(self, name: str, table_uuid: str) -> list[tuple[LogTopic, TableName]]:
+        """The logs of other tables that are there in topics of a name, at whatever brokers, by table uuid.
+
+        Whoever asks for the same name waits for the transaction to end.
+        """
+        ...
+
     async def list_log_topics(self) -> list[tuple[LogTopic, TableName]]:
         """The newest generations of all tables that are there, by table uuid."""
         ...

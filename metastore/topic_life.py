@@ -10,7 +10,7 @@ from lakelog.errors import AlreadyExists, CommitConflict, Unavailable
 from lakelog.format.log_state import LogInfo, SnapshotOffsets
 from lakelog.format.table import TableInfo, TableName
 from lakelog.log.topic_rules import make_topic_name
-from lakelog.options import LOG_SYSTEM, is_of_log
+from lakelog.options import KAFKA_SERVERS, LOG_SYSTEM, is_of_log
 from lakelog.options.log_options import KAFKA
 
 from .log_store import LogStart, LogTopic, TopicLife
@@ -21,6 +21,10 @@ ABANDONED_MS: Final = 600_000
 
 _NO_SNAPSHOT: Final = "0" * 32
 """The uuid of what comes before a table's first snapshot, and of one that is not kept."""
+
+_ONE_TABLE: Final = "and a log holds the changes of one table"
+
+_FIXED: Final = "A table's 'kafka.topic' cannot change."
 
 
 async def finish_log(tx: Transaction, start: LogStart, table_id: int) -> None:
@@ -39,20 +43,26 @@ async def finish_log(tx: Transaction, start: LogStart, table_id: int) -> None:
             reason="TOPIC_GIVEN_UP",
             metadata={"topic": topic.topic},
         )
-    await begin_log(tx, start, table_id)
+    await begin_log(tx, start, table_id, is_new=True)
 
 
-async def begin_log(tx: Transaction, start: LogStart, table_id: int) -> None:
+async def begin_log(tx: Transaction, start: LogStart, table_id: int, *, is_new: bool = False) -> None:
     """Begins a generation, with the transaction that lets its table have it.
 
     What stands in the topic already is told by the offsets of the snapshot that the generation begins behind. Who
     publishes the generation before it may add to that until its successor's first start, which tells of it.
 
+    Args:
+        tx: The transaction.
+        start: What begins.
+        table_id: The table's number.
+        is_new: The table is only being made, so that it may still have another topic.
+
     Raises:
         AlreadyExists: Another table has its log in this topic.
     """
     topic = start.topic
-    await check_unused(tx, topic)
+    await check_unused(tx, topic, is_new=is_new)
     await tx.put_log_topic(topic)
     if any(start.offsets):
         await put_beginning(tx, topic, table_id, start.offsets)
@@ -65,21 +75,53 @@ async def put_beginning(tx: Transaction, topic: LogTopic, table_id: int, offsets
     await tx.put_log_offsets(table_id, topic.generation, SnapshotOffsets(topic.starts_after, uuid, offsets))
 
 
-async def check_unused(tx: Transaction, topic: LogTopic) -> None:
+async def check_unused(tx: Transaction, topic: LogTopic, *, is_new: bool) -> None:
     """Check that no other table has its log in the topic, nor will before the transaction ends.
 
     Raises:
         AlreadyExists: Another has; names it.
     """
     user = await tx.find_topic_user(topic.topic_id, topic.table_uuid)
-    if user is not None:
-        whose = f"of table {user}" if user.name else "of a table that is being made"
-        raise AlreadyExists(
-            f"The topic {topic.topic} is the log {whose} already, and a log holds the changes of one table. Give "
-            "another 'kafka.topic', or leave it out.",
-            reason="TOPIC_IN_USE",
-            metadata={"topic": topic.topic, "table": str(user) if user.name else ""},
-        )
+    if user is None:
+        return
+    whose = f"of table {user}" if user.name else "of a table that is being made"
+    if is_new:
+        remedy = "Give another 'kafka.topic', or leave it out."
+    elif user.name:
+        remedy = f"{_FIXED} Drop {user}: the log can begin once that is gone."
+    else:
+        remedy = f"{_FIXED} The log can begin once that table is dropped."
+    raise _in_use(f"The topic {topic.topic} is the log {whose} already, {_ONE_TABLE}. {remedy}", topic, user)
+
+
+async def check_restorable(tx: Transaction, topic: LogTopic, table: TableName) -> None:
+    """Check that the topic that a dropped table's log was in is free for it, as far as is known without brokers.
+
+    What only they know, as that two of their names mean the same ones, is told when the topic is made.
+
+    Raises:
+        AlreadyExists: Another table has its log there by now; names it.
+    """
+    servers = set(KAFKA_SERVERS.read(topic.options))
+    named = await tx.find_named_topics(topic.topic, topic.table_uuid)
+    users = [name for other, name in named if servers & set(KAFKA_SERVERS.read(other.options))]
+    # By its id it is found at brokers of other names, too.
+    by_id = await tx.find_topic_user(topic.topic_id, topic.table_uuid) if topic.topic_id else None
+    user = users[0] if users else by_id
+    if user is None or not user.name:
+        return
+    raise _in_use(
+        f"Table {table} cannot be restored now: its log belongs in the topic {topic.topic}, which is the log of table "
+        f"{user} by now, {_ONE_TABLE}. {_FIXED} Drop {user} first (lakelog table drop {user}); only one of the two can "
+        "be there at a time.",
+        topic,
+        user,
+    )
+
+
+def _in_use(message: str, topic: LogTopic, user: TableName) -> AlreadyExists:
+    metadata = {"topic": topic.topic, "table": str(user) if user.name else ""}
+    return AlreadyExists(message, reason="TOPIC_IN_USE", metadata=metadata)
 
 
 async def follow_log(tx: Transaction, topic: LogTopic) -> None:
@@ -110,10 +152,15 @@ async def rejoin_log(tx: Transaction, table: TableInfo) -> None:
     """Lets a restored table have a log again, behind its newest snapshot; what consumers had of it ends with the drop.
 
     Brokers that are away keep no table from coming back: the topic is made once they answer.
+
+    Raises:
+        AlreadyExists: Another table has its log in this one's named topic by now.
     """
     topic = await tx.lock_log_topic(table.table_uuid)
     if topic is None:
         return
+    if topic.is_named:
+        await check_restorable(tx, topic, table.name)
     generation = topic.generation + 1
     name = table.name
     begun = replace(

@@ -22,7 +22,7 @@ class DroppedTables(Protocol):
 
         Raises:
             NotFound: There is none that could be restored; or no database for the new name.
-            AlreadyExists: The name is taken.
+            AlreadyExists: The name is taken, or its named topic is another table's by now (`TOPIC_IN_USE`).
         """
         ...
 

@@ -42,6 +42,11 @@ class MemoryLogs(MemoryCatalog):
                 return TableName("", "") if known is None else known.info.name
         return None
 
+    async def find_named_topics(self, name: str, table_uuid: str) -> list[tuple[LogTopic, TableName]]:
+        """The logs of other tables that are there in topics of a name."""
+        found = await self.list_log_topics()
+        return [each for each in found if each[0].topic == name and each[0].table_uuid != table_uuid]
+
     async def list_log_topics(self) -> list[tuple[LogTopic, TableName]]:
         """The newest generations of all tables that are there, by table uuid."""
         names = {table.new.table_uuid: table.new.name for table in self._live()}

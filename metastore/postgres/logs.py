@@ -38,6 +38,12 @@ FROM log_topic l LEFT JOIN catalog_table t ON t.table_uuid = l.table_uuid
 WHERE l.topic_id = %s AND l.table_uuid <> %s AND l.state IN ('creating', 'wanted', 'live') LIMIT 1
 """
 
+_FIND_NAMED: Final = f"""
+SELECT {_COLUMNS}, t.database, t.name
+FROM log_topic l JOIN catalog_table t ON t.table_uuid = l.table_uuid AND t.dropped_at_ms IS NULL
+WHERE l.topic = %s AND l.table_uuid <> %s AND l.state IN ('wanted', 'live') ORDER BY l.table_uuid
+"""
+
 _LIST: Final = f"""
 SELECT DISTINCT ON (l.table_uuid) {_COLUMNS}, t.database, t.name
 FROM log_topic l JOIN catalog_table t ON t.table_uuid = l.table_uuid AND t.dropped_at_ms IS NULL
@@ -107,6 +113,12 @@ class PostgresLogs:
         await self._session.write(_LOCK_TOPIC, (topic_id,))
         row = await self._session.read_one(_FIND_USER, (topic_id, table_uuid))
         return None if row is None else TableName(*row)
+
+    async def find_named_topics(self, name: str, table_uuid: str) -> list[tuple[LogTopic, TableName]]:
+        """The logs of other tables that are there in topics of a name."""
+        await self._session.write(_LOCK_TOPIC, (name,))
+        rows = await self._session.read(_FIND_NAMED, (name, table_uuid))
+        return [(_topic(row[:-2]), TableName(*row[-2:])) for row in rows]
 
     async def list_log_topics(self) -> list[tuple[LogTopic, TableName]]:
         """The newest generations of all tables that are there, by table uuid."""

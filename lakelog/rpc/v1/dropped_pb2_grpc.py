@@ -72,7 +72,7 @@ class DroppedTableServiceServicer:
 
     def RestoreTable(self, request, context):
         """Makes a dropped table live again: snapshots, files, options, consumers and the progress of writers are what they were. Not
-        idempotent: a repeat finds its name taken.
+        idempotent: a repeat finds its name taken. Refused (TOPIC_IN_USE) while another table has its log in the topic that its options name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

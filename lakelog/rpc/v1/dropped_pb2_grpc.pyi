@@ -39,7 +39,7 @@ class DroppedTableServiceStub:
     """Lists dropped tables that are still known, the newest first; of very many the newest 10,000."""
     RestoreTable: _grpc.UnaryUnaryMultiCallable[_dropped_pb2.RestoreTableRequest, _dropped_pb2.RestoreTableResponse]
     """Makes a dropped table live again: snapshots, files, options, consumers and the progress of writers are what they were. Not
-    idempotent: a repeat finds its name taken.
+    idempotent: a repeat finds its name taken. Refused (TOPIC_IN_USE) while another table has its log in the topic that its options name.
     """
     BeginPurge: _grpc.UnaryUnaryMultiCallable[_dropped_pb2.BeginPurgeRequest, _dropped_pb2.BeginPurgeResponse]
     """For compactors: notes that a dropped table can no longer be restored. Only behind this may its files be deleted. Idempotent."""
@@ -57,7 +57,7 @@ class DroppedTableServiceAsyncStub(DroppedTableServiceStub):
     """Lists dropped tables that are still known, the newest first; of very many the newest 10,000."""
     RestoreTable: _aio.UnaryUnaryMultiCallable[_dropped_pb2.RestoreTableRequest, _dropped_pb2.RestoreTableResponse]  # type: ignore[assignment]
     """Makes a dropped table live again: snapshots, files, options, consumers and the progress of writers are what they were. Not
-    idempotent: a repeat finds its name taken.
+    idempotent: a repeat finds its name taken. Refused (TOPIC_IN_USE) while another table has its log in the topic that its options name.
     """
     BeginPurge: _aio.UnaryUnaryMultiCallable[_dropped_pb2.BeginPurgeRequest, _dropped_pb2.BeginPurgeResponse]  # type: ignore[assignment]
     """For compactors: notes that a dropped table can no longer be restored. Only behind this may its files be deleted. Idempotent."""
@@ -84,7 +84,7 @@ class DroppedTableServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_dropped_pb2.RestoreTableResponse, _abc.Awaitable[_dropped_pb2.RestoreTableResponse]]:
         """Makes a dropped table live again: snapshots, files, options, consumers and the progress of writers are what they were. Not
-        idempotent: a repeat finds its name taken.
+        idempotent: a repeat finds its name taken. Refused (TOPIC_IN_USE) while another table has its log in the topic that its options name.
         """
 
     @_abc_1.abstractmethod

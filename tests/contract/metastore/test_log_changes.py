@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from lakelog.errors import CommitConflict, InvalidArgument, NotFound, Unavailable
+from lakelog.errors import AlreadyExists, CommitConflict, InvalidArgument, NotFound, Unavailable
+from lakelog.format.table import TableName
+from lakelog.log.memory import MemoryLog
 from metastore.inprocess import InProcessMetastore
 from metastore.topic_work import alter_topic
 
@@ -55,11 +57,13 @@ def test_a_restored_table_has_its_named_topic_again(log_metastore: InProcessMeta
 def test_a_topic_follows_the_options(log_metastore: InProcessMetastore, brokers: FakeBrokers) -> None:
     table = make(log_metastore, keyed=False)
     log = log_metastore.get_log(table.table_uuid)
+    brokers.settings(log.topic)["retention.bytes"] = "1000"
     set_options = {"log.retention": "2 d", "log.system.partitions": "6", "log.max-record-size": "2 mb"}
     log_metastore.alter_table(table.table_uuid, set_options=set_options, unset_options=[])
     topic = brokers.find(log.topic)
     assert topic is not None
     assert (topic.partitions, topic.settings["retention.ms"]) == (6, "172800000")
+    assert topic.settings["retention.bytes"] == "-1", "else records might go sooner"
     assert topic.settings["max.message.bytes"] == str((2 << 20) + 512)
     assert log_metastore.get_log(table.table_uuid).options["log.retention"] == "2 d"
     # Records that are on their way may be as large as before.
@@ -165,3 +169,70 @@ def test_brokers_that_are_not_named_any_more_are_those_of_the_operator(log_metas
     table = make(log_metastore, {"kafka.bootstrap.servers": "kafka:9093"})
     altered = log_metastore.alter_table(table.table_uuid, set_options={}, unset_options=["kafka.bootstrap.servers"])
     assert altered.options["kafka.bootstrap.servers"] == "kafka:9092,kafka:9093"
+
+
+def test_a_table_whose_named_topic_another_has_by_now_is_not_restored(
+    log_metastore: InProcessMetastore, brokers: FakeBrokers
+) -> None:
+    table = make(log_metastore, NAMED | {"bucket": "4"})
+    commit_segments(log_metastore, table, 1)
+    log_metastore.drop_table(NAME)
+    other = TableName("shop", "other")
+    make(log_metastore, NAMED, name=other)
+    told = (
+        r"shop\.orders cannot be restored now: .* topic changes, which is the log of table shop\.other by now.* "
+        r"Drop shop\.other first \(lakelog table drop shop\.other\)"
+    )
+    with pytest.raises(AlreadyExists, match=told) as caught:
+        log_metastore.restore_table(NAME)
+    assert (caught.value.reason, caught.value.metadata["table"]) == ("TOPIC_IN_USE", "shop.other")
+    assert [each.name for each in log_metastore.list_dropped_tables("shop")] == [NAME]
+    assert [each.name for each in log_metastore.list_logs()] == [other]
+    # The way out that is told is one.
+    log_metastore.drop_table(other)
+    assert log_metastore.restore_table(NAME).table.latest_snapshot_id == 1
+    work_off(log_metastore)
+    log = log_metastore.get_log(table.table_uuid)
+    assert (log.generation, log.starts_after, log.problem) == (2, 1, "")
+
+
+def test_of_two_dropped_tables_of_one_topic_one_is_restored(
+    log_metastore: InProcessMetastore, brokers: FakeBrokers
+) -> None:
+    """Also while the topic waits for its brokers, or was deleted and made anew between them, so that no id tells."""
+    first = make(log_metastore, NAMED)
+    log_metastore.drop_table(NAME)
+    admin = MemoryLog(brokers.cluster).open_admin()
+    admin.delete_topic("changes")
+    second = make(log_metastore, NAMED)
+    log_metastore.drop_table(NAME)
+    brokers.is_away = True
+    log_metastore.restore_table(NAME, table_uuid=first.table_uuid)
+    again = TableName("shop", "again")
+    with pytest.raises(AlreadyExists, match=r"the log of table shop\.orders by now"):
+        log_metastore.restore_table(NAME, table_uuid=second.table_uuid, new_name=again)
+    log_metastore.drop_table(NAME)
+    log_metastore.restore_table(NAME, table_uuid=second.table_uuid, new_name=again)
+    brokers.is_away = False
+    work_off(log_metastore)
+    assert log_metastore.get_log(second.table_uuid).problem == ""
+
+
+def test_a_topic_of_the_name_at_other_brokers_keeps_nobody_from_coming_back(
+    log_metastore: InProcessMetastore, brokers: FakeBrokers
+) -> None:
+    """Who takes the topic before the brokers are asked is named later, with a way out."""
+    table = make(log_metastore, NAMED | {"kafka.bootstrap.servers": "kafka:9092"})
+    admin = MemoryLog(brokers.cluster).open_admin()
+    log_metastore.drop_table(NAME)
+    admin.delete_topic("changes")
+    other = TableName("shop", "other")
+    make(log_metastore, NAMED | {"kafka.bootstrap.servers": "kafka:9093"}, name=other)
+    log_metastore.restore_table(NAME)
+    work_off(log_metastore)
+    told = log_metastore.get_log(table.table_uuid).problem
+    assert "is the log of table shop.other already" in told
+    assert told.endswith("A table's 'kafka.topic' cannot change. Drop shop.other: the log can begin once that is gone.")
+    log_metastore.drop_table(other)
+    work_off(log_metastore)
+    assert log_metastore.get_log(table.table_uuid).problem == ""
