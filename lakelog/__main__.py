@@ -1,0 +1,8 @@
+"""`python -m lakelog`: the `lakelog` command, where its script is not on the path."""
+
+from __future__ import annotations
+
+from lakelog.cli.main import main
+
+if __name__ == "__main__":
+    main()
