@@ -138,7 +138,11 @@ class LogTally:
         self._whole.update(np.unique(records.partitions[is_earlier]).tolist())
         others = ~(ours | is_earlier)
         self._note_foreign(records, others & ~has_headers, "has no headers of ours")
-        self._note_foreign(records, others & has_headers, "is of a snapshot that brings nothing to this log")
+        self._note_foreign(
+            records,
+            others & has_headers,
+            "is of a snapshot that the table does not have, or that brings nothing to its log",
+        )
         for snapshot_id in np.unique(numbers[ours]).tolist():
             ours &= self._count(snapshot_id, records, ours & (numbers == snapshot_id), indexes)
         for partition in np.unique(records.partitions[ours]).tolist():

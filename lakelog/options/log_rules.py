@@ -95,10 +95,17 @@ def check_log_growth(current: Mapping[str, str], altered: Mapping[str, str]) -> 
     before, after = LOG_PARTITIONS.read(current), LOG_PARTITIONS.read(altered)
     if before is None or LOG_SYSTEM.read(current) != KAFKA:
         return
-    if after is None or after < before:
+    if after is None:
+        raise InvalidArgument(
+            f"Option '{LOG_PARTITIONS.key}' cannot be unset: the topic has {before} partitions already, and Kafka "
+            f"takes none away. Leave it, or give more than {before}.",
+            reason="INVALID_OPTION",
+            metadata={"option": LOG_PARTITIONS.key},
+        )
+    if after < before:
         raise invalid_option(
             LOG_PARTITIONS.key,
-            altered.get(LOG_PARTITIONS.key, "unset"),
+            altered[LOG_PARTITIONS.key],
             f"The topic has {before} partitions already, and Kafka takes none away. Give {before} or more.",
         )
 

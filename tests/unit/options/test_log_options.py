@@ -175,7 +175,7 @@ def test_what_may_change() -> None:
         ({"kafka.topic": "other"}, [], ["'kafka.topic' cannot change"]),
         ({"log.system.replication": "3"}, [], ["kafka-reassign-partitions"]),
         ({"log.system.partitions": "3"}, [], ["4 partitions already", "takes none away"]),
-        ({}, ["log.system.partitions"], ["4 partitions already"]),
+        ({}, ["log.system.partitions"], ["'log.system.partitions' cannot be unset", "4 partitions already"]),
     ],
 )
 def test_what_may_not_change(set_options: dict[str, str], unset: list[str], parts: list[str]) -> None:
