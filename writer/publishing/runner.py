@@ -137,12 +137,15 @@ class TableRunner:
         return 0.0
 
     def _succeed(self, done: Step) -> None:
-        if self._failures:
-            self._log.info("publishing goes on", failures=self._failures)
-        self._failures, self._diverged, self._failing_since_s, self._told = 0, 0, None, ""
+        self._diverged = 0
         self._metrics.show(self._name, self._publisher)
         if done is Step.STARTED:
+            # It mends nothing by itself: brokers that take no record let a producer start all the same.
             self._log.info("fresh start", position=self._publisher.position.snapshot_id)
+            return
+        if self._failures:
+            self._log.info("publishing goes on", failures=self._failures)
+        self._failures, self._failing_since_s, self._told = 0, None, ""
 
     def _fail(self, error: LakelogError) -> float | None:
         self._failures += 1

@@ -254,6 +254,8 @@ class KafkaProducer:
 
     def _give_up(self, error: KafkaException, doing: str) -> LakelogError:
         """The error for the caller, where it is certain that the open transaction will never be committed."""
+        if self._client is not None and self._in_transaction and get_cause(error).code() == KafkaError._STATE:
+            error = _find_failure(self._client) or error
         translated = self._to_error(error, doing)
         self._end_client()
         return translated
@@ -281,6 +283,17 @@ class KafkaProducer:
 
     def _tell(self, doing: str) -> str:
         return f"The producer {self._transactional_id} of the topic {self._topic} {doing}"
+
+
+def _find_failure(client: Producer) -> KafkaException | None:
+    """Why the open transaction has failed; None: the client does not know."""
+    try:
+        # SUBTLE: while one is open this does nothing but say why there cannot be another. The call that found the
+        # transaction failed knows only that it has.
+        client.begin_transaction()
+    except KafkaException as e:
+        return e if get_cause(e).code() != KafkaError._STATE else None
+    return None
 
 
 def _find_refusal(positions: Consumer) -> KafkaError | None:

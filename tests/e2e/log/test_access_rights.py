@@ -21,7 +21,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from lakelog.errors import PermissionDenied
 from lakelog.log.kafka import open_kafka_log
-from lakelog.log.protocol import Log
+from lakelog.log.protocol import Log, LogProducer
 from lakelog.log.records import EncodedRecords, LogPosition, LogSnapshot, TopicSpec
 from lakelog.log.secrets import Secrets
 from tests.integration.server.certificates import TestAuthority
@@ -104,6 +104,9 @@ def guarded() -> Iterator[tuple[GuardedKafka, OpenLog]]:
             kafka.set_password("without-group", "right")
             for what in ("topic shop_", "transactional_id lakelog-"):
                 kafka.grant("without-group", what, RIGHTS["publisher"][what])
+            kafka.set_password("without-write", "right")
+            for what, operations in {**RIGHTS["publisher"], "topic shop_": "read describe_configs"}.items():
+                kafka.grant("without-write", what, operations)
             with closing(open_log("metastore").open_admin()) as admin:
                 admin.create_topic(TopicSpec(TOPIC, 2))
             yield kafka, open_log
@@ -119,6 +122,12 @@ def publish(log: Log) -> None:
         producer.begin()
         producer.send(make_record(), SNAPSHOT)
         producer.commit(LogPosition(1, SNAPSHOT.snapshot_uuid))
+
+
+def send_on(producer: LogProducer) -> None:
+    """Sends records until it fails."""
+    while True:
+        producer.send(make_record(), SNAPSHOT)
 
 
 def read(log: Log) -> int:
@@ -157,3 +166,20 @@ def test_a_right_to_a_group_that_is_missing_is_told(guarded: tuple[GuardedKafka,
     _, open_log = guarded
     with pytest.raises(PermissionDenied, match=r"consumer group lakelog-1-1 keeps: .*Group authorization failed"):
         publish(open_log("without-group"))
+
+
+def test_a_right_to_write_that_is_missing_is_told_by_whatever_meets_it(
+    guarded: tuple[GuardedKafka, OpenLog],
+) -> None:
+    _, open_log = guarded
+    with closing(open_log("without-write").open_producer(TOPIC, "lakelog-2-0", "lakelog-2-1")) as producer:
+        producer.start()
+        producer.begin()
+        # The answer comes to the client between two records, of which the second one is not taken any more.
+        with pytest.raises(PermissionDenied, match=r"could not send records: .*Topic authorization failed"):
+            send_on(producer)
+        producer.start()
+        producer.begin()
+        producer.send(make_record(), SNAPSHOT)
+        with pytest.raises(PermissionDenied, match=r"could not send its records and position: .*Topic authorization"):
+            producer.commit(LogPosition(1, SNAPSHOT.snapshot_uuid))

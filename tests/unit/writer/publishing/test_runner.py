@@ -109,6 +109,29 @@ def test_what_lasts_is_told_once_and_keeps_what_was_published() -> None:
     assert metastore.reports == [PublishReport(_TABLE, 2, 4, next_index=7, next_uuid="u4", problem="no broker answers")]
 
 
+class _StartsOnly(_Publisher):
+    """Starts afresh and fails, again and again."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(*[Unavailable("no record is taken")] * count)
+        self._is_started = False
+
+    def step(self, wait_s: float) -> Step:
+        self._is_started = not self._is_started
+        return Step.STARTED if self._is_started else super().step(wait_s)
+
+
+def test_what_lasts_is_told_though_each_fresh_start_is_well() -> None:
+    metastore, clock = _Metastore(), _Clock()
+    runner = _runner(_StartsOnly(4), metastore, clock)
+    pauses = []
+    for _ in range(10):
+        pauses.append(runner.step(0.0))
+        clock.sleep(3.0)
+    assert pauses == [0.0, 0.05, 0.0, 0.1, 0.0, 0.2, 0.0, 0.4, 0.0, 0.0]
+    assert [report.problem for report in metastore.reports] == ["no record is taken"]
+
+
 def test_what_a_person_must_mend_is_told_at_once_and_tried_now_and_then() -> None:
     metastore = _Metastore()
     runner = _runner(_Publisher(InvalidArgument("row 7 is larger than the topic takes")), metastore)
