@@ -140,7 +140,9 @@ class TableRunner:
         self._diverged = 0
         self._metrics.show(self._name, self._publisher)
         if done is Step.STARTED:
-            # It mends nothing by itself: brokers that take no record let a producer start all the same.
+            # It mends nothing by itself: brokers that take no record let a producer start all the same. But what it
+            # reports takes back what was told, so that this is to be told again.
+            self._told = ""
             self._log.info("fresh start", position=self._publisher.position.snapshot_id)
             return
         if self._failures:

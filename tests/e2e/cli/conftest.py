@@ -16,7 +16,7 @@ import pytest
 from lakelog.embedded.ports import free_port
 
 COMMAND = [sys.executable, "-m", "lakelog.cli.main"]
-READY_WITHIN_S = 60.0
+READY_WITHIN_S = 120.0
 STOPPED_WITHIN_S = 40.0
 
 

@@ -282,7 +282,7 @@ def test_a_stop_while_all_is_started_again_leaves_nothing(start_up: StartUp) -> 
 
 def test_ctrl_c_while_it_starts_leaves_nothing(start_up: StartUp) -> None:
     starting = start_up()
-    wait_until(lambda: "Starting" in starting.output.read_text(), 10, "it begins")
+    wait_until(lambda: "Starting" in starting.output.read_text(), 60, "it begins")
     time.sleep(0.3)
     assert starting.stop() in (0, 130)
     # The program that makes the database has children of its own, which end when they notice that it is gone.

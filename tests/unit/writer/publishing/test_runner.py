@@ -110,26 +110,32 @@ def test_what_lasts_is_told_once_and_keeps_what_was_published() -> None:
 
 
 class _StartsOnly(_Publisher):
-    """Starts afresh and fails, again and again."""
+    """Starts afresh, which takes back what was told, and fails, again and again."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, metastore: _Metastore) -> None:
         super().__init__(*[Unavailable("no record is taken")] * count)
+        self._metastore = metastore
         self._is_started = False
 
     def step(self, wait_s: float) -> Step:
         self._is_started = not self._is_started
-        return Step.STARTED if self._is_started else super().step(wait_s)
+        if not self._is_started:
+            return super().step(wait_s)
+        self._metastore.report_published(PublishReport(_TABLE, 2, 4))
+        return Step.STARTED
 
 
 def test_what_lasts_is_told_though_each_fresh_start_is_well() -> None:
     metastore, clock = _Metastore(), _Clock()
-    runner = _runner(_StartsOnly(4), metastore, clock)
-    pauses = []
+    runner = _runner(_StartsOnly(5, metastore), metastore, clock)
+    pauses, problems = [], []
     for _ in range(10):
         pauses.append(runner.step(0.0))
+        problems.append(metastore.reports[-1].problem)
         clock.sleep(3.0)
-    assert pauses == [0.0, 0.05, 0.0, 0.1, 0.0, 0.2, 0.0, 0.4, 0.0, 0.0]
-    assert [report.problem for report in metastore.reports] == ["no record is taken"]
+    assert pauses == [0.0, 0.05, 0.0, 0.1, 0.0, 0.2, 0.0, 0.4, 0.0, 0.8]
+    # By the end of each failed try, once it has lasted for ten seconds.
+    assert problems == ["", "", "", "", "", *["no record is taken", ""] * 2, "no record is taken"]
 
 
 def test_what_a_person_must_mend_is_told_at_once_and_tried_now_and_then() -> None:
