@@ -32,15 +32,6 @@ FIRST: dict[str, object] = {"id": "long", "item": "string", "size": "int"}
 SECOND: dict[str, object] = {"price": ["null", "string"], "size": ["null", "long"], "id": "int"}
 
 
-@pytest.fixture
-def topics(monkeypatch: pytest.MonkeyPatch) -> Topics:
-    made = Topics()
-    for module in ("topic", "tasks"):
-        monkeypatch.setattr(f"writer.kafka.{module}.open_log", lambda source: made.log)
-    made.make()
-    return made
-
-
 def to_schema(fields: dict[str, object]) -> dict[str, Any]:
     return {"type": "record", "name": "r", "fields": [{"name": n, "type": t} for n, t in fields.items()]}
 

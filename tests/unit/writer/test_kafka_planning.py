@@ -21,14 +21,6 @@ from writer.pipeline.kafka_spec import KafkaSource, Start
 from .topics import Topics, make_source, spans
 
 
-@pytest.fixture
-def topics(monkeypatch: pytest.MonkeyPatch) -> Topics:
-    made = Topics()
-    monkeypatch.setattr("writer.kafka.topic.open_log", lambda source: made.log)
-    made.make()
-    return made
-
-
 def open_reader(folder: Path, source: KafkaSource | None = None) -> KafkaStreamReader:
     return KafkaStreamReader(source_options(source or make_source(), folder, 4))
 

@@ -59,15 +59,6 @@ INSERT, UPDATE, DELETE = 0, 2, 3
 KINDS = np.array([INSERT, INSERT, UPDATE, DELETE, UPDATE], np.int8)
 
 
-@pytest.fixture
-def topics(monkeypatch: pytest.MonkeyPatch) -> Topics:
-    made = Topics()
-    for module in ("topic", "tasks"):
-        monkeypatch.setattr(f"writer.kafka.{module}.open_log", lambda source: made.log)
-    made.make()
-    return made
-
-
 @pytest.mark.parametrize("mode", ["upsert", "all"])
 @pytest.mark.parametrize("format_", list(RecordFormat))
 def test_rows_and_deletes_arrive_as_they_were_written(
