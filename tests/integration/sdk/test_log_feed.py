@@ -9,12 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from lakelog.errors import Unavailable
+from lakelog.errors import SnapshotExpired, Unavailable
 from lakelog.log.memory import MemoryLog
 from lakelog.log.memory.reader import MemoryReader
 from lakelog.log.records import FetchedRecords
 from lakelog.reads import log_patience
 from lakelog.reads.log_changes import LogChanges
+from lakelog.reads.log_ways import LOG_TOO_SHORT
 from lakelog.streams import log_table
 from lakelog.streams.log_feed import LogFeed
 from lakelog.table import Table
@@ -81,6 +82,37 @@ def test_what_was_handed_out_in_part_is_found_anew(world: World, readers: Reader
     again = [snapshot.snapshot_id for told in feed.read(snapshots) for snapshot, _ in told]
     assert again == [1, 2, 3, 4]
     feed.leave()
+    assert not readers.open
+
+
+def test_who_goes_back_is_given_the_same_again(world: World) -> None:
+    table = make_filled(world)
+    snapshots = world.metastore.list_snapshots(table.uuid).snapshots
+    feed = LogFeed(world.metastore, table.uuid, world.catalog.open_log)
+    for asked in (snapshots, snapshots[1:3], snapshots[3:], snapshots[:1]):
+        assert [snapshot for told in feed.read(asked) for snapshot, _ in told] == list(asked)
+    feed.leave()
+
+
+def test_what_was_before_the_log_began_anew_is_not_in_it(world: World, readers: Readers) -> None:
+    table = make_filled(world)
+    snapshots = world.metastore.list_snapshots(table.uuid).snapshots
+    world.metastore.restart_log(table.uuid)
+    feed = LogFeed(world.metastore, table.uuid, world.catalog.open_log)
+    with pytest.raises(SnapshotExpired, match="begins behind snapshot 4") as caught:
+        next(feed.read(snapshots))
+    assert caught.value.reason == LOG_TOO_SHORT
+    assert not readers.open
+
+
+def test_a_log_whose_first_records_are_gone_hands_out_no_part_of_them(world: World, readers: Readers) -> None:
+    table = make_filled(world)
+    snapshots = world.metastore.list_snapshots(table.uuid).snapshots
+    world.cluster.cut(world.metastore.get_log(table.uuid).topic, {0: 1})
+    feed = LogFeed(world.metastore, table.uuid, world.catalog.open_log)
+    with pytest.raises(SnapshotExpired, match="begins at offset 1, and snapshot 1 may begin at 0") as caught:
+        next(feed.read(snapshots))
+    assert caught.value.reason == LOG_TOO_SHORT
     assert not readers.open
 
 

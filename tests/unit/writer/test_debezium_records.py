@@ -76,6 +76,15 @@ def test_an_update_of_the_key_whose_old_or_new_row_does_not_fit_is_bad_as_a_whol
     assert json.loads(bad[0]["raw"])["after"]["id"] == 2
 
 
+def test_an_update_that_has_no_new_row_takes_nothing_away(topics: Topics, tmp_path: Path) -> None:
+    """Its old row alone would be a delete that nobody has asked for."""
+    row = {"id": 1, "item": "tea"}
+    topics.send(change("u", row, None), change("u", row, {**row, "item": "cup"}))
+    rows, bad = Case(topics, tmp_path, RecordFormat.DEBEZIUM_JSON, old_rows=True).read()
+    assert show(rows) == [("-U", 1, "tea"), ("+U", 1, "cup")]
+    assert [letter["offset"] for letter in bad] == [0]
+
+
 def test_debezium_without_old_rows(topics: Topics, tmp_path: Path) -> None:
     """As Postgres sends it by default: no old row of an update, of a delete the key alone."""
     topics.send(change("u", None, {"id": 1, "item": "cup"}), change("d", {"id": 1, "item": None}, None))
