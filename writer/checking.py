@@ -123,16 +123,40 @@ def _avro_problems(fitting: Fitting, given: pa.Schema, heeded: bool) -> list[str
 
 
 def _unlike_problems(given: Sequence[pa.Schema]) -> list[str]:
-    """Which fields have types in several schemas whose values have none in common."""
+    """Which fields have types in several schemas that no type takes the values of all of."""
     problems = []
     for name in dict.fromkeys(name for schema in given for name in schema.names):
         fields = [schema.field(name) for schema in given if name in schema.names]
         try:
             pa.unify_schemas([pa.schema([field]) for field in fields], promote_options="permissive")
+            is_exact = all(map(_is_exact_together, _collect_leaves([field.type for field in fields]).values()))
         except pa.ArrowException:
+            is_exact = False
+        if not is_exact:
             types = " and ".join(dict.fromkeys(str(field.type) for field in fields))
             problems.append(f"its field '{name}' is {types}, which cannot be read side by side.")
     return problems
+
+
+def _collect_leaves(types: Sequence[pa.DataType]) -> dict[tuple[str, ...], list[pa.DataType]]:
+    """What several types have inside that is not nested itself, by its place."""
+    leaves: dict[tuple[str, ...], list[pa.DataType]] = {}
+    left: list[tuple[tuple[str, ...], pa.DataType]] = [((), type_) for type_ in types]
+    while left:
+        place, type_ = left.pop()
+        if pa.types.is_struct(type_) or pa.types.is_list(type_):
+            left += [((*place, inner.name), inner.type) for inner in map(type_.field, range(type_.num_fields))]
+        elif pa.types.is_map(type_):
+            left += [((*place, "key"), type_.key_type), ((*place, "value"), type_.item_type)]
+        else:
+            leaves.setdefault(place, []).append(type_)
+    return leaves
+
+
+def _is_exact_together(types: Sequence[pa.DataType]) -> bool:
+    """Whether what Arrow makes of several types takes each value as it is: a double has 53 bits, a decimal is none."""
+    is_float = any(map(pa.types.is_floating, types))
+    return not (is_float and any(pa.types.is_decimal(each) or pa.types.is_int64(each) for each in types))
 
 
 def _column_problems(pipeline: Pipeline, info: TableInfo) -> list[str]:

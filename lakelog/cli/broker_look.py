@@ -53,6 +53,8 @@ def _find_unreachable(names: Sequence[str], within_s: float) -> dict[str, str]:
             socket.create_connection((target.host, target.port), timeout=within_s).close()
         except OSError as error:
             reached[name] = error.strerror or str(error)
+        except UnicodeError:
+            reached[name] = "no name of a host"
         else:
             reached[name] = None
 

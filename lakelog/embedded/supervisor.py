@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -158,7 +158,8 @@ class Supervisor:
         """
         until_s = None if within_s is None else time.monotonic() + within_s
         for watch in self._watches:
-            if watch.restart is not None:
+            # One that was made and not begun, as where Ctrl-C came in between, cannot be waited for.
+            if watch.restart is not None and _is_starting(watch):
                 watch.restart.join(None if until_s is None else max(0.0, until_s - time.monotonic()))
         return not any(_is_starting(watch) for watch in self._watches)
 
@@ -220,7 +221,9 @@ class Supervisor:
     def _end_restart(self, watch: _Watch) -> None:
         # Again and again: what it starts may not have been there yet.
         while _is_starting(watch) and watch.restart is not None:
-            watch.component.kill()
+            with suppress(LakelogError):
+                # Its stop, which comes last, tells what cannot be ended.
+                watch.component.kill()
             watch.restart.join(_ENDED_AGAIN_EVERY_S)
 
     def _tell_ended(self, watch: _Watch, delay_s: float) -> None:

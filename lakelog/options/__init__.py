@@ -27,6 +27,7 @@ from lakelog.options.kafka_options import (
     KAFKA_TOPIC,
 )
 from lakelog.options.log_options import (
+    LARGEST_RECORD_BYTES,
     LOG_CHANGELOG_MODE,
     LOG_CONSISTENCY,
     LOG_CONTENT,
@@ -152,6 +153,7 @@ __all__ = [
     "KAFKA_SSL_KEY",
     "KAFKA_SSL_KEY_PASSWORD",
     "KAFKA_TOPIC",
+    "LARGEST_RECORD_BYTES",
     "LOG_CHANGELOG_MODE",
     "LOG_CONSISTENCY",
     "LOG_CONTENT",

@@ -17,6 +17,9 @@ READ_LOG: Final = "log"
 MAX_PARTITIONS: Final = 65_536
 """As many as a table may have buckets."""
 
+LARGEST_RECORD_BYTES: Final = 64 << 20
+"""Brokers take requests of 100 MiB unless they are told otherwise, and clients hold several records of this size."""
+
 DEFAULT_RETENTION_MS: Final = 7 * 86_400_000
 """Of logs that hold all changes; Kafka's own default."""
 
@@ -94,8 +97,7 @@ LOG_KEY_FORMAT: Final = Option[str](
 )
 LOG_MAX_RECORD_SIZE: Final = Option[int](
     "log.max-record-size",
-    # Brokers take requests of 100 MiB unless they are told otherwise, and clients hold several records of this size.
-    MemorySize(first=1 << 10, last=64 << 20),
+    MemorySize(first=1 << 10, last=LARGEST_RECORD_BYTES),
     # With what frames a record it is what topics take by default (1,048,588 bytes), so that one of these will do.
     1000 << 10,
     "The largest record, with its key and headers. A row that makes a larger one is refused when it is written to the "

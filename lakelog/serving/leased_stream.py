@@ -180,7 +180,7 @@ class LeasedStream(Generic[E]):
                 silent_s = self._clock.monotonic_s() - self._went_well_s
                 if self._events.lost.is_set() or not may_pass(error) or silent_s > self._patience_s:
                     raise
-                self._log.warning("batch failed, will be repeated", error=str(error), in_s=pause_s)
+                self._log.warning("failed, will be repeated", error=str(error), in_s=pause_s)
                 self._told.failed_for_now(error)
             self._events.wake.wait(pause_s)
             self._events.wake.clear()

@@ -129,11 +129,16 @@ class LogFeed:
             records = reader.fetch(_FETCHED, _FETCH_S if reach.until == last else PAUSES_S[pause])
             if len(records):
                 self._keep(records, first)
+            if reach.until == last:
+                # Of partitions that are done more may come for as long as somebody writes.
+                now = reader.positions()
+                has_moved = any(now.get(p, 0) != positions.get(p, 0) for p in behind)
+            else:
+                # Offsets without records do not count: publishers whose transactions all fail are none to wait for.
+                has_moved = len(records) > 0
+            if has_moved:
                 patience.renew()
                 pause = 0
-            elif reach.until == last and reader.positions() != positions:
-                # Not before all is published: a publisher whose transactions fail all the time is none to wait for.
-                patience.renew()
             elif patience.is_over:
                 raise _late(last, info)
             else:

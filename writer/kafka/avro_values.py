@@ -69,7 +69,7 @@ def read_avro_values(
     _report(report, wrong & ~has_header, values, offsets, _NO_RECORD)
     _report(report, wrong & has_header, values, offsets, _NO_RECORD + _HINT)
     if deletes.any():
-        gone, is_whole = _read_keys(keys.filter(pa.array(deletes)), form.schema.arrow, key)
+        gone, is_whole = _read_keys(keys.filter(pa.array(deletes)), form.arrow, key)
         of_deletes = np.flatnonzero(deletes)
         lacks_key = np.zeros_like(deletes)
         lacks_key[of_deletes[~is_whole]] = True

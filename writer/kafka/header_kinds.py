@@ -104,6 +104,8 @@ class Sequences:
         if len(types) == 1:
             texts = pc.binary_join_element_wise(b"[", texts, b"]", b"")
         columns, wrong = read_json_arrays(texts, list(types.values()))
+        # SUBTLE: NULL is `null` there. Of a log without a sequence all deletes would lose, and nobody would be told.
+        wrong |= deletes & ~np.asarray(records.sequences.is_valid())
         found = {name: column for name, column in zip(types, columns, strict=True) if column is not None}
         return Sequences(records.offsets, deletes, found, wrong)
 

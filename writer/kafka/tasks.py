@@ -201,7 +201,7 @@ def _to_sequence_types(task: KafkaReadTask) -> dict[str, pa.DataType | None]:
     """By the source's name of each sequence field: as what the format's reader has it; None: it does not."""
     fitting, source = task.fitting, task.source
     if source.avro is not None:
-        types = {field.name: field.type for each in source.avro.all for field in each.schema.arrow}
+        types = {field.name: field.type for field in source.avro.arrow}
     elif source.format is RecordFormat.JSON:
         types = fitting.json_types()
     else:

@@ -121,11 +121,16 @@ def _read_avro(section: Section, file: Path, *, is_avro: bool) -> AvroForm | Non
 
 def _read_forms(section: Section, file: Path, by_id: Mapping[str, str]) -> AvroForm | None:
     """Several schemas, by their numbers."""
-    forms = []
+    forms: list[AvroForm] = []
     for number, path in by_id.items():
         if not (number.isascii() and number.isdigit() and 1 <= int(number) <= _LAST_ID):
             section.problem(
                 "schemas", f"'{number[:80]}' is no number of a schema; give for instance {{7: ./first.avsc}}."
+            )
+            continue
+        if any(each.registry_id == int(number) for each in forms):
+            section.problem(
+                "schemas", f"it has the number {int(number)} twice; give each schema by a number of its own."
             )
             continue
         try:

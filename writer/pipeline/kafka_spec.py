@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import pyarrow as pa
+
 from lakelog.log.codecs.writer_schema import WriterSchema
 
 from .spec import ColumnSource, TextOptions
@@ -51,6 +53,11 @@ class AvroForm:
     def all(self) -> tuple[AvroForm, ...]:
         """This one and the others."""
         return (self, *self.others)
+
+    @property
+    def arrow(self) -> pa.Schema:
+        """The fields of all of them, with types that take the values of each."""
+        return pa.unify_schemas([each.schema.arrow for each in self.all], promote_options="permissive")
 
     @property
     def header(self) -> bytes:

@@ -15,12 +15,9 @@ from lakelog.log.client_settings import to_producer_settings
 from lakelog.log.kafka.client_lines import LOGGER
 from lakelog.log.secrets import Secrets
 from lakelog.log.topic_rules import FRAMING_BYTES
-from lakelog.options import LOG_MAX_RECORD_SIZE
+from lakelog.options import LARGEST_RECORD_BYTES, LOG_MAX_RECORD_SIZE
 
 MAX_RECORD_BYTES: Final = 1 << 20
-
-LARGEST_RECORD_BYTES: Final = 64 << 20
-"""What 'log.max-record-size' is at most."""
 
 TRANSACTION_TIMEOUT_MS: Final = 60_000
 """How long an abandoned transaction holds readers back at most; a fresh start of the next publisher ends it at once."""

@@ -20,9 +20,9 @@ from lakelog.log.kafka import KafkaLog, KafkaSettings, connecting, settings
 from lakelog.log.kafka import producer as producer_module
 from lakelog.log.kafka.errors import get_cause
 from lakelog.log.kafka.producer import KafkaProducer
-from lakelog.log.kafka.settings import LARGEST_RECORD_BYTES
 from lakelog.log.protocol import LogProducer, LogReader
 from lakelog.log.records import TopicSpec
+from lakelog.options import LARGEST_RECORD_BYTES
 from tests.contract.log.making import (
     await_equal,
     leave_open,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from contextlib import closing
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 
 from lakelog.errors import SnapshotExpired, Unavailable
@@ -157,6 +159,38 @@ def test_who_takes_his_time_is_not_told_that_the_publisher_stands_still(
         finally:
             soon.join()
     publisher.close()
+    feed.leave()
+
+
+def test_a_partition_that_stands_still_is_given_up_however_much_comes_of_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, publisher = world.make(bucket="2")
+    table.upsert(rows(*((number, number) for number in range(10))))
+    publisher.publish()
+    records = read_log(world, table)
+    of_others = json.loads(records.keys.filter(pa.array(records.partitions == 1))[0].as_py())["k"]
+    wanted = world.metastore.list_snapshots(table.uuid).snapshots
+    real, waited_s = MemoryReader.fetch, 0.0
+
+    def fetch(self: MemoryReader, max_records: int, timeout_s: float) -> FetchedRecords:
+        nonlocal waited_s
+        waited_s += 4.0
+        assert waited_s < 60.0
+        table.upsert(rows((of_others, 1)))
+        publisher.publish()
+        assert self._positions is not None
+        still = self._positions.pop(0)
+        try:
+            return real(self, max_records, timeout_s)
+        finally:
+            self._positions[0] = still
+
+    monkeypatch.setattr(MemoryReader, "fetch", fetch)
+    monkeypatch.setattr(log_patience, "time", SimpleNamespace(monotonic=lambda: waited_s))
+    feed = LogFeed(world.metastore, table.uuid, world.catalog.open_log)
+    with pytest.raises(Unavailable, match="Snapshot 1 is not in the log"):
+        list(feed.read(wanted))
     feed.leave()
 
 

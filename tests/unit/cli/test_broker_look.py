@@ -52,6 +52,11 @@ def test_a_name_that_is_looked_up_for_ever_is_not_waited_for(monkeypatch: pytest
         end.set()
 
 
+def test_what_is_no_name_says_so() -> None:
+    with pytest.raises(Unavailable, match=r"a\.\.b:9092: no name of a host"):
+        check_brokers("a..b:9092")
+
+
 def test_a_name_that_does_not_exist_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def connect(*_: object, **__: object) -> socket.socket:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")

@@ -115,10 +115,13 @@ def test_only_one_of_them_has_come_yet(topics: Topics, tmp_path: Path) -> None:
         ("schemas: {}", "source.schemas: it is empty"),
         ("schemas: {7: ./first.avsc, 8: ./other.avsc}", "source.schemas: schema 8: it has the column 'colour'"),
         ("schemas: {7: ./first.avsc, 8: ./other.avsc}", "its field 'size' is int32 and string, which cannot be read"),
+        ("schemas: {7: ./first.avsc, 07: ./second.avsc}", "source.schemas: it has the number 7 twice"),
+        ("schemas: {8: ./other.avsc, 9: ./inexact.avsc}", "its field 'id' is int64 and double, which cannot be read"),
     ],
 )
 def test_mistakes(topics: Topics, tmp_path: Path, source: str, part: str) -> None:
     (tmp_path / "other.avsc").write_text(json.dumps(to_schema({"id": "long", "size": "string", "colour": "string"})))
+    (tmp_path / "inexact.avsc").write_text(json.dumps(to_schema({"id": "double"})))
     with pytest.raises(InvalidArgument) as caught:
         read(topics, write_pipeline(tmp_path, source))
     assert part in caught.value.message

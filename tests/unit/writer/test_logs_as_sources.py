@@ -93,8 +93,11 @@ def test_tombstones_have_their_sequence(
     ]  # fmt: skip
 
 
-def test_a_tombstone_whose_sequence_is_none_of_the_tables_is_bad(topics: Topics, tmp_path: Path) -> None:
-    send(topics, RecordFormat.JSON, {"sequence.field": "price,at"})
+@pytest.mark.parametrize("options", [{"sequence.field": "price,at"}, {}])
+def test_a_tombstone_whose_sequence_is_none_of_the_tables_is_bad(
+    topics: Topics, tmp_path: Path, options: dict[str, str]
+) -> None:
+    send(topics, RecordFormat.JSON, options)
     found, letters = read(topics, tmp_path, RecordFormat.JSON, ("at",))
     assert "-D" not in found.column("_row_kind").to_pylist()
     assert found.num_rows == 4
