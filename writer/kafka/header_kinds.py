@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.format.rowkind import RowKind
-from lakelog.log.codecs import read_json_arrays
+from lakelog.log.codecs import read_header_sequences
 from lakelog.log.codecs.byte_columns import Mask
 from lakelog.log.records import FetchedRecords
 
@@ -100,10 +100,7 @@ class Sequences:
         """
         if not types or not deletes.any():
             return Sequences(records.offsets, deletes, {}, np.zeros_like(deletes))
-        texts = pc.if_else(pa.array(deletes), records.sequences, pa.scalar(None, records.sequences.type))
-        if len(types) == 1:
-            texts = pc.binary_join_element_wise(b"[", texts, b"]", b"")
-        columns, wrong = read_json_arrays(texts, list(types.values()))
+        columns, wrong = read_header_sequences(records.sequences, deletes, list(types.values()))
         # SUBTLE: NULL is `null` there. Of a log without a sequence all deletes would lose, and nobody would be told.
         wrong |= deletes & ~np.asarray(records.sequences.is_valid())
         found = {name: column for name, column in zip(types, columns, strict=True) if column is not None}

@@ -4,7 +4,7 @@ from lakelog.log.codecs.changes import (
     Changes,
     read_debezium_changes,
     read_debezium_keys,
-    read_json_arrays,
+    read_header_sequences,
     read_json_rows,
 )
 from lakelog.log.codecs.codec import EncodedPiece, LogCodec, LogForm
@@ -18,6 +18,6 @@ __all__ = [
     "LogForm",
     "read_debezium_changes",
     "read_debezium_keys",
-    "read_json_arrays",
+    "read_header_sequences",
     "read_json_rows",
 ]

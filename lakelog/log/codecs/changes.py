@@ -86,6 +86,27 @@ def read_avro_rows(values: pa.Array, fields: Sequence[pa.Field], schema: pa.Sche
     return Changes(pa.Table.from_arrays(wanted, schema=nullable), kinds, there & ~wrong, None, none, wrong)
 
 
+def read_header_sequences(
+    headers: pa.Array, mask: Mask, types: Sequence[pa.DataType | None]
+) -> tuple[list[pa.Array | None], Mask]:
+    """The values of sequence fields that stand in the header `sequence`: of one field its value, of several an array.
+
+    Pure.
+
+    Args:
+        headers: Binary; a value that is NULL is `null` there.
+        mask: Of which records they are read; the others have NULL.
+        types: Of each field; None: it is not read.
+
+    Returns:
+        As of `read_json_arrays`.
+    """
+    texts = pc.if_else(pa.array(mask), headers, pa.scalar(None, headers.type))
+    if len(types) == 1:
+        texts = pc.binary_join_element_wise(b"[", texts, b"]", b"")
+    return read_json_arrays(texts, types)
+
+
 def read_json_arrays(values: pa.Array, types: Sequence[pa.DataType | None]) -> tuple[list[pa.Array | None], Mask]:
     """Rows that are JSON arrays, as columns; pure.
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from lakelog.errors import DataCorrupted
 from lakelog.format.rowkind import RowKind
 from lakelog.log.codecs.byte_columns import Mask
-from lakelog.log.codecs.changes import Changes, read_json_arrays
+from lakelog.log.codecs.changes import Changes, read_header_sequences
 from lakelog.log.records import FetchedRecords
 
 KeyReader = Callable[[pa.Array, pa.Schema], Changes]
@@ -112,11 +112,8 @@ def _fill_tombstones(
 def _read_sequences(
     records: FetchedRecords, schema: pa.Schema, mask: pa.Array, topic: str, sequence_fields: Sequence[str]
 ) -> dict[str, pa.Array]:
-    texts = pc.if_else(mask, records.sequences, pa.scalar(None, records.sequences.type))
-    if len(sequence_fields) == 1:
-        texts = pc.binary_join_element_wise(b"[", texts, b"]", b"")
     types = [schema.field(name).type if name in schema.names else None for name in sequence_fields]
-    columns, wrong = read_json_arrays(texts, types)
+    columns, wrong = read_header_sequences(records.sequences, np.asarray(mask), types)
     _check_readable(records, wrong, topic, "header 'sequence'")
     return {name: column for name, column in zip(sequence_fields, columns, strict=True) if column is not None}
 

@@ -210,6 +210,17 @@ def die_and_wait(supervisor: Supervisor, clock: Time, *fakes: Fake) -> None:
     clock.sleep(0.5)
 
 
+def begin_slow_start() -> tuple[Slow, Supervisor]:
+    """A component that has died and whose start is under way, with its supervisor."""
+    clock = Time()
+    slow = Slow("kafka", [])
+    supervisor = Supervisor([slow], clock=clock)
+    supervisor.start()
+    die_and_wait(supervisor, clock, slow)
+    supervisor.step()
+    return slow, supervisor
+
+
 def test_none_waits_for_the_start_of_another_that_it_does_not_need() -> None:
     clock = Time()
     events: list[str] = []
@@ -255,12 +266,7 @@ def test_what_needs_another_waits_until_that_one_has_started() -> None:
 
 def test_nothing_of_a_start_that_is_under_way_is_left_by_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor_module, "_STARTS_END_WITHIN_S", 0.1)
-    clock = Time()
-    slow = Slow("kafka", [])
-    supervisor = Supervisor([slow], clock=clock)
-    supervisor.start()
-    die_and_wait(supervisor, clock, slow)
-    supervisor.step()
+    slow, supervisor = begin_slow_start()
     assert not supervisor.settle(0.1)
     supervisor.stop()
     assert not slow.is_running
@@ -269,12 +275,7 @@ def test_nothing_of_a_start_that_is_under_way_is_left_by_a_stop(monkeypatch: pyt
 
 
 def test_a_start_that_ends_soon_is_not_killed_by_a_stop() -> None:
-    clock = Time()
-    slow = Slow("kafka", [])
-    supervisor = Supervisor([slow], clock=clock)
-    supervisor.start()
-    die_and_wait(supervisor, clock, slow)
-    supervisor.step()
+    slow, supervisor = begin_slow_start()
     threading.Timer(0.2, slow.go_on.set).start()
     supervisor.stop()
     assert not slow.was_killed
