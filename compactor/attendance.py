@@ -1,6 +1,6 @@
 """Looking after the tables that a compactor was started for: there something is due also where they are write-only.
 
-Nothing becomes due by itself in a write-only table (SEMANTICS.md 6.5). So whoever was started for named tables asks the
+Nothing becomes due by itself in a write-only table (semantics 6.5). So whoever was started for named tables asks the
 metastore, now and then, to plan what their commits have made necessary since it asked last; the first time all of it.
 Several who do so make the same jobs due, which is harmless.
 """

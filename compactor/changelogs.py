@@ -1,4 +1,4 @@
-"""The duty of attaching changelogs to snapshots that were committed without (SEMANTICS.md 3.5).
+"""The duty of attaching changelogs to snapshots that were committed without (semantics 3.5).
 
     lowest open snapshots -> attempt -> old rows looked up, files written -> attached in one transaction -> the next
 

@@ -4,7 +4,7 @@
 
 Why each step may be repeated, and what a death leaves behind:
 
-1. An attempt that has been open for days is doomed: from then on it cannot be committed (RELIABILITY.md, C4).
+1. An attempt that has been open for days is doomed: from then on it cannot be committed (reliability C4).
 2. Its files are deleted. A death leaves the rest of them, and the attempt, to whoever takes the job over.
 3. Only an attempt below which nothing is left is forgotten. It cannot be committed for not being known.
 """

@@ -1,4 +1,4 @@
-"""The duty of compacting buckets (SEMANTICS.md 6): a read stays what it was, and costs less.
+"""The duty of compacting buckets (semantics 6): a read stays what it was, and costs less.
 
     live files -> plan -> attempt -> pieces rewritten -> committed in groups: those that still stand
 

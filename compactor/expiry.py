@@ -1,11 +1,11 @@
-"""The duty of expiring snapshots, and of deleting the files that nothing needs any more (SEMANTICS.md 7.3).
+"""The duty of expiring snapshots, and of deleting the files that nothing needs any more (semantics 7.3).
 
     a step of expiry -> doomed files listed -> deleted from the store -> forgotten -> the next step
 
 Why each step may be repeated, and what a death leaves behind:
 
 1. The metastore decides, in one transaction, what expires and which files go with it: from then on nobody can refer to
-   them again. They are on a list of its own (RELIABILITY.md, C4).
+   them again. They are on a list of its own (reliability C4).
 2. Files on that list are deleted; one that is gone already is no error.
 3. Only then they are taken off the list. Whoever takes the job next finds what is left of it.
 """

@@ -1,4 +1,4 @@
-"""Deleting what attempts have written that can no longer be committed (RELIABILITY.md, C4: doomed first)."""
+"""Deleting what attempts have written that can no longer be committed (reliability C4: doomed first)."""
 
 from __future__ import annotations
 

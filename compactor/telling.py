@@ -1,4 +1,4 @@
-"""The compaction of a bucket whose full compactions tell what has changed since the one before (SEMANTICS.md 3.6).
+"""The compaction of a bucket whose full compactions tell what has changed since the one before (semantics 3.6).
 
 What lies at the highest level was told, and nothing else is compacted into it: so whatever ends there tells, whether it
 was asked for or due. What is compacted below it is told later.

@@ -92,7 +92,7 @@ class Scan:
 
     @property
     def skipped_snapshots(self) -> tuple[int, ...]:
-        """Ids of the snapshots that overwrote rows, of which the changes show nothing; rising (SEMANTICS.md 5.2)."""
+        """Ids of the snapshots that overwrote rows, of which the changes show nothing; rising (semantics 5.2)."""
         if self._with_overwrites:
             return ()
         return tuple(find_overwrites(self._plan.range_snapshots))

@@ -175,8 +175,8 @@ def plan_changes(
     Of an append table that is what they added. Of a table with a primary key it is what the changelog of each snapshot
     says, and where it has none the keyed changes, each with its old row; or, with `raw`, what was written: the last row
     a key of each commit, also where a commit had more rows than a writer's buffer and so wrote several runs
-    (SEMANTICS.md 3.3). Snapshots that compacted show nothing, and so do those that overwrote, unless `overwrites` asks
-    for their difference, or for their new rows where there is no key (SEMANTICS.md 5.2).
+    (semantics 3.3). Snapshots that compacted show nothing, and so do those that overwrote, unless `overwrites` asks
+    for their difference, or for their new rows where there is no key (semantics 5.2).
     """
     told = plan_range(catalog.metastore, info, after, until, make_parser(filter), raw=raw)
     plan, policy = told.plan, find_policy(told.plan)

@@ -43,7 +43,7 @@ class Table(TableWrites, TableUpkeep):
     by those of at most a second before; the properties tell what this handle heard last. `Catalog.table` asks anew.
 
     All writes take `writer` and `identifier`: the commit is applied once for them, whoever repeats it, however late
-    (SEMANTICS.md 7.1); `previous_identifier` also refuses a gap in a writer's numbers. `watermark` (milliseconds since
+    (semantics 7.1); `previous_identifier` also refuses a gap in a writer's numbers. `watermark` (milliseconds since
     the epoch, or a datetime with a time zone) never makes the table's watermark fall, `properties` are remembered with
     the snapshot, and `allow_empty` makes a snapshot even without rows. A write raises InvalidArgument where the rows do
     not fit, with a line for each column that does not; CommitConflict where another commit came first; OutcomeUnknown
@@ -133,7 +133,7 @@ class Table(TableWrites, TableUpkeep):
 
         Of a table with a primary key each change comes with the row that was there before: `+I` for a new row, `-D`
         with the old values for one that went, `-U` old and `+U` new for one that became another; one change a key and
-        snapshot, and none where no column that is read has changed (SEMANTICS.md 3.3). Applied to the state at `after`
+        snapshot, and none where no column that is read has changed (semantics 3.3). Applied to the state at `after`
         they give the state at `until`, but for what overwrites in between replaced (`skipped_snapshots`).
 
         Snapshots that brought a changelog (`changelog-producer`) show it as it stands: by `lookup` the same, including

@@ -69,12 +69,12 @@ class TablePart:
 
     @property
     def producer(self) -> str:
-        """Who makes the changelog of what is written; an overwrite has none (SEMANTICS.md 3.4, 5.2)."""
+        """Who makes the changelog of what is written; an overwrite has none (semantics 3.4, 5.2)."""
         return find_producer(self.options, replaces=self.removal is not None or self.is_dynamic)
 
     @property
     def log(self) -> LogContent:
-        """What it brings to the table's external log; an overwrite brings nothing (SEMANTICS.md 4.7)."""
+        """What it brings to the table's external log; an overwrite brings nothing (semantics 4.7)."""
         return plan_log_content(self.info, self.options, replaces=self.removal is not None or self.is_dynamic)
 
     @property

@@ -116,7 +116,7 @@ class TableWrites(TableHandle):
         properties: Mapping[str, str] | None = None,
         allow_empty: bool = False,
     ) -> WriteResult:
-        """Replaces what is in the table, or in partitions of it, when the commit takes effect (SEMANTICS.md 7.2).
+        """Replaces what is in the table, or in partitions of it, when the commit takes effect (semantics 7.2).
 
         Args:
             data: As of `append`; no rows empty what is named.
@@ -145,7 +145,7 @@ class TableWrites(TableHandle):
 
         That is one more commit, an overwrite: no snapshot is lost, numbers go on, and it can be rolled back as well.
         The table's schema and options stay as they are. Streams show nothing of it, unless `streaming-read-overwrite`
-        says otherwise (SEMANTICS.md 7.3, 5.2).
+        says otherwise (semantics 7.3, 5.2).
 
         Args:
             snapshot_id_or_tag: A snapshot that is kept, by its id or by a tag.

@@ -1,4 +1,4 @@
-"""Which compactions are due at a table behind some snapshots (SEMANTICS.md 6): a planner of `due_work.py`.
+"""Which compactions are due at a table behind some snapshots (semantics 6): a planner of `due_work.py`.
 
 Objectives, which pull against each other: no file is listed to find out that nothing is due; what is due is found
 though options change; commits of the table do not wait for it. So:

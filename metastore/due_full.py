@@ -1,4 +1,4 @@
-"""What commits make due as full compactions: every so many of them, or some time behind them (SEMANTICS.md 3.6).
+"""What commits make due as full compactions: every so many of them, or some time behind them (semantics 3.6).
 
 With the changelog producer `full-compaction` streams of a table wait for these; other tables may have them as well.
 """

@@ -1,6 +1,6 @@
 """Expiry of snapshots and changelogs: moves where what is kept of a table begins, and clears away what is behind it.
 
-Objectives, which pull against each other: no read loses what it reads (RELIABILITY.md, C7); no live file is ever
+Objectives, which pull against each other: no read loses what it reads (reliability C7); no live file is ever
 deleted, however short the delays are (C4); commits wait little; nothing stays behind for ever. So:
 
 1. What is kept begins later only under the head's lock, as commits and pins come, and never behind a pin.

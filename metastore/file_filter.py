@@ -169,7 +169,7 @@ async def make_filter(tx: Transaction, head: TableHead, schema: TableSchema, req
         statistic_ids = used.difference(partition_ids)
         if schema.primary_key and not request.changelog:
             # SUBTLE: a file without a matching row may still hide the older, matching row of a key in another file.
-            # Only what all rows of a key have in common, the key itself, may leave out single files (SEMANTICS 5.4).
+            # Only what all rows of a key have in common, the key itself, may leave out single files (semantics 5.4).
             statistic_ids &= {schema.field_ids[name] for name in schema.trimmed_key}
     return FileFilter(
         table_id=head.table_id,

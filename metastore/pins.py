@@ -1,4 +1,4 @@
-"""Pins: what keeps snapshots of a table from expiring, and for whom (RELIABILITY.md, C7)."""
+"""Pins: what keeps snapshots of a table from expiring, and for whom (reliability C7)."""
 
 from __future__ import annotations
 

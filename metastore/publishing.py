@@ -1,4 +1,4 @@
-"""How far the external logs of tables are published, as their publishers tell (RELIABILITY.md R3, R8)."""
+"""How far the external logs of tables are published, as their publishers tell (reliability R3, R8)."""
 
 from __future__ import annotations
 

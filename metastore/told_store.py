@@ -2,7 +2,7 @@
 
 A file is *told* from one snapshot on and until another: its rows, merged with those of all others that are, are the
 state to which the table's changelog has led readers by then. Whether it is live is another matter: what an overwrite
-took away stays told until a full compaction has told so (SEMANTICS.md 3.6, 5.2).
+took away stays told until a full compaction has told so (semantics 3.6, 5.2).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ through the store, and a slow poll finds whatever was missed.
 Invariants:
 
 1. A watcher's position rises by one snapshot at a time, and each follows the one told of before: a database that lost
-   commits in a failover, under an open watch too, ends it (RELIABILITY.md, C9).
+   commits in a failover, under an open watch too, ends it (reliability C9).
 2. Up to which snapshot no changelog is open never falls, nor does the newest snapshot: a watcher is told up to one of
    them, as it asked.
 3. What is kept in memory of a table is a gapless tail of its history; where that cannot be, it is forgotten.

@@ -1,4 +1,4 @@
-"""What no tracked file may hold: hosts of package registries, paths of somebody's machine, work without an owner."""
+"""What no tracked file may hold: hosts of registries, paths of one machine, missing pages, work without an owner."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dev.programs import tracked_files
 
-TITLE = "no file names a package registry's host, a path of one machine, or something to be done without a reason"
+TITLE = "no file names a registry's host, a path of one machine, a missing page, or work without a reason"
 
 _TO_DO = "TO" + "DO"
 _FIX_ME = "FIX" + "ME"
@@ -18,6 +18,7 @@ PATTERNS = {
         r"|--(?:extra-)?index-url|://[^\s/]+/simple\b(?!-)"
     ),
     "a path of one machine": re.compile(r"(?<![\w./<])/(?:root|work|Users)/\w|(?<![\w./<])/home/\w"),
+    "a page that is not in the repository": re.compile(r"\b(?:SEMANTICS|RELIABILITY|DESIGN|HOUSE|STYLE|BENCH)\.md\b"),
     "something to be done without a reason": re.compile(rf"\b(?:{_TO_DO}|{_FIX_ME}|XXX)\b(?!\(\w)"),
 }
 

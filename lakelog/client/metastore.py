@@ -35,7 +35,7 @@ from lakelog.format.work import LeaseGrant, Pipeline
 class SnapshotPage:
     """Snapshots in rising order, and the table's newest, oldest kept, and lowest open ones (0 when there is none).
 
-    Of those before the oldest that is kept only the changes can still be told (SEMANTICS.md 3.8).
+    Of those before the oldest that is kept only the changes can still be told (semantics 3.8).
     """
 
     snapshots: tuple[Snapshot, ...]

@@ -4,7 +4,7 @@ A server's error travels as a status code, the message, and `grpc-status-details
 holds one `ErrorInfo` (reason, domain `lakelog`, metadata with the key `kind`); the client rebuilds the error from it.
 
 A failure *without* those details did not come from a metastore's own code but from the transport: the gRPC library, a
-proxy, or some other server. What it means depends on what was asked (RELIABILITY.md, C8):
+proxy, or some other server. What it means depends on what was asked (reliability C8):
 
 - A read has no effect, so it is `Unavailable`: repeating is always safe.
 - A mutation may have taken effect, so it is `OutcomeUnknown`. gRPC reports a connection lost before, while and after

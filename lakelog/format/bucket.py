@@ -63,7 +63,7 @@ def hash_columns(columns: Sequence[Column]) -> npt.NDArray[np.int32]:
 
 
 def assign_buckets(columns: Sequence[Column], bucket_count: int) -> npt.NDArray[np.int32]:
-    """Return each row's bucket, `pmod(hash(columns), bucket_count)` (DESIGN.md section 5). Pure.
+    """Return each row's bucket, `pmod(hash(columns), bucket_count)`, as Spark counts. Pure.
 
     Args:
         columns: The bucket key's columns, as of `hash_columns`.

@@ -30,7 +30,7 @@ _MAX_GUESSED: Final = 10
 
 
 def cast_batch(batch: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.RecordBatch | pa.Table:
-    """Return the rows with the table's columns, order and types (SEMANTICS.md 1.5). Pure.
+    """Return the rows with the table's columns, order and types (semantics 1.5). Pure.
 
     Columns are matched by name, children of structs too. Nullable columns that the input lacks are filled with NULL.
     Values are cast where they stay the same: widths of integers and floats, whole floats to integers, integers to

@@ -1,4 +1,4 @@
-"""Changelogs: which change rows lead from one state of a table to the next (SEMANTICS.md 3).
+"""Changelogs: which change rows lead from one state of a table to the next (semantics 3).
 
 A changelog says for each key that a commit touched what was there before and what is there afterwards: absent to
 present is `+I new`, present to absent `-D old`, present to present `-U old, +U new`, absent to absent nothing. One net

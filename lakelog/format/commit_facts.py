@@ -58,7 +58,7 @@ class TableHead:
         first_open_snapshot: The lowest snapshot whose changelog is open; 0: there is none. It and the state before it
             are needed until its changelog is attached, so that nothing of them may expire.
         earliest_change_id: The oldest snapshot whose changes are kept, not above `earliest_snapshot_id`: changelogs may
-            live longer than states (SEMANTICS.md 3.8).
+            live longer than states (semantics 3.8).
         tells_later: The changelog producer is `full-compaction`: what commits change is told by full compactions.
         last_full_snapshot: The newest one in which a bucket was compacted as a whole; 0: none.
         log: Which files of an APPEND hold what the table's external log is to receive.

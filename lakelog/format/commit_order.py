@@ -1,4 +1,4 @@
-"""In which order the commits to several tables are shown, so that each is shown whole or not at all (SEMANTICS.md 5.3).
+"""In which order the commits to several tables are shown, so that each is shown whole or not at all (semantics 5.3).
 
 Snapshots of each table come in their order, but one table's may come long before another's. A commit is *ready* when it
 is the next one of each table that it touched: then nothing that it was made upon is left out. Commits that touch

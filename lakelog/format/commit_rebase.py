@@ -5,7 +5,7 @@ by itself under the head's lock: it is committed if all that it names is still t
 among others, and dropped with a reason otherwise. Being dropped is an outcome and not an error: whoever compacts plans
 anew from what is there. A request that no state of the table could make right is refused as a whole.
 
-Objectives, which pull against each other: no read changes (SEMANTICS 6.5); work of minutes is not lost for what does
+Objectives, which pull against each other: no read changes (semantics 6.5); work of minutes is not lost for what does
 not concern it; the head is not locked for long. So files are judged by their key ranges, which may drop a group that
 has holes where another's keys are, and never by their rows.
 

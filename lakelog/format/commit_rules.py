@@ -5,8 +5,8 @@ first result, however late; whoever assumed something that no longer holds is re
 
 Invariants:
 
-1. A commit is known by (table, writer, identifier) and applied once (SEMANTICS 7.1).
-2. Snapshot ids are `latest + 1`; `committed_at` and the watermark never fall (SEMANTICS 7.4).
+1. A commit is known by (table, writer, identifier) and applied once (semantics 7.1).
+2. Snapshot ids are `latest + 1`; `committed_at` and the watermark never fall (semantics 7.4).
 3. Files enter only through an attempt that is open, and lie in that attempt's folder.
 4. A file's place in the order is (snapshot, ordinal); what a compaction writes takes the place of its inputs.
 5. A compaction is refused for what is wrong with its request, its writer or its attempt; what others did meanwhile only

@@ -1,4 +1,4 @@
-"""What a reader was told of rows before their commit, and what it is to be told next (SEMANTICS.md 4.2, `eventual`).
+"""What a reader was told of rows before their commit, and what it is to be told next (semantics 4.2, `eventual`).
 
 Objectives, which conflict: a row is told as soon as it was sent, though nobody knows whether it will ever be committed;
 at rest, what was told, folded by key, is the table. So for each key that an open attempt has written two rows are kept:

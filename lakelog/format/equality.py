@@ -1,4 +1,4 @@
-"""Whether two columns hold the same values, row by row, as a changelog understands it (SEMANTICS.md 3.2).
+"""Whether two columns hold the same values, row by row, as a changelog understands it (semantics 3.2).
 
 NULL equals NULL and NaN equals NaN, also deep inside of nested values; 0.0 and -0.0 differ. Lists and maps are equal
 when their entries are, in their order.

@@ -1,7 +1,7 @@
-"""Which snapshots and changelogs of a table expire (SEMANTICS.md 3.8, 7.3), and what holds the others back. Pure.
+"""Which snapshots and changelogs of a table expire (semantics 3.8, 7.3), and what holds the others back. Pure.
 
 Objectives, which pull against each other: what a table keeps stays small; nobody who reads loses what is read under
-their hands (RELIABILITY.md, C7). So a state goes with age and number, and never behind the lowest pin.
+their hands (reliability C7). So a state goes with age and number, and never behind the lowest pin.
 
 Invariants:
 

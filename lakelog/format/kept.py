@@ -18,7 +18,7 @@ def check_kept(head: TableHead, snapshot_id: int, *, tagged: bool = False) -> No
     Args:
         head: Of its table.
         snapshot_id: The snapshot.
-        tagged: Whether it has a tag, which keeps it when those around it expire (SEMANTICS.md 7.3).
+        tagged: Whether it has a tag, which keeps it when those around it expire (semantics 7.3).
 
     Raises:
         NotFound: It was not committed yet.

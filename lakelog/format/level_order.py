@@ -5,7 +5,7 @@ Invariants, of the live files of one bucket:
 1. Of a table with a primary key: files of one level above 0 share no key range: they are one sorted run. Of two files
    that share a range, the one of the lower level is newer. So all that a level hides is below it or in it, and a delete
    may be left out where no level below has its key.
-2. Of an append table with buckets: rows stay in the order in which they were committed (SEMANTICS 6.3).
+2. Of an append table with buckets: rows stay in the order in which they were committed (semantics 6.3).
 
 What a compaction writes gets the latest place of its inputs, so that its rows move ahead of files that stand between
 these: there may be none that shares a range with them. A file that only moves to another level keeps its place.

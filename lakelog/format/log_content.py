@@ -1,4 +1,4 @@
-"""What a commit brings to its table's external log, and the rules that it is held to (SEMANTICS.md 4.1, 4.7). Pure.
+"""What a commit brings to its table's external log, and the rules that it is held to (semantics 4.1, 4.7). Pure.
 
 Whatever goes into the files of a table with a log goes into the log as well, so a commit that does not bring it is
 refused: of a writer that knows of no log, the rows would never be published.
@@ -44,7 +44,7 @@ def plan_log_content(info: TableInfo, options: TableOptions, *, replaces: bool) 
     Args:
         info: The table, as the commit knows it.
         options: Its options.
-        replaces: It is an overwrite, which brings nothing (SEMANTICS.md 4.7).
+        replaces: It is an overwrite, which brings nothing (semantics 4.7).
     """
     return LogContent.NONE if replaces else find_log_content(options, has_key=bool(info.schema.primary_key))
 

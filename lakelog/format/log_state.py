@@ -42,7 +42,7 @@ class SnapshotOffsets:
     Args:
         snapshot_id: The snapshot.
         snapshot_uuid: Its uuid.
-        offsets: By partition: the next offset to read behind all of the snapshot's records (SEMANTICS.md 4.5). Of
+        offsets: By partition: the next offset to read behind all of the snapshot's records (semantics 4.5). Of
             partitions that it does not touch those of the snapshot before it.
     """
 

@@ -4,7 +4,7 @@ Objectives, which conflict: read and compaction cost little per row; the answer 
 few words a row. So the common histories (no sequence field, or rows that arrive in sequence order) cost one stable sort
 of the keys and a few vector operations, and each rarer one pays only for the keys it concerns.
 
-Invariants (SEMANTICS.md 1.3, 2.1, 2.4):
+Invariants (semantics 1.3, 2.1, 2.4):
 
 1. Rows of a key are ordered by sequence columns (NULL lowest), then run, then position; the last one wins, or, for the
    merge engine `first-row`, which knows neither sequence columns nor rows that take away, the first.

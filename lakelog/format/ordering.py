@@ -112,7 +112,7 @@ def comparable_sequences(columns: Sequence[Column], descending: bool = False) ->
 
     Args:
         columns: Of canonical single-valued types and one length; the first one is the most significant.
-        descending: Whether a smaller value counts as the later one (`sequence.field.sort-order`, SEMANTICS.md 1.3).
+        descending: Whether a smaller value counts as the later one (`sequence.field.sort-order`, semantics 1.3).
     """
     arrays = [single_array(column) for column in columns]
     rows = len(arrays[0])

@@ -1,4 +1,4 @@
-"""Which partitions of a table have expired (SEMANTICS.md 7.3 is about snapshots; this is about rows)."""
+"""Which partitions of a table have expired (semantics 7.3 is about snapshots; this is about rows)."""
 
 from __future__ import annotations
 

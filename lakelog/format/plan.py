@@ -59,7 +59,7 @@ class PlanRequest:
         below_bytes: With a state: only files smaller than this; 0: of any size.
         added_after: With a state: only files that a later snapshot than this one added.
         told: With a state, or none: list the files of what streams have been shown by then, on which later changes lead
-            on. It is the state itself but where full compactions tell changes (SEMANTICS.md 3.6): there it is what
+            on. It is the state itself but where full compactions tell changes (semantics 3.6): there it is what
             they have told, of files that may not be live any more.
         log: With a range: list the files that hold what its snapshots bring to the external log (`Snapshot.log`),
             instead of their data files. Those of a snapshot whose log is its changelog, while that is open, are not

@@ -1,4 +1,4 @@
-"""What becomes of what is known of a log's publishing when its publisher reports (RELIABILITY.md R3). Pure.
+"""What becomes of what is known of a log's publishing when its publisher reports (reliability R3). Pure.
 
 1. What was told stays: the position and the offsets never go back, so that a report that comes twice changes nothing.
 2. A snapshot is known by its number and its uuid. Who reports another uuid publishes another history, and must stop.

@@ -2,7 +2,7 @@
 
 A compaction puts one row a key into the place of several runs, without knowing what the runs below hold. Where rows
 arrived in sequence order that is simple: the row that decides the key among these runs decides it whatever lies below.
-Where they did not, and deletes go on beating late rows for a while (SEMANTICS.md 1.3), it may depend on the record
+Where they did not, and deletes go on beating late rows for a while (semantics 1.3), it may depend on the record
 that lies below, in one of two ways:
 
 1. That record is a delete which beat the deciding row, but not the late one behind it, which came when its time was

@@ -1,4 +1,4 @@
-"""The fold over the commits of one key after the other, where a table names sequence columns (SEMANTICS.md 1.3).
+"""The fold over the commits of one key after the other, where a table names sequence columns (semantics 1.3).
 
 Merging needs it only for the few keys in which a delete may have been outlived by a late row, or a row says that it
 replaces whatever came before it; the others are decided by their sequence alone (`lakelog.format.merge`).

@@ -19,7 +19,7 @@ class SnapshotKind(enum.Enum):
 
 
 class ChangelogState(enum.Enum):
-    """Whether a snapshot tells its changes in files of their own (SEMANTICS.md 3)."""
+    """Whether a snapshot tells its changes in files of their own (semantics 3)."""
 
     NONE = "none"
     """Nobody made a changelog; a reader finds the changes from the data files."""
@@ -33,7 +33,7 @@ class ChangelogState(enum.Enum):
 
 
 class LogContent(enum.Enum):
-    """Which files hold the rows that a snapshot brings to the table's external log (SEMANTICS.md 4)."""
+    """Which files hold the rows that a snapshot brings to the table's external log (semantics 4)."""
 
     NONE = "none"
     """The table had no log, or the snapshot brings nothing to it, as compactions and overwrites do."""

@@ -77,7 +77,7 @@ class _Column:
     def update(self, column: pa.Array | pa.ChunkedArray) -> None:
         self._null_count += column.null_count
         if self._is_floating and pc.any(pc.is_nan(column)).as_py():
-            # NaN is above all numbers, as in filters (SEMANTICS.md 1.5).
+            # NaN is above all numbers, as in filters (semantics 1.5).
             self._take(pa.scalar(float("nan"), column.type))
         # Arrow leaves NaN and NULL out here.
         for bound in _MIN_MAX.call([column]).values():

@@ -2,7 +2,7 @@
 
 A file stands in the folder of its attempt, `data/<attempt id>/`. Nothing refers to it before its attempt is committed,
 and what an attempt has left when it is over nothing will ever refer to: so the state of the attempt decides, provided
-that it was asked for BEFORE what refers to the file (RELIABILITY.md, C4).
+that it was asked for BEFORE what refers to the file (reliability C4).
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def is_primitive(data_type: pa.DataType) -> bool:
 
 
 def check_key_type(data_type: pa.DataType, path: str) -> None:
-    """Check that a canonical type may be part of a primary key, bucket key or partition (SEMANTICS.md 1.5).
+    """Check that a canonical type may be part of a primary key, bucket key or partition (semantics 1.5).
 
     Raises:
         InvalidArgument: Floats, because NaN and -0.0 make equality a matter of opinion, and nested types.

@@ -1,4 +1,4 @@
-"""How a log's position is written down in the topic's consumer group (RELIABILITY.md R3). Pure.
+"""How a log's position is written down in the topic's consumer group (reliability R3). Pure.
 
 The committed offset is the snapshot's id; the metadata beside it is its uuid and, where the snapshot is in the log only
 in part, the index at which it goes on: `uuid` or `uuid next_index`.

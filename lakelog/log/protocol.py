@@ -78,7 +78,7 @@ class TopicAdmin(Protocol):
 
 
 class LogProducer(Protocol):
-    """Publishes to one topic under one transactional id (RELIABILITY.md R1 to R6). One thread at a time may use it."""
+    """Publishes to one topic under one transactional id (reliability R1 to R6). One thread at a time may use it."""
 
     def start(self) -> LogPosition | None:
         """A fresh start (R2). Blocks for some 65 ms.

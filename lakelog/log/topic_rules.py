@@ -1,4 +1,4 @@
-"""What a table's topic must be like, so that its log keeps what is promised (RELIABILITY.md R9). Pure."""
+"""What a table's topic must be like, so that its log keeps what is promised (reliability R9). Pure."""
 
 from __future__ import annotations
 

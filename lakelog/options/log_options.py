@@ -1,4 +1,4 @@
-"""The options of tables whose changes also go into an external log (SEMANTICS.md 4)."""
+"""The options of tables whose changes also go into an external log (semantics 4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of tables. Names and defaults follow Apache Paimon; SEMANTICS says what they do to rows."""
+"""The options of tables. Names and defaults follow Apache Paimon; docs/semantics.md says what they do to rows."""
 
 from __future__ import annotations
 

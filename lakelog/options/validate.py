@@ -44,7 +44,7 @@ from lakelog.options.table_options import (
 from lakelog.options.values import TableOptions
 
 RESERVED_COLUMNS: Final = ("_row_kind", "_snapshot_id", "_commit_timestamp", "_replaces_older")
-"""Names that lakelog gives to columns of its own, in reads of changes and in files (SEMANTICS 1.5)."""
+"""Names that lakelog gives to columns of its own, in reads of changes and in files (semantics 1.5)."""
 
 _MERGE_OPTIONS: Final[tuple[Option[Any], ...]] = (
     MERGE_ENGINE,
@@ -71,7 +71,7 @@ _SORTED_RUN_OPTIONS: Final[tuple[Option[Any], ...]] = (
 def validate_table_options(
     options: Mapping[str, str], *, columns: pa.Schema, primary_key: Sequence[str], partition_by: Sequence[str]
 ) -> None:
-    """Check all that a table's options say against each other, the columns and the keys (SEMANTICS 1.1 to 1.6). Pure.
+    """Check all that a table's options say against each other, the columns and the keys (semantics 1.1 to 1.6). Pure.
 
     Names of columns are checked too (reserved, doubled, also in another case), and that the keys name existing ones.
     The types of key columns are not: `lakelog.format.types.check_key_type` does that.

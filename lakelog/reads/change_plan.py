@@ -107,7 +107,7 @@ def has_changelog_producer(table: TableInfo) -> bool:
 
 
 def check_raw(table: TableInfo, how: str) -> None:
-    """Raises InvalidArgument where what was written is not what a table shows (SEMANTICS.md 3.3). Pure.
+    """Raises InvalidArgument where what was written is not what a table shows (semantics 3.3). Pure.
 
     Args:
         table: The table.

@@ -1,6 +1,6 @@
 """The changes of a table with a primary key from its data files alone: each with the row that was there before.
 
-Old rows are looked up in the table itself, so that nobody keeps all keys to tell what changed (SEMANTICS.md 3.3). Some
+Old rows are looked up in the table itself, so that nobody keeps all keys to tell what changed (semantics 3.3). Some
 successive commits are told together: their old rows are looked up once, before the first of them, and what is old for
 the later ones follows from the earlier ones. A commit of more rows than that is told piece by piece.
 """
@@ -108,7 +108,7 @@ class NormalizedChanges:
         policy: What decides between rows of one key.
         caches: Of this process; None: to be given before it is read.
         overwrites: Tell what the snapshots of `breaks` changed, too.
-        rules: How to tell changes; None: as whoever normalizes does (SEMANTICS.md 3.3).
+        rules: How to tell changes; None: as whoever normalizes does (semantics 3.3).
         told_rows: Rows of commits that are told together.
         counts: Told of what is read; None: nobody is.
     """

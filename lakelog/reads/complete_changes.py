@@ -1,4 +1,4 @@
-"""Waiting until no changelog of a range is open, as bounded reads of changes do (SEMANTICS.md 3.5)."""
+"""Waiting until no changelog of a range is open, as bounded reads of changes do (semantics 3.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads that last long hold their snapshot, so that it does not expire under their hands (RELIABILITY.md, C7).
+"""Reads that last long hold their snapshot, so that it does not expire under their hands (reliability C7).
 
 Objectives, which pull against each other: no read loses a file that it still needs; a read that is over in a moment
 pays nothing for that. So a read only writes itself down in this process; a thread looks now and then for those that

@@ -1,4 +1,4 @@
-"""What snapshots bring to the external log, in the order in which it is published (RELIABILITY.md R4).
+"""What snapshots bring to the external log, in the order in which it is published (reliability R4).
 
 The order is a function of the files alone, so that a publisher that begins again finds each row at the same place: by
 snapshot, then bucket, then partition, then place in the commit. A row's index is its number in this order within its
@@ -86,7 +86,7 @@ def plan_log(metastore: Metastore, table_uuid: str, after: int, until: int) -> L
 
 
 def has_topic_buckets(table: TableInfo) -> bool:
-    """Whether a bucket of a table is the topic's partition of its number; else any will do (SEMANTICS.md 4.3). Pure."""
+    """Whether a bucket of a table is the topic's partition of its number; else any will do (semantics 4.3). Pure."""
     return bool(table.schema.primary_key) or TableOptions(table.options).bucket_count(False) > 0
 
 

@@ -1,4 +1,4 @@
-"""Where a stream of one table begins whose changes come out of the table's log (SEMANTICS.md 4.6).
+"""Where a stream of one table begins whose changes come out of the table's log (semantics 4.6).
 
 Snapshots are shown as a whole and in their order, so a place in the log is always one between two snapshots: behind the
 last one of which no record stands at or behind it. Where the log cannot tell, the times of commits do, as in file mode.

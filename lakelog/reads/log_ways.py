@@ -1,4 +1,4 @@
-"""Which snapshots' changes come out of the table's log, and which out of its files (SEMANTICS.md 4). Pure.
+"""Which snapshots' changes come out of the table's log, and which out of its files (semantics 4). Pure.
 
 Both show the same, so that whoever reads may take either, and go from one to the other between snapshots.
 """

@@ -32,7 +32,7 @@ class StateLookup:
     """Looks rows of a table with a primary key up. For one thread at a time.
 
     It remembers the files of the snapshot asked for last, since whoever follows a table asks for one again and again.
-    Of tables whose first row of a key stays (SEMANTICS.md 2.4) it is not asked.
+    Of tables whose first row of a key stays (semantics 2.4) it is not asked.
 
     Args:
         metastore: Tells which files a state consists of.

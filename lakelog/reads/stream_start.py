@@ -1,4 +1,4 @@
-"""Where a subscription begins: what its options and the table's history say together (SEMANTICS.md 5.1, 5.6)."""
+"""Where a subscription begins: what its options and the table's history say together (semantics 5.1, 5.6)."""
 
 from __future__ import annotations
 

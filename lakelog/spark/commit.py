@@ -2,7 +2,7 @@
 
 1. The attempt is opened before the tasks begin, so that its files are known to be in the making.
 2. Only files of task attempts whose result reached the driver are committed, ordered by the number of the task's
-   partition, then as the task wrote them, never by who finished first (SEMANTICS.md 1.3).
+   partition, then as the task wrote them, never by who finished first (semantics 1.3).
 3. The commit is repeated until its outcome is known; it is applied once for (table, writer, identifier). Where it
    brings a changelog by `lookup`, it is refused when others changed its buckets meanwhile, and their old rows are
    looked up again.

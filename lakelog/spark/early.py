@@ -1,4 +1,4 @@
-"""Rows that Spark's tasks send to the log before the commit (`log.consistency` = `eventual`, SEMANTICS.md 4.2).
+"""Rows that Spark's tasks send to the log before the commit (`log.consistency` = `eventual`, semantics 4.2).
 
 1. The driver program looks the log up and hands it to the tasks, which never ask the metastore. Secrets that its
    options name are those of the executors.

@@ -1,4 +1,4 @@
-"""Merging the small files that the tasks of a write have made, as the driver program arranges it (SEMANTICS.md 6.4).
+"""Merging the small files that the tasks of a write have made, as the driver program arranges it (semantics 6.4).
 
 A task whose rows are all of one bucket merges by itself what it has written. Else files of many tasks go together once
 all have written: what is little in the driver program, which costs no job, and what is more by tasks, each with some of

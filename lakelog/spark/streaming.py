@@ -1,4 +1,4 @@
-"""Streams of rows into a table, exactly once (SEMANTICS.md 5.8).
+"""Streams of rows into a table, exactly once (semantics 5.8).
 
 A batch is one commit: the writer is the stream's identity, the identifier the number of the batch. Spark repeats a
 batch whose end it does not know of, perhaps with other rows; the repetition finds itself applied and changes nothing.

@@ -83,7 +83,7 @@ def write(
         partition: Of an overwrite. None: the whole table. A dict of values by partition column, some columns are
             enough: these partitions; the rows may leave the columns out. "dynamic": the partitions that the rows lie
             in.
-        writer: With `identifier`: the commit is applied once for them, whoever repeats it (SEMANTICS.md 7.1).
+        writer: With `identifier`: the commit is applied once for them, whoever repeats it (semantics 7.1).
         identifier: See `writer`.
         previous_identifier: Refuse the commit where the writer's last one was another; -1: where it was not its first.
         watermark: Milliseconds since the epoch, or a datetime with a time zone.

@@ -1,4 +1,4 @@
-"""System tables: what lakelog knows of a table, read as `table$snapshots` and the like (SEMANTICS 7.7)."""
+"""System tables: what lakelog knows of a table, read as `table$snapshots` and the like (semantics 7.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The changelog that a commit brings of one bucket: old rows looked up, the difference written (SEMANTICS.md 3.5).
+"""The changelog that a commit brings of one bucket: old rows looked up, the difference written (semantics 3.5).
 
 Whoever looked old rows up knows their places: the positions of the rows that the commit supersedes are written beside
 the changes, so that readers of the table need not find them again.

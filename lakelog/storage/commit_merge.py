@@ -1,4 +1,4 @@
-"""Merging the small files of one commit before they enter its snapshot (`precommit-compact`, SEMANTICS.md 6.4).
+"""Merging the small files of one commit before they enter its snapshot (`precommit-compact`, semantics 6.4).
 
 Objectives, which conflict: the commit means what it meant without; memory is bounded whatever was written; whatever
 dies in between leaves only files of an open attempt.

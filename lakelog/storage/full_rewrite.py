@@ -1,4 +1,4 @@
-"""A full compaction of a bucket that also tells what changed since the one before (SEMANTICS.md 3.6).
+"""A full compaction of a bucket that also tells what changed since the one before (semantics 3.6).
 
 What was told so far is the rows of some files, merged: those that the compaction before left, of which most are still
 there and are rewritten now; an overwrite may have taken others away since. So only keys of what was committed since,

@@ -42,7 +42,7 @@ class KindSource(enum.Enum):
 
 @dataclass(frozen=True)
 class Intake:
-    """How input becomes rows of a table (SEMANTICS.md 1.2, 1.4, 1.5). Picklable; pure.
+    """How input becomes rows of a table (semantics 1.2, 1.4, 1.5). Picklable; pure.
 
     Args:
         table_name: For messages.

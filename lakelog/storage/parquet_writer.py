@@ -63,7 +63,7 @@ def plan_file_schema(schema: TableSchema, with_row_kind: bool, further: Sequence
     """Returns the columns of a data file. Pure.
 
     In tables with a primary key every column but the key's is optional in the file, whatever the table says: a delete
-    knows its key and nothing else (SEMANTICS.md 1.5). Readers give back the table's own nullability.
+    knows its key and nothing else (semantics 1.5). Readers give back the table's own nullability.
 
     Args:
         schema: The table's columns.

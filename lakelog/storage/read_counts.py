@@ -16,7 +16,7 @@ class ReadMetrics:
         row_groups_read: Row groups of which rows were decoded.
         row_groups_left_out: Row groups that their footer's statistics left out.
         bytes_read: Of the columns that were read, as stored.
-        snapshots_skipped: Snapshots that overwrote rows and of which the changes show nothing (SEMANTICS.md 5.2).
+        snapshots_skipped: Snapshots that overwrote rows and of which the changes show nothing (semantics 5.2).
     """
 
     files: int = 0

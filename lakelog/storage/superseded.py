@@ -62,7 +62,7 @@ Positions = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class MergePolicy:
-    """What decides between rows of one key (SEMANTICS.md 1.3). Picklable, hashable.
+    """What decides between rows of one key (semantics 1.3). Picklable, hashable.
 
     Args:
         key: The primary key's columns without partition columns.
@@ -70,7 +70,7 @@ class MergePolicy:
         sequence_descending: `sequence.field.sort-order` is desc.
         delete_retention_ms: `sequence.delete-retention`.
         keeps_deletes: Rows that take away are left out only where a later row of their key is there too, as in what one
-            commit wrote (SEMANTICS.md 3.3).
+            commit wrote (semantics 3.3).
         keep_first: The first row of a key stays, as with the merge engine `first-row`.
     """
 

@@ -1,4 +1,4 @@
-"""What a consumer begins with is held until it has a position, which keeps what comes next (SEMANTICS.md 5.5)."""
+"""What a consumer begins with is held until it has a position, which keeps what comes next (semantics 5.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table's log snapshot by snapshot: which records are whose, and that none of them is missing (SEMANTICS.md 4.5).
+"""A table's log snapshot by snapshot: which records are whose, and that none of them is missing (semantics 4.5).
 
 1. A snapshot is handed out once all of its records have come, never in part.
 2. Where it ends is known from what the publisher has told the metastore; or from records of a later one in each

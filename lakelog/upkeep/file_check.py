@@ -4,7 +4,7 @@
                                                            -> of another size -> looked at once more -> broken
     references listed in pages -> not seen in the store -> looked at once more -> missing
 
-Rules that keep a file that is, or will be, part of the table (RELIABILITY.md, C4):
+Rules that keep a file that is, or will be, part of the table (reliability C4):
 
 1. What refers to a file is asked behind the state of its attempt. An attempt that is over has put its files into the
    table by then, or never will.

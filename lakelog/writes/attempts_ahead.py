@@ -8,7 +8,7 @@ Invariants:
 1. An attempt is handed out once, and never in a forked child or an unpickled copy: the folder of its files is one
    writer's alone.
 2. What is handed out was opened, and the table seen, within the last `_USABLE_S`; so a write is at most as far behind
-   the table as one that takes so long. What would matter is checked again by the commit (RELIABILITY.md, C4, C5).
+   the table as one that takes so long. What would matter is checked again by the commit (reliability C4, C5).
 3. Who writes once opens one: only what was used up in time is followed by more.
 """
 

@@ -50,7 +50,7 @@ def find_producer(options: TableOptions, *, replaces: bool) -> str:
 
     Args:
         options: The table's.
-        replaces: It is an overwrite, which has none (SEMANTICS.md 3.4, 5.2).
+        replaces: It is an overwrite, which has none (semantics 3.4, 5.2).
     """
     if replaces:
         return "none"

@@ -12,7 +12,7 @@ from lakelog.errors import InvalidArgument, LakelogError, NotFound
 
 @dataclass(frozen=True)
 class CommitIdentity:
-    """By what a commit is known (SEMANTICS.md 7.1).
+    """By what a commit is known (semantics 7.1).
 
     Args:
         writer: Who commits; None: a new name that nobody else has.

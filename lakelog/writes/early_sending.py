@@ -1,4 +1,4 @@
-"""Rows sent to the log at once, before their commit (`log.consistency` = `eventual`, SEMANTICS.md 4.2).
+"""Rows sent to the log at once, before their commit (`log.consistency` = `eventual`, semantics 4.2).
 
 Objectives, which conflict: a row is in the log milliseconds after it was written; brokers that are slow or away make no
 write fail, nor wait for long. So:

@@ -1,4 +1,4 @@
-"""The changelogs of snapshots that were committed without (SEMANTICS.md 3.5), told from the states before them.
+"""The changelogs of snapshots that were committed without (semantics 3.5), told from the states before them.
 
 Objectives, which conflict: a changelog as the commit itself would have made it; a backlog that drains faster than it
 grows; bounded memory. So successive snapshots are told together: old rows are looked up once, before the first of

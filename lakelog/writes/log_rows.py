@@ -1,4 +1,4 @@
-"""Rows whose records would not fit into the external log are refused when they are written (RELIABILITY.md R7)."""
+"""Rows whose records would not fit into the external log are refused when they are written (reliability R7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The changelog that a writer makes before its commit: old rows looked up, the difference written (SEMANTICS.md 3.5).
+"""The changelog that a writer makes before its commit: old rows looked up, the difference written (semantics 3.5).
 
 Objectives, which conflict: a changelog never wrong; other writers never blocked; little done twice. So:
 

@@ -114,7 +114,7 @@ def _assignments(settings: Mapping[str, str]) -> str:
 
 
 def _check_durable(found: Sequence[str] | None, wanted: str) -> None:
-    """Checks what the server says of `synchronous_commit` and `fsync` (RELIABILITY.md, C10)."""
+    """Checks what the server says of `synchronous_commit` and `fsync` (reliability C10)."""
     if found is None or found[0] != wanted:
         raise InvalidArgument(
             f"The database has synchronous_commit={found and found[0]!r} and does not let it be {wanted!r}, so "

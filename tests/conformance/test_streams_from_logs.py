@@ -1,4 +1,4 @@
-"""Section 5 through subscriptions out of tables' logs, which show what those out of files do (SEMANTICS 4.6)."""
+"""Section 5 through subscriptions out of tables' logs, which show what those out of files do (semantics 4.6)."""
 
 from __future__ import annotations
 

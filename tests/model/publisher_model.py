@@ -1,4 +1,4 @@
-"""The publisher as a model (RELIABILITY.md 2): processes that crash and come back as zombies, a broker, a metastore.
+"""The publisher as a model (reliability 2): processes that crash and come back as zombies, a broker, a metastore.
 
 Every protection is a flag, so that each can be switched off and must then be missed. There are no leases: any number of
 publishers may think that it is their turn, since leases only schedule. What a consumer of committed records sees is the

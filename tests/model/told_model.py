@@ -1,4 +1,4 @@
-"""What full compactions tell as a model (SEMANTICS.md 3.6): compactors that tell, at once and late, and who is beside.
+"""What full compactions tell as a model (semantics 3.6): compactors that tell, at once and late, and who is beside.
 
 There is one key of one bucket, so that whoever compacts takes everything that he knows of: keys do not concern each
 other. A reader knows the changelog alone, and applies each change to what it says was there. Beside the compactors a

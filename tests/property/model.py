@@ -1,4 +1,4 @@
-"""What a keyed table holds, as a dict: SEMANTICS 1.3, 2.1, 7.1 and 7.2 in the simplest form there is."""
+"""What a keyed table holds, as a dict: semantics 1.3, 2.1, 7.1 and 7.2 in the simplest form there is."""
 
 from __future__ import annotations
 

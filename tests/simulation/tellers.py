@@ -1,4 +1,4 @@
-"""Compactors that tell what has changed (SEMANTICS.md 3.6), who rolls back beside them, and who checks what was told.
+"""Compactors that tell what has changed (semantics 3.6), who rolls back beside them, and who checks what was told.
 
 They plan, do and commit as the product does, but under no lease: any number of them is at one bucket, and some come to
 their commit when all others have forgotten about them.

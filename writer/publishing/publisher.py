@@ -5,7 +5,7 @@ at the brokers' speed; bounded memory.
 
 1. After each doubt there is a fresh start: a new producer, which fences all others, then the position, then the check
    of what it says against the metastore. Doubt is any error, any answer that did not come, and any sign that something
-   was sent twice (RELIABILITY.md R2). Nothing that was believed before counts after it, nor does what was known of the
+   was sent twice (reliability R2). Nothing that was believed before counts after it, nor does what was known of the
    log: options, topic and secrets are looked up again.
 2. Records, position and nothing else are in one transaction; the metastore is told behind it. What it was not told, a
    fresh start finds out. Of what its writer has sent before the commit (`eventual`) only the position is moved.

@@ -1,4 +1,4 @@
-"""Where publishing goes on after a fresh start (RELIABILITY.md R2, R3, R10). Pure.
+"""Where publishing goes on after a fresh start (reliability R2, R3, R10). Pure.
 
 Three witnesses tell how far the log has come, and they cannot agree on everything:
 

@@ -1,4 +1,4 @@
-"""Whether the topic that a publisher writes to is still the one in which its log began (RELIABILITY.md R9, R10).
+"""Whether the topic that a publisher writes to is still the one in which its log began (reliability R9, R10).
 
 A fresh start finds that out, but a publisher may go on for weeks without one, and its brokers take records for a topic
 that was made anew as they took those for the old one. So:

@@ -1,4 +1,4 @@
-"""Ends the process when a step does not come back (RELIABILITY.md R6), or when too much was left behind by others.
+"""Ends the process when a step does not come back (reliability R6), or when too much was left behind by others.
 
 The end of a transaction is waited for without a timeout, since nobody could say what became of it otherwise. Where the
 wait does not end, a new process finds out by a fresh start. Other calls that hang are given up, and what they hold is

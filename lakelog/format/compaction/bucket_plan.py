@@ -42,7 +42,7 @@ and who loses a race loses little. At each end one file may be small."""
 def find_delete_horizon(as_of_ms: int, delete_retention_ms: int) -> int:
     """Before which commit time deletes have no effect any more, in a table with a `sequence.field`. Pure.
 
-    A delete goes on beating late records committed up to `sequence.delete-retention` after it (SEMANTICS.md 1.3), so
+    A delete goes on beating late records committed up to `sequence.delete-retention` after it (semantics 1.3), so
     that it may only be dropped when every later commit is behind that.
 
     Args:

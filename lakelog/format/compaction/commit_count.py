@@ -1,4 +1,4 @@
-"""When buckets are compacted as a whole because of the commits since (SEMANTICS.md 3.6).
+"""When buckets are compacted as a whole because of the commits since (semantics 3.6).
 
 They are so behind so many commits (`full-compaction.delta-commits`), or some time behind the first of them
 (`compaction.optimization-interval`).

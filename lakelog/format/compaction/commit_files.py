@@ -1,4 +1,4 @@
-"""Small files of one commit that are merged before they enter its snapshot (SEMANTICS.md 6.4).
+"""Small files of one commit that are merged before they enter its snapshot (semantics 6.4).
 
 Objectives, which conflict: few files in the snapshot; no row is written again that is well placed already; no order
 changes. So only what is small is merged, by the same measure as compactions have, and what must come along with it:

@@ -1,4 +1,4 @@
-"""Universal compaction: which of a bucket's newest sorted runs are compacted, into which level (SEMANTICS.md 6.1).
+"""Universal compaction: which of a bucket's newest sorted runs are compacted, into which level (semantics 6.1).
 
 Objectives, which pull against each other: few runs, so that reads merge little; every byte is written few times; little
 space is held by rows that nobody sees. Universal compaction, RocksDB's name for it, writes least: runs are merged when

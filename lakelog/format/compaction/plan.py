@@ -9,7 +9,7 @@ from lakelog.format.commit_facts import Place
 
 
 class Rule(enum.Enum):
-    """What makes a compaction due, or was asked for (SEMANTICS.md 6.1)."""
+    """What makes a compaction due, or was asked for (semantics 6.1)."""
 
     ASKED = "a full compaction was asked for"
     INTERVAL = "time since the last full compaction"
@@ -69,7 +69,7 @@ class Rewrite:
             older than the place, and whatever is committed meanwhile is newer.
         drops_deletes: Nothing older than the inputs, and not among them, can hold a key of theirs: rows that take away
             are left out as far as the plan's `delete_horizon_ms` allows, and rows whose merging must wait for the
-            oldest run (SEMANTICS.md 2.5) are merged.
+            oldest run (semantics 2.5) are merged.
         why: Why these files, and why together.
     """
 
@@ -102,7 +102,7 @@ class BucketPlan:
         why: In a sentence for people.
         output_level: Of all that is written and moved, at least 1.
         is_full: All files of the bucket, as planned, end at its highest level. The state of the bucket is then what
-            lies there, but for files that were added behind the plan (SEMANTICS.md 3.6).
+            lies there, but for files that were added behind the plan (semantics 3.6).
         rewrites: In the order of their keys.
         moves: In the order of their keys.
         kept_file_ids: Files that were picked and are left as they are, since they are at the output level already.

@@ -61,7 +61,7 @@ class CompactionSettings:
 
     @property
     def small_file_bytes(self) -> int:
-        """Below this size a file is small: 0.7 times the target, rounded as Paimon does (SEMANTICS.md 6.2).
+        """Below this size a file is small: 0.7 times the target, rounded as Paimon does (semantics 6.2).
 
         Not the target itself, since files end only about there: what a compaction wrote is not to be written again.
         """
@@ -84,7 +84,7 @@ def to_compaction_settings(options: Mapping[str, str], *, has_primary_key: bool)
     if not has_primary_key:
         _check_append(options)
     elif producer == FULL_COMPACTION and delta_commits is None:
-        # Without it a stream of the table would never show anything (SEMANTICS.md 3.6).
+        # Without it a stream of the table would never show anything (semantics 3.6).
         delta_commits = 1
     trigger = COMPACTION_TRIGGER.read(options)
     target = TableOptions({key: text for key, text in options.items() if key == TARGET_FILE_SIZE.key})

@@ -1,4 +1,4 @@
-"""Append tables without buckets: small files are packed into tasks, partition by partition (SEMANTICS.md 6.2).
+"""Append tables without buckets: small files are packed into tasks, partition by partition (semantics 6.2).
 
 Objectives, which pull against each other: few small files; every row is rewritten seldom; no task waits long for
 company; nothing is remembered of files that are large enough, so that a table of a million files costs nothing.

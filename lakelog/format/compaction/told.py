@@ -1,4 +1,4 @@
-"""Full compactions that tell what has changed since the one before (SEMANTICS.md 3.6): which files take part in what.
+"""Full compactions that tell what has changed since the one before (semantics 3.6): which files take part in what.
 
 A file is *told* when its rows are part of what a table's changelog has led its readers to. Those that a full compaction
 leaves are told, and stay so, whatever becomes of them, until another has told what its result differs in from them. So

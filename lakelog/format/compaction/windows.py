@@ -1,4 +1,4 @@
-"""Append tables with buckets: only neighbours in the order are compacted, so that it survives (SEMANTICS.md 6.3).
+"""Append tables with buckets: only neighbours in the order are compacted, so that it survives (semantics 6.3).
 
 Rows of a bucket are read in the order in which they were committed: by their files' places, and among files of one
 place, which a compaction has written, by their ids. What replaces neighbours takes the latest of their places, so

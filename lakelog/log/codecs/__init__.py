@@ -1,4 +1,4 @@
-"""What rows become in the log, and back: whole columns of records at once (SEMANTICS.md 4.4)."""
+"""What rows become in the log, and back: whole columns of records at once (semantics 4.4)."""
 
 from lakelog.log.codecs.changes import (
     Changes,

@@ -163,7 +163,7 @@ class LogCodec:
         return EncodedPiece(records, plan.consumed)
 
     def check_row_sizes(self, rows: pa.Table, max_record_bytes: int) -> None:
-        """Checks that each row's record will fit into the topic (RELIABILITY.md R7).
+        """Checks that each row's record will fit into the topic (reliability R7).
 
         Of a format with old rows a record may hold two rows of a key, so that one may take half of it.
 

@@ -1,4 +1,4 @@
-"""Columns as JSON text, value by value and row by row, as the log's records write them (SEMANTICS.md 4.4).
+"""Columns as JSON text, value by value and row by row, as the log's records write them (semantics 4.4).
 
 Numbers as they are, but decimals as strings with all digits of their scale; NaN, Infinity and -Infinity as strings;
 times in ISO 8601 with microseconds; binary as base64. Structs are objects, lists are arrays. A map is an object whose

@@ -1,4 +1,4 @@
-"""Which messages rows become: pairs of old and new rows, tombstones, rows that are not sent (SEMANTICS.md 4.4).
+"""Which messages rows become: pairs of old and new rows, tombstones, rows that are not sent (semantics 4.4).
 
 Pure. The rules, for the rows of one bucket and snapshot in their order, which is by key, then arrival:
 

@@ -1,4 +1,4 @@
-"""Sends records before their commit (SEMANTICS.md 4.2, `eventual`): idempotent, without transactions."""
+"""Sends records before their commit (semantics 4.2, `eventual`): idempotent, without transactions."""
 
 from __future__ import annotations
 

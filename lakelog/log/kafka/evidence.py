@@ -1,4 +1,4 @@
-"""Whether a producer ever sent anything twice: what its client library says of it (RELIABILITY.md R2).
+"""Whether a producer ever sent anything twice: what its client library says of it (reliability R2).
 
 The next transaction may begin without a fresh start only where no request of an earlier one can still be under way.
 One unbroken connection keeps requests in order, and each is answered before the next; so a report of librdkafka's

@@ -1,4 +1,4 @@
-"""Publishes in transactions (RELIABILITY.md R1 to R6).
+"""Publishes in transactions (reliability R1 to R6).
 
 1. Nothing is taken for done but what the broker has answered.
 2. Whatever leaves a doubt ends the client: only `start` leads on, which fences it and reads the position behind that.

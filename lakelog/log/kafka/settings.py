@@ -179,7 +179,7 @@ def to_sender_config(settings: KafkaSettings, linger_ms: str = "5") -> dict[str,
 
 
 def to_transactional_config(settings: KafkaSettings, transactional_id: str) -> dict[str, Any]:
-    """For the producer of transactions (RELIABILITY.md R1 to R6).
+    """For the producer of transactions (reliability R1 to R6).
 
     What is committed was checked by what the option said then, and goes to the topic also where it says less by now:
     the topic's own bound is never lowered, so that only it counts.

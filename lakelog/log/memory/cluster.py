@@ -1,7 +1,7 @@
 """The brokers of a log in memory: topics, who may write under which transactional id, and committed positions.
 
 Deterministic: nothing happens but by a call, in one order. Threads may share it all the same. It models what the rules
-of RELIABILITY.md section 2 stand against:
+of the reliability rules R1 to R10 stand against:
 
 - A transactional id has an epoch that only fencing raises; transaction after transaction has the same one. So an end of
   a transaction that arrives late ends whatever is open under that id and epoch by then (R2).

@@ -1,4 +1,4 @@
-"""What a real broker and a real connection do to the log: RELIABILITY.md R2, R6, R10, and bad input."""
+"""What a real broker and a real connection do to the log: reliability R2, R6, R10, and bad input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions of any log: RELIABILITY.md R2 and R3."""
+"""Transactions of any log: reliability R2 and R3."""
 
 from __future__ import annotations
 

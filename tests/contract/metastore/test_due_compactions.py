@@ -1,4 +1,4 @@
-"""Compactions that commits make due: what is due, once, at the right time, and nothing else (SEMANTICS.md 6)."""
+"""Compactions that commits make due: what is due, once, at the right time, and nothing else (semantics 6)."""
 
 from __future__ import annotations
 

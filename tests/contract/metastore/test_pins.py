@@ -1,4 +1,4 @@
-"""What keeps snapshots from expiring: consumers, readers, open changelogs, tags (RELIABILITY.md, C7)."""
+"""What keeps snapshots from expiring: consumers, readers, open changelogs, tags (reliability C7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far logs are published: what publishers tell, who may, and what expiry keeps for them (RELIABILITY.md R3, R8)."""
+"""How far logs are published: what publishers tell, who may, and what expiry keeps for them (reliability R3, R8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What full compactions have told (SEMANTICS.md 3.6): which files, from and until which snapshots."""
+"""What full compactions have told (semantics 3.6): which files, from and until which snapshots."""
 
 from __future__ import annotations
 

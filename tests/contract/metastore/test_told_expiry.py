@@ -1,4 +1,4 @@
-"""Files whose rows full compactions have told expire once nothing leads on from them (SEMANTICS.md 3.6, 7.3)."""
+"""Files whose rows full compactions have told expire once nothing leads on from them (semantics 3.6, 7.3)."""
 
 from __future__ import annotations
 

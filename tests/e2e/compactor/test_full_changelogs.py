@@ -1,4 +1,4 @@
-"""Compactors that die while they tell what has changed (SEMANTICS.md 3.6): nothing is told twice, or never."""
+"""Compactors that die while they tell what has changed (semantics 3.6): nothing is told twice, or never."""
 
 from __future__ import annotations
 

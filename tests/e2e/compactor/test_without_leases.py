@@ -1,4 +1,4 @@
-"""Two compactors on the same buckets with the leases off: the commit alone keeps them apart (RELIABILITY.md, C6)."""
+"""Two compactors on the same buckets with the leases off: the commit alone keeps them apart (reliability C6)."""
 
 from __future__ import annotations
 

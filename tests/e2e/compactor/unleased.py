@@ -1,6 +1,6 @@
 """A compactor that asks nobody whether it may: it does its table's first compaction, under no lease and no epoch.
 
-So nothing but the verdict on each commit (RELIABILITY.md, C5 and C6) stands between it and others on the same bucket.
+So nothing but the verdict on each commit (reliability C5 and C6) stands between it and others on the same bucket.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A writer that freezes, or is killed, when its rows are in the log before their commit (`eventual`, SEMANTICS.md 4.2).
+"""A writer that freezes, or is killed, when its rows are in the log before their commit (`eventual`, semantics 4.2).
 
 Whoever leaves out what belongs to no commit sees each row of the table, and nothing else.
 """

@@ -1,4 +1,4 @@
-"""RELIABILITY.md R1 and R2 over a real broker: ends of transactions that come late or twice, zombies.
+"""reliability R1 and R2 over a real broker: ends of transactions that come late or twice, zombies.
 
 Each with the rule and, as its control, without it. A plain consumer judges.
 """

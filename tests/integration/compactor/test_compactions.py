@@ -1,4 +1,4 @@
-"""Compactions: what is asked for is done, reads stay, and who comes late or dies leaves nothing (SEMANTICS.md 6)."""
+"""Compactions: what is asked for is done, reads stay, and who comes late or dies leaves nothing (semantics 6)."""
 
 from __future__ import annotations
 

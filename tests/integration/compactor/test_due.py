@@ -1,4 +1,4 @@
-"""What is due by itself, from the commit to the files it leaves, without anybody asking (SEMANTICS.md 6)."""
+"""What is due by itself, from the commit to the files it leaves, without anybody asking (semantics 6)."""
 
 from __future__ import annotations
 

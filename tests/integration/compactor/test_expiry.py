@@ -1,4 +1,4 @@
-"""Expiry from end to end: what goes leaves the store, what stays reads as ever (SEMANTICS.md 7.3)."""
+"""Expiry from end to end: what goes leaves the store, what stays reads as ever (semantics 7.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The changelog producer `full-compaction`: what full compactions tell, and what streams show (SEMANTICS.md 3.6)."""
+"""The changelog producer `full-compaction`: what full compactions tell, and what streams show (semantics 3.6)."""
 
 from __future__ import annotations
 

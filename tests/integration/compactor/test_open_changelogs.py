@@ -1,4 +1,4 @@
-"""Changelogs that are made after the commit: as those made before it, in order, and shown then (SEMANTICS.md 3.5)."""
+"""Changelogs that are made after the commit: as those made before it, in order, and shown then (semantics 3.5)."""
 
 from __future__ import annotations
 

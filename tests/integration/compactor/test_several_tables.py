@@ -1,4 +1,4 @@
-"""A subscription to several tables of which one has its changelog made after the commit (SEMANTICS.md 3.5, 5.3)."""
+"""A subscription to several tables of which one has its changelog made after the commit (semantics 3.5, 5.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commits of the SDK when all goes well and when something breaks: SEMANTICS 7.1, 7.4, RELIABILITY C2, C4, C8."""
+"""Commits of the SDK when all goes well and when something breaks: semantics 7.1, 7.4, reliability C2, C4, C8."""
 
 from __future__ import annotations
 

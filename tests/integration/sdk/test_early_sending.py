@@ -1,4 +1,4 @@
-"""Rows that are sent to the log before their commit (SEMANTICS.md 4.2, `eventual`)."""
+"""Rows that are sent to the log before their commit (semantics 4.2, `eventual`)."""
 
 from __future__ import annotations
 

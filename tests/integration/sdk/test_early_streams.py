@@ -1,4 +1,4 @@
-"""Subscriptions that are told of rows before their commit (SEMANTICS.md 4.2, `eventual`)."""
+"""Subscriptions that are told of rows before their commit (semantics 4.2, `eventual`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads of changes once some have expired: all that is kept, or an error, no silent jump (SEMANTICS.md 3.8, 5.6)."""
+"""Reads of changes once some have expired: all that is kept, or an error, no silent jump (semantics 3.8, 5.6)."""
 
 from __future__ import annotations
 

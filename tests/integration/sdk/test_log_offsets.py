@@ -1,4 +1,4 @@
-"""Where snapshots end in the log (SEMANTICS 4.5), and partitions that are added while it is published."""
+"""Where snapshots end in the log (semantics 4.5), and partitions that are added while it is published."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What writes bring to the external log: each record once, of each key in the order of arrival (SEMANTICS.md 4.1)."""
+"""What writes bring to the external log: each record once, of each key in the order of arrival (semantics 4.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where subscriptions begin in a table's log (SEMANTICS 4.6): by what was appended when, in whole snapshots."""
+"""Where subscriptions begin in a table's log (semantics 4.6): by what was appended when, in whole snapshots."""
 
 from __future__ import annotations
 

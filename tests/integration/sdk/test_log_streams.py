@@ -1,4 +1,4 @@
-"""Subscriptions over a table's log show what its files would, row for row, whatever becomes of it (SEMANTICS 4)."""
+"""Subscriptions over a table's log show what its files would, row for row, whatever becomes of it (semantics 4)."""
 
 from __future__ import annotations
 

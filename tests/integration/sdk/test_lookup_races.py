@@ -1,4 +1,4 @@
-"""Commits that look old rows up while others change the same buckets (SEMANTICS.md 3.5)."""
+"""Commits that look old rows up while others change the same buckets (semantics 3.5)."""
 
 from __future__ import annotations
 

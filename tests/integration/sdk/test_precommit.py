@@ -1,4 +1,4 @@
-"""Small files of a transaction merged before its commit (SEMANTICS.md 6.4), against a table that merges none."""
+"""Small files of a transaction merged before its commit (semantics 6.4), against a table that merges none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables whose commits bring their changelog: the producers `input` and `lookup` (SEMANTICS.md 3.1 to 3.5)."""
+"""Tables whose commits bring their changelog: the producers `input` and `lookup` (semantics 3.1 to 3.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""After each doubt a publisher starts afresh, and only then (RELIABILITY.md R2)."""
+"""After each doubt a publisher starts afresh, and only then (reliability R2)."""
 
 from __future__ import annotations
 

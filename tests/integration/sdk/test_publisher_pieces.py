@@ -54,7 +54,7 @@ def test_pieces_make_no_difference(world: World, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_tombstone_is_the_last_that_is_told_of_its_key_but_for_what_was_written_behind_it(world: World) -> None:
-    """SEMANTICS 4.4: of an old row that a later row of its key follows, in whichever file, nothing is sent."""
+    """semantics 4.4: of an old row that a later row of its key follows, in whichever file, nothing is sent."""
     by_key = defaultdict(list)
     for _, _, kind, key, value in show(world, make(world, "orders", "upsert", "json")):
         by_key[key].append((kind, value))

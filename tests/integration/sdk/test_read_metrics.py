@@ -1,4 +1,4 @@
-"""What reads say that they have read, and left out (SEMANTICS.md 5.4)."""
+"""What reads say that they have read, and left out (semantics 5.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writers' names taken over from the SDK: RELIABILITY C3."""
+"""Writers' names taken over from the SDK: reliability C3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables whose commits bring their changelog, read by Spark: it is shown as it stands (SEMANTICS.md 3.4, 3.5)."""
+"""Tables whose commits bring their changelog, read by Spark: it is shown as it stands (semantics 3.4, 3.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changed between two snapshots, read by Spark: the same rows as the SDK's (SEMANTICS.md 3.3, 5.1)."""
+"""What changed between two snapshots, read by Spark: the same rows as the SDK's (semantics 3.3, 5.1)."""
 
 from __future__ import annotations
 

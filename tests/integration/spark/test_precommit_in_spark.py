@@ -1,4 +1,4 @@
-"""Small files of Spark's tasks, merged before their commit (SEMANTICS.md 6.4)."""
+"""Small files of Spark's tasks, merged before their commit (semantics 6.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stream reader plans and reads: where it begins, how much a batch takes, restarts, errors (SEMANTICS.md 5)."""
+"""What a stream reader plans and reads: where it begins, how much a batch takes, restarts, errors (semantics 5)."""
 
 from __future__ import annotations
 

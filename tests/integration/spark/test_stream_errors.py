@@ -1,4 +1,4 @@
-"""What a stream reader refuses, and how it tells so (SEMANTICS.md 5.1, 5.6)."""
+"""What a stream reader refuses, and how it tells so (semantics 5.1, 5.6)."""
 
 from __future__ import annotations
 

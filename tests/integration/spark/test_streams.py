@@ -1,4 +1,4 @@
-"""Streams into a table: each batch once, whatever is repeated (SEMANTICS.md 5.8)."""
+"""Streams into a table: each batch once, whatever is repeated (semantics 5.8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams out of a table, run by Spark: batches, checkpoints, triggers, errors (SEMANTICS.md 5)."""
+"""Streams out of a table, run by Spark: batches, checkpoints, triggers, errors (semantics 5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits a trigger of tables with changelogs: what a batch reads is what counts (SEMANTICS.md 5.7)."""
+"""Limits a trigger of tables with changelogs: what a batch reads is what counts (semantics 5.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No compaction that the gate lets through changes a read (SEMANTICS 2.5), whatever is asked of it, in any order.
+"""No compaction that the gate lets through changes a read (semantics 2.5), whatever is asked of it, in any order.
 
 A bucket with real rows: appends, and compactions of files chosen at random, that merge as a compactor does, leave out
 deletes where no older file may hold the key, and are committed at once or when others came in between. Most

@@ -274,7 +274,7 @@ def to_arrow(columns: Sequence[TableColumn], rows: Sequence[dict[str, Any]]) -> 
 
 
 def order(value: Any) -> Any:
-    """Sorts the values of one type as SEMANTICS 1.5 has it: NaN above all numbers, the zeros equal, texts by bytes."""
+    """Sorts the values of one type as semantics 1.5 has it: NaN above all numbers, the zeros equal, texts by bytes."""
     if isinstance(value, float):
         return (1, 0.0) if math.isnan(value) else (0, value)
     return value.encode() if isinstance(value, str) else value

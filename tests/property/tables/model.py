@@ -1,4 +1,4 @@
-"""What a table of any schema holds, as lists and dicts: SEMANTICS 1, 2.1 and 7 in the simplest form there is."""
+"""What a table of any schema holds, as lists and dicts: semantics 1, 2.1 and 7 in the simplest form there is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What full compactions tell, applied from the first on, is what they left, whatever came between (SEMANTICS.md 3.6).
+"""What full compactions tell, applied from the first on, is what they left, whatever came between (semantics 3.6).
 
 LAKELOG_RANDOM_TABLES makes more of them than CI has time for, LAKELOG_RANDOM_SEED begins elsewhere.
 """

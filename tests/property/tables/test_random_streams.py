@@ -91,10 +91,10 @@ def _run(catalog: Catalog, seed: int, name: str) -> None:
     history = History(catalog, name, seed)
     random = Random(seed)
     if history.options.get("changelog-producer") == "input":
-        # What was written needs not fit together; nothing checks or completes it (SEMANTICS.md 3.4).
+        # What was written needs not fit together; nothing checks or completes it (semantics 3.4).
         return
     if "changelog-producer.row-deduplicate-ignore-fields" in history.options:
-        # A row that differs in nothing else is stored and not told (SEMANTICS.md 3.2).
+        # A row that differs in nothing else is stored and not told (semantics 3.2).
         return
     readers: list[Reader] = []
     for number in range(random.randrange(3, 9)):
@@ -109,7 +109,7 @@ def _run(catalog: Catalog, seed: int, name: str) -> None:
     readers.append(Reader(history, "late", "latest-full"))
     latest = len(history.model.snapshots)
     if not history.key and any(each.kind == "OVERWRITE" for each in history.model.snapshots):
-        # An append table tells what an overwrite brought, not what it took (SEMANTICS.md 5.2).
+        # An append table tells what an overwrite brought, not what it took (semantics 5.2).
         return
     expected = sorted_rows(history.model.rows())
     for reader in readers:

@@ -75,6 +75,7 @@ def test_file_names(tree: Path, path: str) -> None:
         ("--extra-" + "index-url http://x", "a package registry's host"),
         ("open('/ro" + "ot/x')", "a path of one machine"),
         ("cd /wo" + "rk/main", "a path of one machine"),
+        ("as DESIGN." + "md says", "a page that is not in the repository"),
         ("# TO" + "DO later", "something to be done without a reason"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Changelogs against a slow model: a dict, one record at a time, and the rules of SEMANTICS.md 3."""
+"""Changelogs against a slow model: a dict, one record at a time, and the rules of semantics 3."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def test_a_difference_applied_to_the_old_rows_gives_the_new_ones(old: list[Value
 
 
 def test_the_vectors_of_the_rules() -> None:
-    """SEMANTICS.md 3.8: what `lookup` says of two commits."""
+    """semantics 3.8: what `lookup` says of two commits."""
     schema = pa.schema([("k", pa.int64()), ("v", pa.int64()), (ROW_KIND_COLUMN, pa.int8())])
 
     def run(*rows: tuple[int, int, str]) -> list[MergeRun]:

@@ -1,4 +1,4 @@
-"""The merge kernels against a slow model: a dict and the rule of SEMANTICS.md 1.3, row by row."""
+"""The merge kernels against a slow model: a dict and the rule of semantics 1.3, row by row."""
 
 from __future__ import annotations
 

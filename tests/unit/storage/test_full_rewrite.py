@@ -1,4 +1,4 @@
-"""What a full compaction tells of the one before (SEMANTICS.md 3.6): the difference of what was written."""
+"""What a full compaction tells of the one before (semantics 3.6): the difference of what was written."""
 
 from __future__ import annotations
 

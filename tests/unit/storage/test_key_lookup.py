@@ -1,4 +1,4 @@
-"""Lookups against a slow model: the records of each key, folded as SEMANTICS.md 1.3 says."""
+"""Lookups against a slow model: the records of each key, folded as semantics 1.3 says."""
 
 from __future__ import annotations
 

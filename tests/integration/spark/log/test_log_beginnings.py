@@ -1,4 +1,4 @@
-"""Where streams of Spark begin that come out of a log: at its end, or at a time of its records (SEMANTICS.md 4.6)."""
+"""Where streams of Spark begin that come out of a log: at its end, or at a time of its records (semantics 4.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which small files of a commit are merged (SEMANTICS.md 6.4). Files are told by their sizes and key ranges."""
+"""Which small files of a commit are merged (semantics 6.4). Files are told by their sizes and key ranges."""
 
 from __future__ import annotations
 

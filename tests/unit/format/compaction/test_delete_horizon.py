@@ -1,4 +1,4 @@
-"""With a `sequence.field` a delete may be dropped once no late record can meet it any more (SEMANTICS.md 1.3)."""
+"""With a `sequence.field` a delete may be dropped once no late record can meet it any more (semantics 1.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packing of small files of append tables without buckets (SEMANTICS.md 6.2)."""
+"""Packing of small files of append tables without buckets (semantics 6.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows of neighbours in buckets of append tables (SEMANTICS.md 6.3). Files are told by their sizes, oldest first."""
+"""Windows of neighbours in buckets of append tables (semantics 6.3). Files are told by their sizes, oldest first."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def make_codec(schema: TableSchema, value_format: str = "debezium-json", **form:
 
 
 def to_json_value(value: Any, data_type: pa.DataType) -> Any:
-    """What a plain reader of JSON sees of a value, by the rules of SEMANTICS.md 4.4, one value at a time."""
+    """What a plain reader of JSON sees of a value, by the rules of semantics 4.4, one value at a time."""
     if value is None:
         return None
     if pa.types.is_struct(data_type):

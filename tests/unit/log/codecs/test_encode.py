@@ -1,4 +1,4 @@
-"""What records look like (SEMANTICS.md 4.4), by hand and against Python's own JSON."""
+"""What records look like (semantics 4.4), by hand and against Python's own JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which messages rows become (SEMANTICS.md 4.4): pairs, tombstones, what is not sent."""
+"""Which messages rows become (semantics 4.4): pairs, tombstones, what is not sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where publishing goes on after a fresh start, and when it must not (RELIABILITY.md R2, R3, R10)."""
+"""Where publishing goes on after a fresh start, and when it must not (reliability R2, R3, R10)."""
 
 from __future__ import annotations
 
