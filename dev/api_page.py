@@ -28,8 +28,20 @@ from lakelog.table import Table  # noqa: E402
 from lakelog.transaction import Transaction, TransactionTable  # noqa: E402
 from lakelog.upkeep import compaction_result, file_check_result, partition_expiry  # noqa: E402
 from lakelog.upkeep.tags import Tags  # noqa: E402
+from lakelog.writes.commit_options import CommitOptions  # noqa: E402
 
-_CLASSES: Final = (Catalog, Table, Scan, Subscription, StreamBatch, Consumers, Tags, Transaction, TransactionTable)
+_CLASSES: Final = (
+    Catalog,
+    Table,
+    Scan,
+    Subscription,
+    StreamBatch,
+    Consumers,
+    Tags,
+    Transaction,
+    TransactionTable,
+    CommitOptions,
+)
 
 _INTRODUCTION: Final = """\
 # API

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import random
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import pyarrow as pa
 
@@ -36,7 +35,7 @@ from lakelog.table_log import open_table_log
 from lakelog.transaction import Transaction
 from lakelog.upkeep.dropped import restore_table, to_dropped_table
 from lakelog.writes.attempts_ahead import AttemptsAhead
-from lakelog.writes.commit_note import CommitIdentity, make_note
+from lakelog.writes.commit_options import CommitOptions, read_commit_options
 from lakelog.writes.early_sending import EarlySenders
 
 if TYPE_CHECKING:
@@ -237,16 +236,7 @@ class Catalog:
 
     # Transactions
 
-    def transaction(
-        self,
-        *,
-        writer: str | None = None,
-        identifier: int | None = None,
-        previous_identifier: int | None = None,
-        watermark: int | dt.datetime | None = None,
-        properties: Mapping[str, str] | None = None,
-        allow_empty: bool = False,
-    ) -> Transaction:
+    def transaction(self, **commit: Unpack[CommitOptions]) -> Transaction:
         """Begins a transaction: what is written through it becomes visible together, or not at all.
 
         For example::
@@ -259,18 +249,9 @@ class Catalog:
         Without `with`, nothing is committed until its `commit` is called.
 
         Args:
-            writer: Who commits; with `identifier` the transaction is applied once, however often it is repeated.
-            identifier: The writer's own number of this commit.
-            previous_identifier: What the writer's last identifier must be; None: not checked.
-            watermark: For every table written to.
-            properties: To be remembered with every snapshot.
-            allow_empty: Make snapshots even where nothing was written.
+            **commit: See `CommitOptions`; what is said there of a table and its snapshot holds for each one written to.
         """
-        return Transaction(
-            self,
-            CommitIdentity(writer, identifier, previous_identifier),
-            make_note(watermark, properties, allow_empty),
-        )
+        return Transaction(self, *read_commit_options("transaction", commit))
 
     # Streams
 

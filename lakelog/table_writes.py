@@ -2,119 +2,58 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from lakelog.options.table_options import ROWKIND_FIELD
 from lakelog.results import TransactionResult, WriteResult
 from lakelog.table_handle import TableHandle
 from lakelog.transaction import Transaction, TransactionTable
-from lakelog.writes.commit_note import CommitIdentity, make_note
+from lakelog.writes.commit_options import CommitOptions, read_commit_options
 
 
 class TableWrites(TableHandle):
     """What is written; see `lakelog.table.Table` for what all writes have in common."""
 
-    def append(
-        self,
-        data: Any,
-        *,
-        writer: str | None = None,
-        identifier: int | None = None,
-        previous_identifier: int | None = None,
-        watermark: int | dt.datetime | None = None,
-        properties: Mapping[str, str] | None = None,
-        allow_empty: bool = False,
-    ) -> WriteResult:
+    def append(self, data: Any, **commit: Unpack[CommitOptions]) -> WriteResult:
         """Adds rows; in a table with a primary key they take the place of those of the same key, as by `upsert`.
 
         Args:
             data: Anything with the Arrow C stream interface (pyarrow, polars, pandas, duckdb), or an iterator of
                 such things, which is read piece by piece in bounded memory.
-            writer: See the class, as for the following ones.
-            identifier: See the class.
-            previous_identifier: See the class.
-            watermark: See the class.
-            properties: See the class.
-            allow_empty: See the class.
+            **commit: Writer, watermark and so on: see `CommitOptions`.
         """
-        identity = CommitIdentity(writer, identifier, previous_identifier)
-        return self._write(lambda part: part.append(data), identity, watermark, properties, allow_empty, adds=True)
+        return self._write("append", lambda part: part.append(data), commit, adds=True)
 
-    def upsert(
-        self,
-        data: Any,
-        *,
-        writer: str | None = None,
-        identifier: int | None = None,
-        previous_identifier: int | None = None,
-        watermark: int | dt.datetime | None = None,
-        properties: Mapping[str, str] | None = None,
-        allow_empty: bool = False,
-    ) -> WriteResult:
+    def upsert(self, data: Any, **commit: Unpack[CommitOptions]) -> WriteResult:
         """Adds rows to a table with a primary key, or replaces those of the same key; arguments as of `append`.
 
         Of several rows of one key the last one stays, or the one with the highest `sequence.field`.
         """
-        identity = CommitIdentity(writer, identifier, previous_identifier)
-        return self._write(lambda part: part.upsert(data), identity, watermark, properties, allow_empty, adds=True)
+        return self._write("upsert", lambda part: part.upsert(data), commit, adds=True)
 
-    def delete(
-        self,
-        keys: Any,
-        *,
-        writer: str | None = None,
-        identifier: int | None = None,
-        previous_identifier: int | None = None,
-        watermark: int | dt.datetime | None = None,
-        properties: Mapping[str, str] | None = None,
-        allow_empty: bool = False,
-    ) -> WriteResult:
+    def delete(self, keys: Any, **commit: Unpack[CommitOptions]) -> WriteResult:
         """Deletes rows by their key; keys without a row are no error. Arguments as of `append`.
 
         Args:
             keys: As `data` of `append`; only the columns of the primary key (and those of `sequence.field`, which
                 decide also here) need to be there.
-            writer: See the class, as for the following ones.
-            identifier: See the class.
-            previous_identifier: See the class.
-            watermark: See the class.
-            properties: See the class.
-            allow_empty: See the class.
+            **commit: Writer, watermark and so on: see `CommitOptions`.
         """
-        identity = CommitIdentity(writer, identifier, previous_identifier)
-        return self._write(lambda part: part.delete(keys), identity, watermark, properties, allow_empty)
+        return self._write("delete", lambda part: part.delete(keys), commit)
 
-    def write(
-        self,
-        data: Any,
-        *,
-        writer: str | None = None,
-        identifier: int | None = None,
-        previous_identifier: int | None = None,
-        watermark: int | dt.datetime | None = None,
-        properties: Mapping[str, str] | None = None,
-        allow_empty: bool = False,
-    ) -> WriteResult:
+    def write(self, data: Any, **commit: Unpack[CommitOptions]) -> WriteResult:
         """Writes rows of all kinds, as a column `_row_kind` of `+I -U +U -D` says, or the table's `rowkind.field`.
 
         Arguments as of `append`. `-U` and `-D` remove the row of their key and need no more than the key.
         """
-        identity = CommitIdentity(writer, identifier, previous_identifier)
-        return self._write(lambda part: part.write(data), identity, watermark, properties, allow_empty)
+        return self._write("write", lambda part: part.write(data), commit)
 
     def overwrite(
         self,
         data: Any,
         partition: Mapping[str, Any] | str | None = None,
-        *,
-        writer: str | None = None,
-        identifier: int | None = None,
-        previous_identifier: int | None = None,
-        watermark: int | dt.datetime | None = None,
-        properties: Mapping[str, str] | None = None,
-        allow_empty: bool = False,
+        **commit: Unpack[CommitOptions],
     ) -> WriteResult:
         """Replaces what is in the table, or in partitions of it, when the commit takes effect (semantics 7.2).
 
@@ -122,24 +61,14 @@ class TableWrites(TableHandle):
             data: As of `append`; no rows empty what is named.
             partition: None: the whole table. A dict of values by partition column, some columns are enough: these
                 partitions; the rows may leave the columns out. "dynamic": the partitions that the rows lie in.
-            writer: See the class, as for the following ones.
-            identifier: See the class.
-            previous_identifier: See the class.
-            watermark: See the class.
-            properties: See the class.
-            allow_empty: See the class.
+            **commit: Writer, watermark and so on: see `CommitOptions`.
         """
-        identity = CommitIdentity(writer, identifier, previous_identifier)
-        return self._write(lambda part: part.overwrite(data, partition), identity, watermark, properties, allow_empty)
+        return self._write("overwrite", lambda part: part.overwrite(data, partition), commit)
 
     def rollback_to(
         self,
         snapshot_id_or_tag: int | str,
-        *,
-        writer: str | None = None,
-        identifier: int | None = None,
-        previous_identifier: int | None = None,
-        properties: Mapping[str, str] | None = None,
+        **commit: Unpack[CommitOptions],
     ) -> WriteResult:
         """Makes the rows of an earlier snapshot the rows again, as they are when the commit takes effect.
 
@@ -149,10 +78,7 @@ class TableWrites(TableHandle):
 
         Args:
             snapshot_id_or_tag: A snapshot that is kept, by its id or by a tag.
-            writer: See the class, as for the following ones.
-            identifier: See the class.
-            previous_identifier: See the class.
-            properties: See the class.
+            **commit: Writer, properties and so on: see `CommitOptions`.
 
         Returns:
             What became of it; `snapshot_id` None: the table has that state already.
@@ -162,19 +88,12 @@ class TableWrites(TableHandle):
             NotFound: There is no such snapshot or tag.
             SnapshotExpired: The snapshot is no longer kept.
         """
-        identity = CommitIdentity(writer, identifier, previous_identifier)
-        return self._write(lambda part: part.rollback_to(snapshot_id_or_tag), identity, None, properties, False)
+        return self._write("rollback_to", lambda part: part.rollback_to(snapshot_id_or_tag), commit)
 
     def _write(
-        self,
-        write: Callable[[TransactionTable], None],
-        identity: CommitIdentity,
-        watermark: int | dt.datetime | None,
-        properties: Mapping[str, str] | None,
-        allow_empty: bool,
-        adds: bool = False,
+        self, call: str, write: Callable[[TransactionTable], None], commit: CommitOptions, adds: bool = False
     ) -> WriteResult:
-        transaction = Transaction(self._catalog, identity, make_note(watermark, properties, allow_empty))
+        transaction = Transaction(self._catalog, *read_commit_options(call, commit))
 
         def write_all() -> TransactionResult | None:
             with transaction:

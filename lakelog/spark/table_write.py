@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import pickle
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -41,7 +40,7 @@ from lakelog.storage.intake import KindSource
 from lakelog.storage.parquet_writer import plan_file_schema
 from lakelog.storage.routing import to_routing
 from lakelog.writes.commit_changelog import find_producer
-from lakelog.writes.commit_note import make_note
+from lakelog.writes.commit_options import CommitOptions, read_commit_options
 from lakelog.writes.log_rows import plan_log_rows
 
 _BATCH_CONF: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -58,14 +57,9 @@ def write(
     *,
     mode: Mode = "append",
     partition: Partition = None,
-    writer: str | None = None,
-    identifier: int | None = None,
-    previous_identifier: int | None = None,
-    watermark: int | dt.datetime | None = None,
-    properties: Mapping[str, str] | None = None,
-    allow_empty: bool = False,
     options: Mapping[str, Any] | None = None,
     fence: Fence | None = None,
+    **commit: Unpack[CommitOptions],
 ) -> WriteResult:
     """Writes rows into a table by one commit: either all of them become visible or none. Blocks until it is done.
 
@@ -83,14 +77,9 @@ def write(
         partition: Of an overwrite. None: the whole table. A dict of values by partition column, some columns are
             enough: these partitions; the rows may leave the columns out. "dynamic": the partitions that the rows lie
             in.
-        writer: With `identifier`: the commit is applied once for them, whoever repeats it (semantics 7.1).
-        identifier: See `writer`.
-        previous_identifier: Refuse the commit where the writer's last one was another; -1: where it was not its first.
-        watermark: Milliseconds since the epoch, or a datetime with a time zone.
-        properties: To be remembered with the snapshot.
-        allow_empty: Make a snapshot even without rows.
         options: Write options by key.
         fence: A lease that must still be held when the write is committed.
+        **commit: Writer, watermark and so on: see `CommitOptions`.
 
     Returns:
         The snapshot, and whether the commit had been applied before.
@@ -105,11 +94,14 @@ def write(
     spark = df.sparkSession
     metastore = installation_of(spark).metastore
     given = WriteOptions(to_option_texts({} if options is None else options))
-    note = make_note(watermark, properties, allow_empty)
+    commit_user = given.get(COMMIT_USER)
+    if commit.get("writer") is None and commit_user is not None:
+        commit["writer"] = commit_user
+    identity, note = read_commit_options("write", commit)
     terms = CommitTerms(
-        writer if writer is not None else given.get(COMMIT_USER),
-        identifier,
-        previous_identifier,
+        identity.writer,
+        identity.identifier,
+        identity.previous_identifier,
         note.watermark_ms,
         note.properties,
         note.allow_empty,

@@ -41,6 +41,15 @@ def test_options_and_properties_are_dicts_of_texts(catalog: Catalog) -> None:
         table.append(pa.table({"id": [1]}), properties={"a": 1})  # type: ignore[dict-item]
 
 
+def test_a_write_has_no_argument_that_is_misspelt(catalog: Catalog) -> None:
+    table = catalog.create_table("shop.t", _SCHEMA)
+    with pytest.raises(TypeError, match=r"append\(\) got an unexpected keyword argument 'identifer'"):
+        table.append(pa.table({"id": [1]}), writer="w", identifer=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"transaction\(\) got an unexpected keyword argument 'writr'"):
+        catalog.transaction(writr="w")  # type: ignore[call-arg]
+    assert table.scan().count() == 0
+
+
 def test_a_range_is_told_in_the_words_of_changes(catalog: Catalog) -> None:
     table = catalog.create_table("shop.t", _SCHEMA)
     with pytest.raises(InvalidArgument, match=r"until=2 lies before after=5.*Swap them"):
