@@ -336,7 +336,11 @@ def _change_options(
         options = logs.settle(options)
     schema = table.schema
     validate_table_options(
-        options, columns=schema.arrow, primary_key=schema.primary_key, partition_by=schema.partition_by
+        options,
+        columns=schema.arrow,
+        primary_key=schema.primary_key,
+        partition_by=schema.partition_by,
+        current=table.options,
     )
     return options
 

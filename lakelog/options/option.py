@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 from lakelog.errors import InvalidArgument
 from lakelog.options.kafka_values import SecretReference
-from lakelog.options.value_types import ValueType
+from lakelog.options.value_types import Duration, ValueType
 
 T = TypeVar("T")
 
@@ -69,6 +69,26 @@ class Option(Generic[T]):
             # What is written where a reference to a secret should be is most likely the secret.
             shown = HIDDEN if isinstance(self.type, SecretReference) else text
             raise invalid_option(self.key, shown, f"{error}.") from None
+
+    def check_new(self, text: str) -> None:
+        """Check a value that is given now; one that a table has had since an earlier version only has to `parse`.
+
+        Raises:
+            InvalidArgument: It is a duration without a unit; names the option, the value and both spellings.
+        """
+        if isinstance(self.type, Duration):
+            try:
+                self.type.check_new(text)
+            except ValueError as error:
+                raise invalid_option(self.key, text, f"{error}.") from None
+
+    def renew(self, text: str) -> str:
+        """A table's value as it can be given to a new table: a duration with its unit."""
+        try:
+            self.check_new(text)
+        except InvalidArgument:
+            return self.type.format(self.parse(text))
+        return text
 
     def read(self, options: Mapping[str, str]) -> T:
         """The option's value in `options`, or its default; InvalidArgument as in `parse`."""

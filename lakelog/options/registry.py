@@ -130,6 +130,12 @@ def check_options(options: Mapping[str, str], scope: Scope) -> None:
         find_option(key, scope).parse(value)
 
 
+def renew_values(options: Mapping[str, str]) -> dict[str, str]:
+    """A table's options as they can be given to a new table, by key in order: durations with their units. Pure."""
+    known = _BY_SCOPE[Scope.TABLE]
+    return {key: known[key].renew(text) if key in known else text for key, text in sorted(options.items())}
+
+
 def quote_names(names: Iterable[str]) -> str:
     """The names in quotes, separated by commas, the last one by `or`. Pure."""
     quoted = [f"'{name}'" for name in names]

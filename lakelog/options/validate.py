@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
@@ -69,7 +70,12 @@ _SORTED_RUN_OPTIONS: Final[tuple[Option[Any], ...]] = (
 
 
 def validate_table_options(
-    options: Mapping[str, str], *, columns: pa.Schema, primary_key: Sequence[str], partition_by: Sequence[str]
+    options: Mapping[str, str],
+    *,
+    columns: pa.Schema,
+    primary_key: Sequence[str],
+    partition_by: Sequence[str],
+    current: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Check all that a table's options say against each other, the columns and the keys (semantics 1.1 to 1.6). Pure.
 
@@ -81,6 +87,7 @@ def validate_table_options(
         columns: The table's columns.
         primary_key: Names of the key's columns in order; empty for an append table.
         partition_by: Names of the partition columns in order.
+        current: The options that the table has already; they keep values that a new one could not be given.
 
     Raises:
         InvalidArgument: Names the option or column, the value and the remedy.
@@ -88,6 +95,9 @@ def validate_table_options(
     _check_column_names(columns)
     _check_keys(columns, primary_key, partition_by)
     check_options(options, Scope.TABLE)
+    for key, text in options.items():
+        if current.get(key) != text:
+            find_option(key, Scope.TABLE).check_new(text)
     if primary_key:
         _check_buckets_of_key(options, columns, primary_key, partition_by)
         _check_sequence(options, columns, primary_key)

@@ -23,13 +23,14 @@ _MEMORY_UNITS: Final[dict[str, int]] = {
     **dict.fromkeys(("t", "tb", "tib", "tebibytes"), 1 << 40),
 }
 _DURATION_UNITS: Final[dict[str, int]] = {
-    **dict.fromkeys(("", "ms", "milli", "millis", "millisecond", "milliseconds"), 1),
+    **dict.fromkeys(("ms", "milli", "millis", "millisecond", "milliseconds"), 1),
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1000),
     **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60_000),
     **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
     **dict.fromkeys(("d", "day", "days"), 86_400_000),
 }
-_QUANTITY: Final = re.compile(r"([0-9]{1,18})\s*([A-Za-z]*)", re.ASCII)
+_QUANTITY: Final = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?\s*([A-Za-z]*)", re.ASCII)
+_NUMBER: Final = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,9})?", re.ASCII)
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 
@@ -124,17 +125,27 @@ class MemorySize:
 
 @dataclass(frozen=True)
 class Duration:
-    """A span of time in milliseconds, written as in Flink and Paimon: `1 h`, without a unit milliseconds."""
+    """A span of time in milliseconds, written as in Flink and Paimon: `1 h`."""
 
-    description: str = "duration, as `1 h`"
+    description: str = "duration with a unit, as `1 h`"
     last: int = 36_500 * 86_400_000
 
     def parse(self, text: str) -> int:
-        """Reads a value in milliseconds; ValueError says what to give instead."""
-        duration = _parse_quantity(text, _DURATION_UNITS)
+        """Reads a value in milliseconds; ValueError says what to give instead.
+
+        A whole number without a unit means milliseconds: older tables may hold one. `check_new` refuses it.
+        """
+        bare = _WHOLE.fullmatch(text.strip())
+        duration = int(text) if bare and int(text) >= 0 else _parse_quantity(text, _DURATION_UNITS)
         if duration is None or duration > self.last:
             raise ValueError("Give a duration such as '1 h', at most 100 years; the units are ms, s, min, h and d")
         return duration
+
+    def check_new(self, text: str) -> None:
+        """Raises ValueError for a number without a unit, which could be taken for seconds or for milliseconds."""
+        number = text.strip()
+        if _NUMBER.fullmatch(number):
+            raise ValueError(f"A duration has a unit: give '{number} s' for seconds or '{number} ms' for milliseconds")
 
     def format(self, value: Any) -> str:
         """Writes a value so that `parse` reads it back."""
@@ -264,10 +275,13 @@ class SnapshotRange:
 
 
 def _parse_quantity(text: str, units: Mapping[str, int]) -> int | None:
+    """The number times its unit; None where the unit is unknown or the result is no whole number."""
     match = _QUANTITY.fullmatch(text.strip())
-    if match is None or match[2].lower() not in units:
+    if match is None or match[3].lower() not in units:
         return None
-    return int(match[1]) * units[match[2].lower()]
+    fraction = match[2] or ""
+    value, rest = divmod(int(match[1] + fraction) * units[match[3].lower()], 10 ** len(fraction))
+    return None if rest else value
 
 
 def _format_quantity(value: int, units: tuple[tuple[str, int], ...], smallest: str) -> str:

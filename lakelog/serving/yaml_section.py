@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 import yaml
 
 from lakelog.errors import InvalidArgument
+from lakelog.options.value_types import Duration
 
 T = TypeVar("T")
 
@@ -19,8 +20,7 @@ FILE_MISFIT: Final = "PIPELINE_FILE"
 
 _MAX_FILE_BYTES: Final = 1 << 20
 _TAG: Final = "tag:yaml.org,2002:"
-_DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*(ms|s|min|h|)")
-_UNITS_S: Final = {"ms": 0.001, "s": 1.0, "": 1.0, "min": 60.0, "h": 3600.0}
+_DURATION: Final = Duration()
 _KIND_NAMES: Final = {
     "str": "a text",
     "int": "a number",
@@ -167,19 +167,19 @@ class Section:
         return self._read(key, default, read)
 
     def seconds(self, key: str, default: float, first: float, last: float) -> float:
-        """A duration such as `5 s`, `500 ms`, `2 min` or `1 h`; a bare number means seconds."""
+        """A duration such as `5 s`, `500 ms`, `2 min` or `1 h`, in seconds."""
 
         def read(node: yaml.Node, full: str) -> float | None:
-            found = _DURATION.fullmatch(str(node.value)) if isinstance(node, yaml.ScalarNode) else None
-            seconds = float(found.group(1)) * _UNITS_S[found.group(2)] if found else -1.0
-            if first <= seconds <= last:
-                return seconds
-            self.problems.add(
-                node,
-                full,
-                f"{_shown(node)} is not possible; give a time from {first:g} s to {last:g} s, for instance `5 s`.",
-            )
-            return None
+            try:
+                text = str(node.value) if isinstance(node, yaml.ScalarNode) else ""
+                _DURATION.check_new(text)
+                seconds = _DURATION.parse(text) / 1000
+                if not first <= seconds <= last:
+                    raise ValueError(f"Give a duration from {first:g} s to {last:g} s, for instance `5 s`")
+            except ValueError as error:
+                self.problems.add(node, full, f"{_shown(node)} is not possible. {error}.")
+                return None
+            return seconds
 
         return self._read(key, default, read)
 

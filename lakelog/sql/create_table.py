@@ -12,6 +12,7 @@ from lakelog.errors import InvalidArgument
 from lakelog.format.schema import TableSchema
 from lakelog.format.sql_types import from_sql_type, to_sql_type
 from lakelog.format.table import TableName
+from lakelog.options.registry import renew_values
 from lakelog.sql.statements import CreateTable
 from lakelog.sql.word_reader import WordReader
 
@@ -111,7 +112,7 @@ def to_create_sql(
     if schema.partition_by:
         parts.append(f"PARTITIONED BY ({_names_text(schema.partition_by)})")
     if options:
-        pairs = [f"{quote_text(key)} = {quote_text(options[key])}" for key in sorted(options)]
+        pairs = [f"{quote_text(key)} = {quote_text(text)}" for key, text in renew_values(options).items()]
         parts.append("WITH (\n  " + ",\n  ".join(pairs) + "\n)")
     return "\n".join(parts)
 

@@ -39,6 +39,7 @@ from lakelog.options.value_types import (
         (Duration(), "90 min", 5_400_000),
         (Duration(), "15", 15),
         (Duration(), "0 s", 0),
+        (Duration(), "1.5 h", 5_400_000),
         (Choice(("asc", "desc"), {"ascending": "asc"}), "Ascending", "asc"),
         (ColumnNames(), " a , b,c", ("a", "b", "c")),
         (Text(), "a b", "a b"),
@@ -63,12 +64,14 @@ def test_values_are_read(value_type: ValueType[Any], text: str, value: object) -
         (Whole(-5, 9), "", "whole number"),
         (Flag(), "yes", "true or false"),
         (MemorySize(), "-1 mb", "128 mb"),
-        (MemorySize(), "1.5 mb", "128 mb"),
+        (MemorySize(), "0.0001 kb", "128 mb"),
         (MemorySize(), "1 pb", "the units are"),
         (MemorySize(first=1024), "1 kb 1", "128 mb"),
         (MemorySize(first=1024), "1023", "from 1 kb"),
         (Duration(), "1 year", "the units are"),
         (Duration(), "10 us", "the units are"),
+        (Duration(), "-5", "the units are"),
+        (Duration(), "0.5 ms", "the units are"),
         (Duration(), "999999 d", "at most 100 years"),
         (Choice(("a", "b")), "c", "Give one of 'a', 'b'"),
         (Choice(("a",), refused={"c": "it is later"}), "C", "'c' is not in this version: it is later. Give 'a'"),
@@ -93,6 +96,14 @@ def test_defaults_are_values(option: Option[Any]) -> None:
     if option.default is None or option.default == ():
         return
     assert option.parse(option.type.format(option.default)) == option.default
+
+
+@pytest.mark.parametrize("number", ["3600", "0", " 15 ", "1.5"])
+def test_a_new_duration_has_a_unit(number: str) -> None:
+    """A bare number would be milliseconds to one and seconds to another reader."""
+    with pytest.raises(ValueError, match=rf"'{number.strip()} s' for seconds or '{number.strip()} ms' for milli"):
+        Duration().check_new(number)
+    Duration().check_new(f"{number} s")
 
 
 def test_sizes_are_written_in_the_largest_unit_that_is_exact() -> None:

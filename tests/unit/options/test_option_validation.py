@@ -31,6 +31,17 @@ def check(
     validate_table_options(options, columns=columns, primary_key=primary_key, partition_by=partition_by)
 
 
+def test_new_durations_have_a_unit_and_tables_keep_what_they_have() -> None:
+    with pytest.raises(InvalidArgument, match=r"'snapshot.time-retained' = '3600' is.*'3600 s'.*'3600 ms'"):
+        check({"snapshot.time-retained": "3600"})
+    check({"snapshot.time-retained": "3600 s"})
+    current = {"snapshot.time-retained": "3600"}
+    keys = {"columns": COLUMNS, "primary_key": ("dt", "id"), "partition_by": ("dt",), "current": current}
+    validate_table_options({**current, "bucket": "2"}, **keys)
+    with pytest.raises(InvalidArgument, match="'7200 ms'"):
+        validate_table_options({"snapshot.time-retained": "7200"}, **keys)
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -92,7 +92,7 @@ def test_it_reads_well() -> None:
     sql = to_create_sql(
         TableName("shop", "orders"),
         TableSchema(0, schema, ("id", "dt"), ("dt",)),
-        options={"file.compression": "lz4", "bucket": "4"},
+        options={"snapshot.time-retained": "3600", "bucket": "4"},
         comment="all orders",
     )
     assert sql == (
@@ -106,6 +106,6 @@ def test_it_reads_well() -> None:
         "PARTITIONED BY (dt)\n"
         "WITH (\n"
         "  'bucket' = '4',\n"
-        "  'file.compression' = 'lz4'\n"
+        "  'snapshot.time-retained' = '3600 ms'\n"
         ")"
     )

@@ -130,7 +130,8 @@ def test_available_now(tmp_path: Path) -> None:
         ("checkpoint: ./state", "checkpoint: ./incoming/state", "8:13", ["checkpoint", "inside the source's folder"]),
         ("checkpoint: ./state", "checkpoint: ./s\nbad_records: dead-letter", "9:14", ["needs a folder"]),
         ("checkpoint: ./state", "checkpoint: ./s\ndead_letters: ./d", "9:15", ["would stay empty"]),
-        ("checkpoint: ./state", "checkpoint: ./s\ntrigger: {interval: soon}", "9:21", ["'soon'", "`5 s`"]),
+        ("checkpoint: ./state", "checkpoint: ./s\ntrigger: {interval: soon}", "9:21", ["'soon'", "'1 h'"]),
+        ("checkpoint: ./state", "checkpoint: ./s\ntrigger: {interval: 5}", "9:21", ["'5' is", "'5 s'", "'5 ms'"]),
         ("checkpoint: ./state", "checkpoint: ./s\ntrigger: {interval: 0 s}", "9:21", ["'0 s'", "0.05 s"]),
         (
             "checkpoint: ./state",
