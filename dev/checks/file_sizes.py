@@ -6,9 +6,10 @@ from pathlib import Path
 
 from dev.programs import tracked_files
 
-TITLE = "no Python file has more than 400 lines (look for the second noun in it)"
+TITLE = "no Python file has more than 600 lines (look for the second noun in it)"
 
-LONGEST = 400
+LONGEST = 600
+"""Half of all files have fewer than 120. A lower wall cut files where their subject did not."""
 
 ALLOWED: dict[str, str] = {}
 """Path -> why this file may be longer. An entry whose file is short again is a problem itself."""
