@@ -28,7 +28,7 @@ from lakelog.table import Table  # noqa: E402
 from lakelog.transaction import Transaction, TransactionTable  # noqa: E402
 from lakelog.upkeep import compaction_result, file_check_result, partition_expiry  # noqa: E402
 from lakelog.upkeep.tags import Tags  # noqa: E402
-from lakelog.writes.commit_options import CommitOptions  # noqa: E402
+from lakelog.writes.commit_options import CommitOptions, TransactionOptions  # noqa: E402
 
 _CLASSES: Final = (
     Catalog,
@@ -41,6 +41,7 @@ _CLASSES: Final = (
     Transaction,
     TransactionTable,
     CommitOptions,
+    TransactionOptions,
 )
 
 _INTRODUCTION: Final = """\

@@ -35,7 +35,7 @@ from lakelog.table_log import open_table_log
 from lakelog.transaction import Transaction
 from lakelog.upkeep.dropped import restore_table, to_dropped_table
 from lakelog.writes.attempts_ahead import AttemptsAhead
-from lakelog.writes.commit_options import CommitOptions, read_commit_options
+from lakelog.writes.commit_options import TransactionOptions, read_transaction_options
 from lakelog.writes.early_sending import EarlySenders
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ class Catalog:
 
     # Transactions
 
-    def transaction(self, **commit: Unpack[CommitOptions]) -> Transaction:
+    def transaction(self, **commit: Unpack[TransactionOptions]) -> Transaction:
         """Begins a transaction: what is written through it becomes visible together, or not at all.
 
         For example::
@@ -249,9 +249,9 @@ class Catalog:
         Without `with`, nothing is committed until its `commit` is called.
 
         Args:
-            **commit: See `CommitOptions`; what is said there of a table and its snapshot holds for each one written to.
+            **commit: See `TransactionOptions`; watermark and properties are for every table written to.
         """
-        return Transaction(self, *read_commit_options("transaction", commit))
+        return Transaction(self, *read_transaction_options("transaction", commit))
 
     # Streams
 

@@ -76,9 +76,12 @@ class Scan:
         return f"<scan of {self._plan.table.name} at {at}: {len(self._rows.files)} files, columns {names}{limit}>"
 
     @property
-    def snapshot_id(self) -> int | None:
-        """The snapshot that is read, or the last of the range; None where there is none to read."""
-        return None if self._plan.snapshot is None else self._plan.snapshot.snapshot_id
+    def snapshot_id(self) -> int:
+        """The snapshot that is read, or the last of the range; 0 where there is none to read.
+
+        Give it to a write that rests on what was read: `table.overwrite(rows, if_snapshot=scan.snapshot_id)`.
+        """
+        return 0 if self._plan.snapshot is None else self._plan.snapshot.snapshot_id
 
     @property
     def snapshot_uuid(self) -> str:

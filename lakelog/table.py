@@ -42,10 +42,11 @@ class Table(TableWrites, TableUpkeep):
     raises NotFound. Every read and write goes by the options and the schema of that moment, quick appends and upserts
     by those of at most a second before; the properties tell what this handle heard last. `Catalog.table` asks anew.
 
-    All writes take `CommitOptions` by keyword: who commits, under which number, and what is remembered with it. A write
-    raises InvalidArgument where the rows do not fit, with a line for each column that does not; CommitConflict where
-    another commit came first; OutcomeUnknown where the answer was lost: repeat it with the same `writer` and
-    `identifier` then. Whatever it raises, either all of its rows are visible or none.
+    All writes take `CommitOptions` by keyword: who commits, under which number, what is remembered with it, and since
+    which snapshot nothing may have changed (`if_snapshot`, `if_unchanged`). A write raises InvalidArgument where the
+    rows do not fit, with a line for each column that does not; CommitConflict where another commit came first;
+    OutcomeUnknown where the answer was lost: repeat it with the same `writer` and `identifier` then. Whatever it
+    raises, either all of its rows are visible or none.
     """
 
     def __reduce__(self) -> tuple[object, ...]:

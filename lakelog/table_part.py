@@ -21,6 +21,7 @@ from lakelog.storage.store import ObjectStore
 from lakelog.storage.table_writer import TableWriter
 from lakelog.writes.commit_changelog import find_producer, to_changelog_state, to_open_rules
 from lakelog.writes.commit_note import CommitNote
+from lakelog.writes.commit_options import NO_GUARDS, Guards
 from lakelog.writes.early_sending import EarlyRows, SentEarly
 from lakelog.writes.log_rows import LogRows, plan_log_rows
 from lakelog.writes.lookup_changelog import LookupChangelog
@@ -46,6 +47,7 @@ class TablePart:
         removal: What the commit takes away.
         is_dynamic: It takes away the partitions in which its own rows lie.
         was_written: Something was written to it, which may have had no rows.
+        guards: Since when nothing may have changed.
         early: Sends its rows before the commit; None: nobody does.
         has_begun: It was asked who does.
         sent: That they stand in the topic; None: not all.
@@ -63,6 +65,7 @@ class TablePart:
     removal: Removal | None = None
     is_dynamic: bool = False
     was_written: bool = False
+    guards: Guards = NO_GUARDS
     early: EarlyRows | None = None
     has_begun: bool = False
     sent: SentEarly | None = None
@@ -174,6 +177,7 @@ class TablePart:
             remove=removal,
             base_snapshot_id=None if self.lookup is None else self.lookup.base_snapshot_id,
             unchanged_buckets=() if self.lookup is None else self.lookup.buckets,
+            if_unchanged=self.guards.if_unchanged,
             window=ANY_TIME if self.lookup is None else self.lookup.window,
             watermark_ms=note.watermark_ms,
             properties={**note.properties, **to_open_rules(self.producer, self.info.options)},

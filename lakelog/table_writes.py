@@ -93,13 +93,14 @@ class TableWrites(TableHandle):
     def _write(
         self, call: str, write: Callable[[TransactionTable], None], commit: CommitOptions, adds: bool = False
     ) -> WriteResult:
-        transaction = Transaction(self._catalog, *read_commit_options(call, commit))
+        identity, note, guards = read_commit_options(call, commit)
+        transaction = Transaction(self._catalog, identity, note)
 
         def write_all() -> TransactionResult | None:
             with transaction:
                 # A field of row kinds makes any write one that may take rows away.
                 only_adds = adds and ROWKIND_FIELD.key not in self._info.options
-                table = transaction.write_to(self.uuid, only_adds=only_adds)
+                table = transaction.write_to(self.uuid, only_adds=only_adds, guards=guards)
                 self._info = table.info
                 write(table)
             return transaction.result

@@ -25,6 +25,7 @@ from lakelog.format.commit import (
     RemoveEverything,
     RemovePartitionValues,
     RestoreState,
+    TableGuard,
 )
 from lakelog.format.table import TableInfo
 from lakelog.options.values import TableOptions
@@ -33,6 +34,7 @@ from lakelog.storage.intake import Intake, KindSource
 from lakelog.table_part import TablePart
 from lakelog.writes.commit_changelog import commit_lookups
 from lakelog.writes.commit_note import CommitIdentity, CommitNote, name_dropped_table
+from lakelog.writes.commit_options import NO_GUARDS, Guards
 from lakelog.writes.ingest import to_batches
 from lakelog.writes.overwrite import StaticPartition, check_dynamic, to_restore, to_static_partition
 
@@ -73,21 +75,29 @@ class Transaction:
         state = "ended" if self._ended else "open"
         return f"<lakelog transaction, {state}, {', '.join(str(part.info.name) for part in self._parts.values())}>"
 
-    def table(self, name: str) -> TransactionTable:
-        """A table to write to, by its full name `database.table`.
+    def table(self, name: str, *, if_snapshot: int | None = None, if_unchanged: int | None = None) -> TransactionTable:
+        """A table to write to, or only to guard, by its full name `database.table`.
+
+        Args:
+            name: The table.
+            if_snapshot: See `CommitOptions`. The transaction is also refused where nothing is written to this table:
+                guard what was read to decide what is written to others. One that writes to no table checks nothing.
+            if_unchanged: See `CommitOptions`; only of a table that is written to.
 
         Raises:
+            InvalidArgument: A guard is no number of a snapshot.
             NotFound: There is no such table; names the nearest ones.
         """
-        return self.write_to(self._catalog.table(name).uuid)
+        return self.write_to(self._catalog.table(name).uuid, guards=Guards(if_snapshot, if_unchanged))
 
-    def write_to(self, table_uuid: str, *, only_adds: bool = False) -> TransactionTable:
+    def write_to(self, table_uuid: str, *, only_adds: bool = False, guards: Guards = NO_GUARDS) -> TransactionTable:
         """A table to write to, by its uuid; it joins the transaction's attempt as it is at this moment.
 
         Args:
             table_uuid: The table.
             only_adds: Its rows are all +I, so that of the options that may change none decides what becomes of them: an
                 attempt that was opened ahead will do.
+            guards: Since when nothing may have changed, beside what was given for the table before.
 
         Raises:
             NotFound: It was dropped.
@@ -104,7 +114,9 @@ class Transaction:
             self._parts[table_uuid] = TablePart(
                 info, options, self._catalog.open_store(info), Intake(str(info.name), info.schema, options)
             )
-        return TransactionTable(self, self._parts[table_uuid])
+        part = self._parts[table_uuid]
+        part.guards = part.guards.meet(guards)
+        return TransactionTable(self, part)
 
     def __del__(self) -> None:
         # Nothing is given up here: the metastore may be gone, and the collector knows the attempt. SUBTLE: where making
@@ -159,6 +171,7 @@ class Transaction:
             return self.result
         try:
             for part in self._parts.values():
+                _check_guard(part)
                 part.finish(self._catalog, self._attempt_id)
         except BaseException:
             self.abandon()
@@ -248,6 +261,11 @@ class Transaction:
             attempt_id=self._attempt_id,
             epoch=self._epoch,
             previous_identifier=self._identity.previous_identifier,
+            guards=tuple(
+                TableGuard(part.info.table_uuid, part.guards.if_snapshot)
+                for part in self._parts.values()
+                if part.guards.if_snapshot is not None
+            ),
         )
 
     def _read_answer(self, answer: CommitResult) -> TransactionResult:
@@ -258,6 +276,15 @@ class Transaction:
         return TransactionResult(
             {str(self._parts[result.table_uuid].info.name): result.snapshot_id for result in answer.results},
             already_applied,
+        )
+
+
+def _check_guard(part: TablePart) -> None:
+    if part.guards.if_unchanged is not None and not part.was_written:
+        raise InvalidArgument(
+            f"if_unchanged={part.guards.if_unchanged} says since when what is written to {part.info.name} must be "
+            "unchanged, and nothing is written to it. Give if_snapshot, which guards the whole table.",
+            metadata={"field": "if_unchanged", "table": str(part.info.name)},
         )
 
 

@@ -46,6 +46,7 @@ from lakelog.format.snapshot import ChangelogState, Snapshot
 
 from .compactions import load_compaction
 from .dropped_tables import explain
+from .guards import load_guards
 from .partitions import PartitionRules
 from .publishing import settle_sent
 from .records import GroupFacts, GroupKeys, GroupRecords, NewResult, ResultKey
@@ -143,6 +144,9 @@ async def _load_facts(
                 # Positions in files that were rewritten since say nothing.
                 compactions=any(file.superseded_path is not None for file in change.add_files),
             )
+    guards = {}
+    if any(each.result is None for each in writers.values()):
+        guards = await load_guards(transaction, request, facts.heads, files, partitions)
     return CommitFacts(
         heads=facts.heads,
         writers=writers,
@@ -153,6 +157,7 @@ async def _load_facts(
         files=files,
         changes=changes,
         compactions=compactions,
+        guards=guards,
     )
 
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from lakelog.errors import AlreadyExists, InvalidArgument, LakelogError, NotFound
 from lakelog.format.attachment import check_holder, job_not_found
-from lakelog.format.commit_rules import table_gone
+from lakelog.format.commit_guards import table_gone
 from lakelog.format.dropped import DroppedTable, RestoredTable, dropped_error, how_to_restore, show_time
 from lakelog.format.job import CHANGELOG, CHANGELOG_PRIORITY, PURGE, DueJob, Job, JobState
 from lakelog.format.table import TableName

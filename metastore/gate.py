@@ -24,6 +24,7 @@ from lakelog.format.snapshot import Snapshot
 from .commit_group import GroupState, decide
 from .compactions import check_compactions
 from .group_queue import GroupQueue
+from .guards import check_guard_request
 from .limits import Limits
 from .log_requests import check_logs
 from .metrics import Metrics
@@ -116,12 +117,11 @@ class CommitGate:
         check_compactions(request, self._limits.max_commit_files)
         check_restores(request)
         check_logs(request)
+        check_guard_request(request, self._limits)
         waiting = _Waiting(
             request=request,
-            tables=frozenset(change.table_uuid for change in request.changes),
-            alone=any(
-                change.remove is not None or change.unchanged_buckets or change.groups for change in request.changes
-            ),
+            tables=frozenset(request.table_uuids),
+            alone=request.assumes,
             file_count=sum(count_files(change) for change in request.changes),
             arrived_s=self._clock.monotonic_s(),
         )
@@ -236,7 +236,7 @@ class CommitGate:
 
 def _group_keys(requests: Sequence[CommitRequest]) -> GroupKeys:
     return GroupKeys(
-        table_uuids=tuple({change.table_uuid: None for request in requests for change in request.changes}),
+        table_uuids=tuple({table_uuid: None for request in requests for table_uuid in request.table_uuids}),
         results=tuple(
             {
                 ResultKey(change.table_uuid, request.writer, request.identifier): None

@@ -22,7 +22,7 @@ class Waiting(Protocol):
 
     @property
     def tables(self) -> frozenset[str]:
-        """The tables that it changes, at least one."""
+        """The tables that it changes or guards, at least one."""
         ...
 
     @property

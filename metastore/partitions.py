@@ -16,6 +16,7 @@ from lakelog.format.commit import Change, RemovePartitions, RemovePartitionValue
 from lakelog.format.commit_facts import TableHead
 from lakelog.format.key_parts import split_key
 from lakelog.format.keys import decode_partition, encode_partition
+from lakelog.format.partition_text import name_partition
 from lakelog.format.schema import TableSchema
 
 from .requests import invalid
@@ -79,6 +80,10 @@ class PartitionRules:
                 path,
                 f"{head.name} has no primary key, so none of its rows supersedes another. Leave the path out.",
             )
+
+    async def name_partition(self, transaction: Transaction, head: TableHead, partition: bytes) -> str:
+        """A partition for people; empty in a table without partition columns."""
+        return name_partition(await self._schema(transaction, head), partition) if head.partitioned else ""
 
     async def has_key(self, transaction: Transaction, head: TableHead) -> bool:
         """Whether the table has a primary key."""

@@ -10,7 +10,7 @@ lost while committing. `TransactionAborted`, a kind of `Unavailable`, asks for a
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final, Protocol, TypeVar
 
@@ -131,9 +131,22 @@ class CommitTransaction(Protocol):
         ...
 
     async def find_changes(
-        self, table_id: int, after: int, buckets: Sequence[BucketRef], *, compactions: bool = False
+        self,
+        table_id: int,
+        after: int,
+        buckets: Iterable[BucketRef],
+        partitions: Iterable[bytes] = (),
+        *,
+        compactions: bool = False,
     ) -> list[BucketChange]:
-        """Which snapshots behind `after` brought or took data of the buckets; compactions only if asked for."""
+        """Which snapshots behind `after` brought or took data of the buckets, or of any bucket of the partitions.
+
+        Compactions are among them only if asked for. They come in rising order, a snapshot once for each bucket.
+        """
+        ...
+
+    async def find_newest_change(self, table_id: int, after: int) -> Snapshot | None:
+        """The newest snapshot behind `after` that brought or took files and is no compaction."""
         ...
 
     async def list_partitions(self, table_id: int) -> list[bytes]:

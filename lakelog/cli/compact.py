@@ -10,11 +10,11 @@ import click
 from lakelog.arguments import parse_table_name
 from lakelog.cli.arguments import Whole
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
-from lakelog.cli.partition_text import to_partition_text
 from lakelog.cli.printer import Column, Printer
 from lakelog.cli.text import format_bytes, format_count, plural
 from lakelog.clock import Clock
 from lakelog.errors import InvalidArgument
+from lakelog.format.partition_text import to_partition_text
 from lakelog.format.table import TableInfo, TableName
 from lakelog.upkeep.compaction_choice import read_partition
 from lakelog.upkeep.compaction_request import plan_compaction, request_compaction

@@ -49,6 +49,13 @@ _VERBS: Final = {
 )
 @click.option("--writer", metavar="NAME", help="With --identifier: a commit under both is applied once, ever.")
 @click.option("--identifier", type=Whole(0), metavar="N", help="The writer's own number of this commit.")
+@click.option("--if-snapshot", type=Whole(0), metavar="N", help="Refuse if the table has changed since snapshot N.")
+@click.option(
+    "--if-unchanged",
+    type=Whole(0),
+    metavar="N",
+    help="Refuse if the buckets or partitions that this writes have changed since snapshot N.",
+)
 @pass_invocation
 def insert(
     invocation: Invocation,
@@ -58,6 +65,8 @@ def insert(
     file_format: str | None,
     writer: str | None,
     identifier: int | None,
+    if_snapshot: int | None,
+    if_unchanged: int | None,
 ) -> None:
     """Write the rows of a file in one commit.
 
@@ -72,7 +81,11 @@ def insert(
     with open_batches(path, file_format, _text_types(info, mode)) as reader:
         counted = _CountedRows(reader)
         result = getattr(invocation.catalog.table(name), mode)(
-            counted.as_reader(), writer=writer, identifier=identifier
+            counted.as_reader(),
+            writer=writer,
+            identifier=identifier,
+            if_snapshot=if_snapshot,
+            if_unchanged=if_unchanged,
         )
     _report(invocation, info, mode, counted.row_count, result.snapshot_id, result.already_applied)
 

@@ -10,12 +10,12 @@ import click
 
 from lakelog.cli.arguments import Whole
 from lakelog.cli.invocation import Invocation, LakelogGroup, pass_invocation, shared_options
-from lakelog.cli.partition_text import name_bucket
 from lakelog.cli.printer import Column
 from lakelog.cli.text import format_age, format_count, format_time
 from lakelog.client.metastore import Metastore
 from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.job import Job, JobState, parse_bucket_scope
+from lakelog.format.partition_text import name_bucket
 from lakelog.format.table import TableInfo
 
 _STATE_STYLES: Final = {

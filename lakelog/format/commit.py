@@ -192,6 +192,8 @@ class Change:
         remove: Live files to take away; None: none.
         base_snapshot_id: What the change was made against; None: it assumes nothing.
         unchanged_buckets: With a base: refuse when one of these got other data since.
+        if_unchanged: Refuse when rows changed since this snapshot in a partition or bucket that the change adds files
+            to or takes files from; 0: since ever; None: no such guard.
         watermark_ms: A watermark; None: none.
         properties: To remember with the snapshot.
         allow_empty: Make a snapshot even where nothing is added or removed.
@@ -217,6 +219,7 @@ class Change:
     remove: Removal | None = None
     base_snapshot_id: int | None = None
     unchanged_buckets: tuple[BucketRef, ...] = ()
+    if_unchanged: int | None = None
     watermark_ms: int | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     allow_empty: bool = False
@@ -239,6 +242,19 @@ class Fence:
 
 
 @dataclass(frozen=True)
+class TableGuard:
+    """A table of which no row may have changed since a snapshot, whether the commit changes the table or not.
+
+    Args:
+        table_uuid: The table.
+        if_snapshot: The snapshot; 0: the table as it was before its first commit.
+    """
+
+    table_uuid: str
+    if_snapshot: int
+
+
+@dataclass(frozen=True)
 class CommitRequest:
     """A commit to one or more tables, all or nothing, idempotent by (table, writer, identifier).
 
@@ -250,6 +266,7 @@ class CommitRequest:
         previous_identifier: For a writer that numbers densely: what its last must be; None: no check.
         epoch: The writer's; 0 for one that never registered.
         fences: Leases that must still have these epochs.
+        guards: Tables that must be unchanged, each at most once.
     """
 
     writer: str
@@ -259,6 +276,21 @@ class CommitRequest:
     previous_identifier: int | None = None
     epoch: int = 0
     fences: tuple[Fence, ...] = ()
+    guards: tuple[TableGuard, ...] = ()
+
+    @property
+    def table_uuids(self) -> tuple[str, ...]:
+        """The tables that it changes, then those that it only guards; each once."""
+        named = (*(change.table_uuid for change in self.changes), *(guard.table_uuid for guard in self.guards))
+        return tuple(dict.fromkeys(named))
+
+    @property
+    def assumes(self) -> bool:
+        """Whether a verdict about it depends on what other commits did."""
+        return bool(self.guards) or any(
+            change.remove is not None or change.unchanged_buckets or change.groups or change.if_unchanged is not None
+            for change in self.changes
+        )
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Final
 
 from lakelog.format.commit import BucketRef, DroppedGroup
 from lakelog.format.files import DataFile
-from lakelog.format.snapshot import LogContent
+from lakelog.format.snapshot import LogContent, Snapshot, SnapshotKind
 
 
 class AttemptState(enum.Enum):
@@ -190,7 +190,26 @@ class BucketChange:
 
     bucket: BucketRef
     snapshot_id: int
+    kind: SnapshotKind
     writer: str
+    committed_at_ms: int
+
+
+@dataclass(frozen=True)
+class GuardFacts:
+    """What is known of a table that is guarded.
+
+    Args:
+        table: The newest snapshot behind that of `if_snapshot` which changed rows; None: there is none.
+        touched: The newest such snapshot behind that of `if_unchanged` in what the change touches; None: there is none.
+        partition: Of `touched`, for people; empty in a table without partitions, and where the whole table is touched.
+        bucket: Of `touched`; None: the table has no buckets, or the whole table is touched.
+    """
+
+    table: Snapshot | None = None
+    touched: Snapshot | BucketChange | None = None
+    partition: str = ""
+    bucket: int | None = None
 
 
 @dataclass(frozen=True)
@@ -207,6 +226,7 @@ class CommitFacts:
         files: By table uuid: those of the named files that exist.
         changes: By table uuid: what happened behind the base to the buckets that must be unchanged.
         compactions: By table uuid, for changes that compact.
+        guards: By table uuid, for tables that are guarded.
     """
 
     heads: Mapping[str, TableHead]
@@ -218,6 +238,7 @@ class CommitFacts:
     files: Mapping[str, Sequence[FileFacts]] | None = None
     changes: Mapping[str, Sequence[BucketChange]] | None = None
     compactions: Mapping[str, CompactionFacts] | None = None
+    guards: Mapping[str, GuardFacts] | None = None
 
 
 @dataclass(frozen=True)

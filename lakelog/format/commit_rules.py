@@ -33,6 +33,7 @@ from lakelog.format.commit_facts import (
     TableHead,
     WriterFacts,
 )
+from lakelog.format.commit_guards import check_guards, name_snapshot, table_gone, to_metadata
 from lakelog.format.log_content import check_log
 from lakelog.format.snapshot import SnapshotKind
 
@@ -74,6 +75,7 @@ def check_commit(request: CommitRequest, facts: CommitFacts) -> Verdict:
     _check_writer_epoch(request, facts.writer_epoch)
     _check_fences(request, facts.lease_epochs or {})
     _check_attempt(request, facts.attempt)
+    check_guards(request, facts)
     time_ms = find_commit_time(request, facts.heads, facts.now_ms)
     for change in request.changes:
         head = facts.heads[change.table_uuid]
@@ -92,16 +94,6 @@ def find_commit_time(request: CommitRequest, heads: Mapping[str, TableHead], now
     One time for all its tables, so that a time in between never parts what was committed together.
     """
     return max(now_ms, *(heads[change.table_uuid].committed_at_ms for change in request.changes))
-
-
-def table_gone(table_uuid: str) -> NotFound:
-    """The error for a table uuid that names no table."""
-    return NotFound(
-        f"Table {table_uuid} does not exist; it was dropped, or belongs to another metastore. Look the table up by its "
-        "name again.",
-        reason="TABLE_NOT_FOUND",
-        metadata={"table_uuid": table_uuid},
-    )
 
 
 def applied_results(request: CommitRequest, facts: CommitFacts) -> tuple[str, tuple[ChangeResult, ...]]:
@@ -345,12 +337,11 @@ def _check_base(change: Change, head: TableHead, changes: Sequence[BucketChange]
         raise CommitConflict(
             f"The change of {head.name} assumes that its buckets are as they were at snapshot {base}, but "
             f"'{newest.writer}' changed or compacted bucket{'s' if len(buckets) > 1 else ''} {_listed(buckets)} with "
-            f"snapshot {newest.snapshot_id}. Look the old rows up again on the newest snapshot and commit again.",
+            f"{name_snapshot(newest)}. Look the old rows up again on the newest snapshot and commit again.",
             reason="BUCKET_CHANGED",
             metadata={
                 "table": head.name,
-                "other_writer": newest.writer,
-                "snapshot_id": str(newest.snapshot_id),
+                **to_metadata(newest),
                 "buckets": ",".join(map(str, buckets[:100])),
                 "retry": "replan",
             },

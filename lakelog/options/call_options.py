@@ -60,6 +60,24 @@ COMMIT_USER: Final = Option[str | None](
     Scope.WRITE,
     default_text="derived from a stream's checkpoint, else a new name for each write",
 )
+IF_SNAPSHOT: Final = Option[int | None](
+    "if-snapshot",
+    Whole(0, 10**18 - 1),
+    None,
+    "Refuse the write when any row of the table was written since this snapshot; 0: the table had none. Not for "
+    "streams.",
+    Scope.WRITE,
+    default_text="written whatever came before",
+)
+IF_UNCHANGED: Final = Option[int | None](
+    "if-unchanged",
+    Whole(0, 10**18 - 1),
+    None,
+    "Refuse the write when rows were written since this snapshot to the buckets (partitions, where the table has no "
+    "buckets) that it writes to or replaces. Not for streams.",
+    Scope.WRITE,
+    default_text="written whatever came before",
+)
 DYNAMIC_PARTITION_OVERWRITE: Final = Option[bool](
     "dynamic-partition-overwrite",
     Flag(),

@@ -17,6 +17,7 @@ from lakelog.format.commit import (
     RemovePartitions,
     RemovePartitionValues,
     RestoreState,
+    TableGuard,
     TimeWindow,
     WriterProgress,
 )
@@ -49,6 +50,7 @@ def to_proto_commit_request(request: CommitRequest) -> snapshots_pb2.CommitReque
         fences=[build(snapshots_pb2.Fence, lease=fence.lease, epoch=fence.epoch) for fence in request.fences],
         attempt_id=request.attempt_id,
         changes=[_to_proto_change(change) for change in request.changes],
+        guards=[build(snapshots_pb2.TableGuard, **vars(guard)) for guard in request.guards],
     )
 
 
@@ -66,6 +68,7 @@ def from_proto_commit_request(message: snapshots_pb2.CommitRequest) -> CommitReq
         previous_identifier=message.previous_identifier if message.HasField("previous_identifier") else None,
         epoch=message.epoch,
         fences=tuple([Fence(fence.lease, fence.epoch) for fence in message.fences]),
+        guards=tuple([TableGuard(guard.table_uuid, guard.if_snapshot) for guard in message.guards]),
     )
 
 
@@ -79,6 +82,7 @@ def _to_proto_change(change: Change) -> snapshots_pb2.Change:
         remove=None if change.remove is None else _to_proto_removal(change.remove),
         base_snapshot_id=change.base_snapshot_id,
         unchanged_buckets=[_to_proto_bucket(ref) for ref in change.unchanged_buckets],
+        if_unchanged=change.if_unchanged,
         watermark_ms=change.watermark_ms,
         properties=dict(change.properties),
         allow_empty=change.allow_empty,
@@ -104,6 +108,7 @@ def _from_proto_change(message: snapshots_pb2.Change, position: int) -> Change:
         remove=_from_proto_removal(message.remove, position) if message.HasField("remove") else None,
         base_snapshot_id=message.base_snapshot_id if message.HasField("base_snapshot_id") else None,
         unchanged_buckets=tuple([_from_proto_bucket(ref) for ref in message.unchanged_buckets]),
+        if_unchanged=message.if_unchanged if message.HasField("if_unchanged") else None,
         watermark_ms=message.watermark_ms if message.HasField("watermark_ms") else None,
         properties=dict(message.properties),
         allow_empty=message.allow_empty,

@@ -33,6 +33,7 @@ from lakelog.format.commit import (
     RemoveEverything,
     RemovePartitions,
     RemovePartitionValues,
+    TableGuard,
 )
 from lakelog.format.files import DataFile
 from lakelog.format.log_content import plan_log_content, to_log_files
@@ -48,6 +49,7 @@ from lakelog.storage.commit_merge import CommitMerger, MergeFiles, merge_in_thre
 from lakelog.storage.input_copies import InputCopies, plan_input_copies
 from lakelog.writes.commit_changelog import commit_lookups, find_producer, to_changelog_state, to_open_rules
 from lakelog.writes.commit_note import check_identity, name_dropped_table
+from lakelog.writes.commit_options import NO_GUARDS, Guards
 from lakelog.writes.early_sending import SentEarly
 from lakelog.writes.lookup_changelog import LookupChangelog
 from lakelog.writes.overwrite import StaticPartition
@@ -68,6 +70,7 @@ class CommitTerms:
         properties: To be remembered with the snapshot.
         allow_empty: Make a snapshot even without rows.
         fences: Leases that must still be held.
+        guards: Since when nothing may have changed.
     """
 
     writer: str | None = None
@@ -77,6 +80,7 @@ class CommitTerms:
     properties: Mapping[str, str] = field(default_factory=dict)
     allow_empty: bool = False
     fences: tuple[Fence, ...] = ()
+    guards: Guards = NO_GUARDS
 
     def __post_init__(self) -> None:
         check_identity(self.writer, self.identifier, self.previous_identifier)
@@ -262,6 +266,7 @@ def _make_request(
         remove=None if overwrite is None else overwrite.to_removal(files),
         base_snapshot_id=None if lookup is None else lookup.base_snapshot_id,
         unchanged_buckets=() if lookup is None else lookup.buckets,
+        if_unchanged=terms.guards.if_unchanged,
         window=ANY_TIME if lookup is None else lookup.window,
         watermark_ms=terms.watermark_ms,
         properties={**terms.properties, **to_open_rules(producer, info.options)},
@@ -280,4 +285,5 @@ def _make_request(
         attempt_id=attempt.attempt_id,
         previous_identifier=terms.previous_identifier,
         fences=terms.fences,
+        guards=() if terms.guards.if_snapshot is None else (TableGuard(info.table_uuid, terms.guards.if_snapshot),),
     )

@@ -23,7 +23,7 @@ from lakelog.format.cast import check_schema
 from lakelog.format.log_content import plan_log_content
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.table import TableInfo
-from lakelog.options.call_options import COMMIT_USER, DYNAMIC_PARTITION_OVERWRITE
+from lakelog.options.call_options import COMMIT_USER, DYNAMIC_PARTITION_OVERWRITE, IF_SNAPSHOT, IF_UNCHANGED
 from lakelog.options.values import TableOptions
 from lakelog.spark.commit import (
     Attempt,
@@ -43,6 +43,7 @@ from lakelog.spark.tasks import WriteTask, WrittenFiles, write_rows
 from lakelog.spark.write_terms import QUERY_ID_PROPERTY, check_progress, find_applied, kind_source, settle_overwrite
 from lakelog.storage.intake import KindSource
 from lakelog.storage.parquet_writer import plan_file_schema
+from lakelog.writes.commit_options import NO_GUARDS, Guards, read_guards
 from lakelog.writes.log_rows import plan_log_rows
 
 
@@ -56,6 +57,7 @@ class WriteTarget:
         overwrite: What is replaced; None: rows are added.
         source: Where the rows' kinds come from.
         early: How tasks send rows to the external log before the commit; None: they do not.
+        guards: Since when nothing may have changed.
     """
 
     connection: SparkConnection
@@ -63,6 +65,7 @@ class WriteTarget:
     overwrite: Overwrite | None
     source: KindSource
     early: EarlyTask | None = None
+    guards: Guards = NO_GUARDS
 
     @property
     def metastore(self) -> Metastore:
@@ -88,7 +91,15 @@ class WriteTarget:
         _check_columns(schema, info, source, replaced)
         early = None if replaced is not None else plan_early(metastore, info)
         # It has answered just now; the commit comes from a process of its own, perhaps hours later.
-        return WriteTarget(replace(connection, is_known=True), info, replaced, source, early)
+        guards = read_guards(given)
+        if is_stream and guards != NO_GUARDS:
+            raise InvalidArgument(
+                f"'{IF_SNAPSHOT.key}' and '{IF_UNCHANGED.key}' are for a write of rows that were read before, and a "
+                "stream's own first batch would trip them. Leave them out, or write batches by foreachBatch and "
+                "lakelog.spark.write.",
+                metadata={"option": (IF_UNCHANGED if guards.if_snapshot is None else IF_SNAPSHOT).key},
+            )
+        return WriteTarget(replace(connection, is_known=True), info, replaced, source, early, guards)
 
     def to_task(self, attempt: Attempt) -> WriteTask:
         """What a task needs to know; changes by `lookup` are told when all tasks have written. Pure."""
@@ -169,7 +180,8 @@ class LakelogWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commits what the tasks wrote."""
         written = [cast(Written, message).files for message in messages if message is not None]
-        commit_attempt(self._target.metastore, self._attempt, written, CommitTerms(), self._target.overwrite)
+        terms = CommitTerms(guards=self._target.guards)
+        commit_attempt(self._target.metastore, self._attempt, written, terms, self._target.overwrite)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Gives all up."""

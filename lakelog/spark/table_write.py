@@ -40,7 +40,7 @@ from lakelog.storage.intake import KindSource
 from lakelog.storage.parquet_writer import plan_file_schema
 from lakelog.storage.routing import to_routing
 from lakelog.writes.commit_changelog import find_producer
-from lakelog.writes.commit_options import CommitOptions, read_commit_options
+from lakelog.writes.commit_options import CommitOptions, read_commit_options, read_guards
 from lakelog.writes.log_rows import plan_log_rows
 
 _BATCH_CONF: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -97,7 +97,7 @@ def write(
     commit_user = given.get(COMMIT_USER)
     if commit.get("writer") is None and commit_user is not None:
         commit["writer"] = commit_user
-    identity, note = read_commit_options("write", commit)
+    identity, note, guards = read_commit_options("write", commit)
     terms = CommitTerms(
         identity.writer,
         identity.identifier,
@@ -106,6 +106,7 @@ def write(
         note.properties,
         note.allow_empty,
         () if fence is None else (fence,),
+        guards.meet(read_guards(given)),
     )
     info = metastore.get_table(parse_table_name(name))
     overwrite = settle_overwrite(mode, partition, info, given)

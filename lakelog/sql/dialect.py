@@ -82,7 +82,7 @@ def _changes(
             is_about_plan = before == "SELECT"
             if not is_about_plan:
                 places.append(token.start)
-                hints.append(_read_options(token, source))
+                hints.append(read_options(token, source))
             yield token.start, token.end, " " if is_about_plan else f"/*{_MARK.format(len(hints) - 1)}*/"
         elif token.word == "SYSTEM_VERSION" and [each.word for each in tokens[i + 1 : i + 3]] == ["AS", "OF"]:
             yield token.start, token.end, "VERSION"
@@ -93,7 +93,8 @@ def _changes(
                 yield token.start, after.end, f"`{token.text}${after.text}`"
 
 
-def _read_options(token: Token, source: Source) -> dict[str, str]:
+def read_options(token: Token, source: Source) -> dict[str, str]:
+    """The options of a hint behind a table; InvalidArgument shows its place. Pure."""
     reader = WordReader(token.text)
     if not reader.accept("OPTIONS"):
         source.fail(token.start, "The only hint behind a table is /*+ OPTIONS('key' = 'value') */. Leave others out.")

@@ -24,10 +24,15 @@ _MISSING_COLUMN: Final = re.compile(r"Referenced column|does not have a column")
 _MAX_SHOWN: Final = 50
 
 
-def run_query(session: SqlSession, sql: str) -> pa.RecordBatchReader:
+def run_query(session: SqlSession, sql: str, read: dict[str, int] | None = None) -> pa.RecordBatchReader:
     """Runs a query and returns its rows as a stream, which keeps what it needs open until it is read or dropped.
 
     All places that name one table see one snapshot of it.
+
+    Args:
+        session: Knows the tables.
+        sql: The query.
+        read: Gets the snapshot of each table that is read at its newest one, by uuid; 0: it had none.
 
     Raises:
         InvalidArgument: DuckDB is not installed, or the query cannot be run; says why.
@@ -44,7 +49,7 @@ def run_query(session: SqlSession, sql: str) -> pa.RecordBatchReader:
     columns: dict[str, list[str]] = {}
     try:
         connection.execute("SET TimeZone = 'UTC'")
-        columns = _register_tables(session, plan, connection, failures)
+        columns = _register_tables(session, plan, connection, failures, {} if read is None else read)
         # Queries read lakelog's tables and nothing else: no files of this machine, no variables of this program.
         connection.execute("SET python_enable_replacements = false")
         connection.execute("SET enable_external_access = false")
@@ -108,10 +113,9 @@ def _to_own_error(
 
 
 def _register_tables(
-    session: SqlSession, plan: SelectPlan, connection: Any, failures: list[BaseException]
+    session: SqlSession, plan: SelectPlan, connection: Any, failures: list[BaseException], pinned: dict[str, int]
 ) -> dict[str, list[str]]:
     """Makes the tables known under the names in the plan; returns the columns of each by its full name."""
-    pinned: dict[str, int | None] = {}
     columns: dict[str, list[str]] = {}
     for use in plan.tables:
         relation = _relation(session, plan, use, pinned, failures, columns)
@@ -129,7 +133,7 @@ def _relation(
     session: SqlSession,
     plan: SelectPlan,
     use: TableUse,
-    pinned: dict[str, int | None],
+    pinned: dict[str, int],
     failures: list[BaseException],
     columns: dict[str, list[str]],
 ) -> pa.Table | pa.RecordBatchReader:
@@ -151,14 +155,16 @@ def _relation(
 
 
 def _scan(
-    table: Table, plan: SelectPlan, use: TableUse, pinned: dict[str, int | None], failures: list[BaseException]
+    table: Table, plan: SelectPlan, use: TableUse, pinned: dict[str, int], failures: list[BaseException]
 ) -> pa.RecordBatchReader:
     schema = table.schema
     snapshot_id, timestamp_ms = use.snapshot_id, use.timestamp_ms
     # Whatever options may be given to a scan, they say what state of the table is read.
     is_newest = snapshot_id is None and timestamp_ms is None and use.tag is None and not use.options
+    # A table that had no snapshot when it was named first is read as empty wherever it is named again.
+    limit = 0 if is_newest and pinned.get(table.uuid) == 0 else None
     if is_newest:
-        snapshot_id = pinned.get(table.uuid)
+        snapshot_id = pinned.get(table.uuid) or None
     # Which updates there are depends on the columns that are read, which must not depend on how a query is written.
     between = ScanOptions(use.options).get(INCREMENTAL_BETWEEN) or ()
     by_tags = any(isinstance(each, str) for each in between)
@@ -166,6 +172,7 @@ def _scan(
     scan = table.scan(
         None if shows_updates else needed_columns(plan, schema),
         pushed_filter(plan, use, schema),
+        limit,
         snapshot_id=snapshot_id,
         timestamp=timestamp_ms,
         tag=use.tag,

@@ -12,6 +12,7 @@ from typing import Final
 from lakelog.format.filter_syntax import Syntax
 from lakelog.sql.call_syntax import parse_call
 from lakelog.sql.create_table import parse_create_table, take_options
+from lakelog.sql.dialect import read_options
 from lakelog.sql.statements import (
     AlterOptions,
     CreateDatabase,
@@ -166,17 +167,19 @@ def _parse_insert(reader: WordReader) -> Statement:
         reader.fail("INSERT is followed by INTO or OVERWRITE.")
     reader.accept("TABLE")
     name = reader.take_name()
+    hint = reader.accept_hint()
+    options = {} if hint is None else read_options(hint, reader.source)
     partition = _take_partition(reader)
     has_columns = reader.peek().word == "(" and reader.peek_words(2)[1] not in ("SELECT", "WITH", "(")
     columns = reader.take_identifiers("columns") if has_columns else ()
     if reader.peek().word in ("SELECT", "WITH", "FROM", "("):
-        return Insert(name, Query(reader.rest_as_query()), columns, overwrite, partition, reader.source)
+        return Insert(name, Query(reader.rest_as_query()), columns, overwrite, partition, reader.source, options)
     reader.expect("VALUES", then="INSERT takes VALUES (...), (...), or a SELECT.")
     rows = [_take_row(reader)]
     while reader.accept(","):
         rows.append(_take_row(reader))
     reader.expect_end("INSERT")
-    return Insert(name, Values(reader.source, tuple(rows)), columns, overwrite, partition, reader.source)
+    return Insert(name, Values(reader.source, tuple(rows)), columns, overwrite, partition, reader.source, options)
 
 
 def _take_partition(reader: WordReader) -> tuple[tuple[str, Syntax], ...]:

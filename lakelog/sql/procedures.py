@@ -99,7 +99,7 @@ def _roll_back(table: Table, given: Mapping[str, Any]) -> pa.Table:
             f"sys.rollback_to: {said}. Give one of version (a snapshot's number, or a tag), snapshot_id and tag.",
             metadata={"field": "version"},
         )
-    return _row(snapshot_id=table.rollback_to(given[names[0]]).snapshot_id)
+    return _row(snapshot_id=table.rollback_to(given[names[0]], if_snapshot=given.get("if_snapshot")).snapshot_id)
 
 
 def _expire_snapshots(table: Table, given: Mapping[str, Any]) -> pa.Table:
@@ -147,6 +147,7 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
             Parameter("version", Kind.VERSION),
             Parameter("snapshot_id", Kind.WHOLE),
             Parameter("tag", Kind.TEXT),
+            Parameter("if_snapshot", Kind.WHOLE),
         ),
         _roll_back,
     ),

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from lakelog.arguments import check_text
 from lakelog.errors import InvalidArgument
-from lakelog.options.call_options import DYNAMIC_PARTITION_OVERWRITE
+from lakelog.options.call_options import COMMIT_USER, DYNAMIC_PARTITION_OVERWRITE
+from lakelog.options.values import WriteOptions
 from lakelog.sql.create_table import to_create_sql
 from lakelog.sql.parser import parse_statement
 from lakelog.sql.procedures import run_call
@@ -34,6 +35,7 @@ from lakelog.sql.statements import (
 )
 from lakelog.sql.system_tables import describe_columns
 from lakelog.sql.values import to_rows, to_value
+from lakelog.writes.commit_options import CommitOptions, Guards, read_guards
 from lakelog.writes.ingest import to_batches
 from lakelog.writes.overwrite import to_static_partition
 
@@ -190,19 +192,26 @@ class SqlSession:
         table = self.table(statement.name)
         partition = self._partition_values(table, statement)
         fields = _target_fields(table, statement.columns, partition)
+        options = _write_options(statement)
+        guards = read_guards(options)
+        read: dict[str, int] = {}
         if isinstance(statement.rows, Values):
             rows: Any = to_rows(statement.rows, fields)
         else:
-            rows = self._query_rows(statement.rows, fields)
+            rows = self._query_rows(statement.rows, fields, read)
+        if statement.overwrite:
+            # Rows that a query took from the table itself: what others have added since would go without a trace.
+            guards = guards.meet(Guards(if_snapshot=read.get(table.uuid)))
+        commit: CommitOptions = {"if_snapshot": guards.if_snapshot, "if_unchanged": guards.if_unchanged}
         if statement.overwrite:
             # As Spark's sink: without PARTITION only the partitions that the rows lie in are replaced.
-            dynamic = "dynamic" if table.partition_by and DYNAMIC_PARTITION_OVERWRITE.default else None
-            result = table.overwrite(rows, partition or dynamic)
+            dynamic = "dynamic" if bool(table.partition_by) and options.get(DYNAMIC_PARTITION_OVERWRITE) else None
+            result = table.overwrite(rows, partition or dynamic, **commit)
         else:
             if partition:
                 static = to_static_partition(partition, table.info)
                 rows = (static.fill_in(batch) for batch in to_batches(rows))
-            result = table.upsert(rows) if table.primary_key else table.append(rows)
+            result = table.upsert(rows, **commit) if table.primary_key else table.append(rows, **commit)
         if result.snapshot_id is None:
             return SqlResult(f"Nothing was written to {table.name}: there were no rows.", table=table.name)
         message = f"Snapshot {result.snapshot_id} of {table.name} written."
@@ -226,10 +235,10 @@ class SqlSession:
             values[field.name] = pa.array([value], field.type)[0].as_py()
         return values
 
-    def _query_rows(self, query: Query, fields: list[pa.Field]) -> pa.RecordBatchReader:
+    def _query_rows(self, query: Query, fields: list[pa.Field], read: dict[str, int]) -> pa.RecordBatchReader:
         from lakelog.sql.duckdb_query import run_query
 
-        reader = run_query(self, query.sql)
+        reader = run_query(self, query.sql, read)
         if len(reader.schema) != len(fields):
             names = ", ".join(field.name for field in fields)
             given = "1 column" if len(reader.schema) == 1 else f"{len(reader.schema)} columns"
@@ -253,6 +262,17 @@ def create_sql_of(table: Table) -> str:
     from lakelog.format.table import TableName
 
     return to_create_sql(TableName(database, name), table.info.schema, options=table.options, comment=table.comment)
+
+
+def _write_options(statement: Insert) -> WriteOptions:
+    options = WriteOptions(statement.options)
+    if options.get(COMMIT_USER) is not None:
+        raise InvalidArgument(
+            f"'{COMMIT_USER.key}' makes a write happen once only together with a number, which INSERT has no place "
+            "for. Write by the SDK with writer= and identifier=, or leave it out.",
+            metadata={"option": COMMIT_USER.key},
+        )
+    return options
 
 
 def _to_given(given: pa.Field, target: pa.Field) -> pa.Field:

@@ -140,6 +140,7 @@ class Insert:
         partition: Values of partition columns, as they were written, which all rows get; with `overwrite` the partition
             that is replaced.
         source: The text that `partition` stands in.
+        options: Of the write, from a hint behind the table's name.
     """
 
     name: Name
@@ -148,6 +149,7 @@ class Insert:
     overwrite: bool = False
     partition: tuple[tuple[str, Syntax], ...] = ()
     source: Source | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

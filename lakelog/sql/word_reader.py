@@ -125,10 +125,20 @@ class WordReader:
         self._refuse_hints()
         return self.source.text[self.peek().start :]
 
+    def accept_hint(self) -> Token | None:
+        """Takes a hint if it comes next; None: there is none."""
+        before = self._tokens[self._next - 1].end if self._next else 0
+        found = next((hint for hint in self._hints if before <= hint.start < self.peek().start), None)
+        if found is not None:
+            self._hints.remove(found)
+        return found
+
     def _refuse_hints(self) -> None:
         for hint in self._hints:
             if hint.start < self.peek().start:
-                self.fail("Hints are possible only behind a table that a query reads. Leave it out.", hint)
+                self.fail(
+                    "Hints are possible only behind a table that a query reads or INSERT writes. Leave it out.", hint
+                )
 
     def fail(self, explanation: str, token: Token | None = None) -> NoReturn:
         """Raises an error that shows the next word, or another one."""

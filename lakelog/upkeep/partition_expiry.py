@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 
 from lakelog.client.metastore import Metastore
 from lakelog.errors import CommitConflict, InvalidArgument
-from lakelog.format.commit import BucketRef, Change, CommitRequest, Fence, RemovePartitions
+from lakelog.format.commit import Change, CommitRequest, Fence, RemovePartitions
 from lakelog.format.partition_expiry import PartitionFiles, find_expired, show_partition
 from lakelog.format.snapshot import SnapshotKind
 from lakelog.format.table import TableInfo
@@ -24,9 +24,6 @@ from lakelog.options.values import TableOptions
 
 MAX_TOLD: Final = 1_000
 """Partitions without a time that a result tells of one by one."""
-
-_MAX_BUCKETS: Final = 100_000
-"""That one commit may assume to be unchanged; with more, some partitions wait for the next time."""
 
 _MAX_PARTITIONS: Final = 50_000
 """Of one commit: some megabytes."""
@@ -132,7 +129,7 @@ def expire_partitions(
     writer = writer or f"expire-partitions-{uuid.uuid4().hex}"
     for attempt in range(_TRIES):
         found = _find(metastore, info, options, life_ms)
-        chosen = _choose(found.expired, _count_buckets(info, options))
+        chosen = _choose(found.expired)
         snapshot_id = None
         if chosen and not dry_run:
             change = _to_change(info, options, [each for each, _ in chosen], found.base_snapshot_id)
@@ -182,36 +179,28 @@ def _find(metastore: Metastore, info: TableInfo, options: TableOptions, life_ms:
         page = metastore.list_partition_files(info.table_uuid, page.partitions[-1].partition)
 
 
-def _count_buckets(info: TableInfo, options: TableOptions) -> int:
-    """How many buckets of each partition the commit assumes to be unchanged; 0: it assumes nothing."""
-    if options.get(PARTITION_EXPIRATION_STRATEGY) != UPDATE_TIME:
-        return 0
-    return max(options.bucket_count(bool(info.schema.primary_key)), 1)
-
-
-def _choose(expired: Sequence[tuple[PartitionFiles, int]], buckets: int) -> Sequence[tuple[PartitionFiles, int]]:
+def _choose(expired: Sequence[tuple[PartitionFiles, int]]) -> Sequence[tuple[PartitionFiles, int]]:
     """As many as one commit takes, the oldest first."""
-    most = _MAX_PARTITIONS if not buckets else max(min(_MAX_BUCKETS // buckets, _MAX_PARTITIONS), 1)
-    return sorted(expired, key=lambda each: each[1])[:most]
+    return sorted(expired, key=lambda each: each[1])[:_MAX_PARTITIONS]
+
+
+def _goes_by_updates(options: TableOptions) -> bool:
+    """Whether a write makes a partition young; where values say that it is old, they say so whatever is written."""
+    return options.get(PARTITION_EXPIRATION_STRATEGY) == UPDATE_TIME
 
 
 def _to_change(
     info: TableInfo, options: TableOptions, partitions: Sequence[PartitionFiles], base_snapshot_id: int
 ) -> Change:
-    change = Change(
+    return Change(
         table_uuid=info.table_uuid,
         kind=SnapshotKind.OVERWRITE,
         schema_id=info.schema.schema_id,
         bucket_count=options.bucket_count(bool(info.schema.primary_key)),
         remove=RemovePartitions(tuple(each.partition for each in partitions)),
+        if_unchanged=base_snapshot_id if _goes_by_updates(options) else None,
         properties={"expired-partitions": str(len(partitions))},
     )
-    buckets = _count_buckets(info, options)
-    if not buckets:
-        # Their values say that they are old, whatever is written to them.
-        return change
-    unchanged = tuple(BucketRef(each.partition, number) for each in partitions for number in range(buckets))
-    return replace(change, base_snapshot_id=base_snapshot_id, unchanged_buckets=unchanged)
 
 
 def _to_result(

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from typing import Final, TypedDict
+from dataclasses import dataclass
+from typing import Any, Final, TypedDict
 
+from lakelog.arguments import MAX_NUMBER
+from lakelog.errors import InvalidArgument
+from lakelog.options.call_options import IF_SNAPSHOT, IF_UNCHANGED
+from lakelog.options.values import WriteOptions
 from lakelog.writes.commit_note import CommitIdentity, CommitNote, make_note
 
 
-class CommitOptions(TypedDict, total=False):
-    """What every write takes by keyword; all of it may be left out.
+class TransactionOptions(TypedDict, total=False):
+    """What transactions and all writes take by keyword; all of it may be left out.
 
     Args:
         writer: Who commits. With `identifier` the commit is applied once, whoever repeats it, however late.
@@ -29,11 +34,63 @@ class CommitOptions(TypedDict, total=False):
     allow_empty: bool
 
 
-_NAMES: Final = CommitOptions.__optional_keys__
+class CommitOptions(TransactionOptions, total=False):
+    """What every write takes by keyword, beside `TransactionOptions`; both may be given, and both are checked then.
+
+    A write that is refused raises CommitConflict, which names the other commit, and leaves nothing behind. Read the
+    rows again and write again. Compactions change no row and refuse no write. (writer, identifier) comes first: a
+    commit that was applied is answered as it was.
+
+    Args:
+        if_snapshot: Refuse the write when any row of the table was written since this snapshot: `scan.snapshot_id` of
+            the scan that the rows come from. 0: the table had no snapshot.
+        if_unchanged: Refuse the write when rows were written since this snapshot to the buckets (partitions, where the
+            table has no buckets) that it writes to, or that it replaces.
+    """
+
+    if_snapshot: int | None
+    if_unchanged: int | None
 
 
-def read_commit_options(call: str, given: CommitOptions) -> tuple[CommitIdentity, CommitNote]:
-    """Returns by what a commit is known, and what it says besides its rows. Pure.
+@dataclass(frozen=True)
+class Guards:
+    """Since which snapshots nothing may have changed for a write to one table; see `CommitOptions`.
+
+    Raises:
+        InvalidArgument: One is no number of a snapshot.
+    """
+
+    if_snapshot: int | None = None
+    if_unchanged: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            is_number = isinstance(value, int) and not isinstance(value, bool)
+            if value is not None and not (is_number and 0 <= value <= MAX_NUMBER):
+                raise InvalidArgument(
+                    f"{name}={value!r:.80} is no snapshot: give the id of the one that was read, as scan.snapshot_id "
+                    "has it; 0 for a table that had none.",
+                    metadata={"field": name},
+                )
+
+    def meet(self, other: Guards) -> Guards:
+        """The guards that hold where both do: what is unchanged since a snapshot is so since each later one."""
+        return Guards(
+            _lower(self.if_snapshot, other.if_snapshot),
+            _lower(self.if_unchanged, other.if_unchanged),
+        )
+
+
+NO_GUARDS: Final = Guards()
+
+
+def read_guards(options: WriteOptions) -> Guards:
+    """The guards among the options of a write. Pure."""
+    return Guards(options.get(IF_SNAPSHOT), options.get(IF_UNCHANGED))
+
+
+def read_commit_options(call: str, given: CommitOptions) -> tuple[CommitIdentity, CommitNote, Guards]:
+    """Returns by what a commit to one table is known, what it says besides its rows, and what it guards. Pure.
 
     Args:
         call: The function that was called, for messages.
@@ -43,8 +100,34 @@ def read_commit_options(call: str, given: CommitOptions) -> tuple[CommitIdentity
         TypeError: There is no such argument, as Python says it of any function.
         InvalidArgument: A value is not possible.
     """
-    unknown = next((name for name in given if name not in _NAMES), None)
+    _check_names(call, given, CommitOptions.__optional_keys__)
+    return *_read(given), Guards(given.get("if_snapshot"), given.get("if_unchanged"))
+
+
+def read_transaction_options(call: str, given: TransactionOptions) -> tuple[CommitIdentity, CommitNote]:
+    """As `read_commit_options`, for several tables, of which each has its own guards. Pure."""
+    guard = next((name for name in ("if_snapshot", "if_unchanged") if name in given), None)
+    if guard is not None:
+        raise InvalidArgument(
+            f"{guard}= is of one table, and a transaction may have several. Give it with the table: "
+            f"tx.table('shop.orders', {guard}=7).",
+            metadata={"field": guard},
+        )
+    _check_names(call, given, TransactionOptions.__optional_keys__)
+    return _read(given)
+
+
+def _check_names(call: str, given: Mapping[str, Any], known: frozenset[str]) -> None:
+    unknown = next((name for name in given if name not in known), None)
     if unknown is not None:
         raise TypeError(f"{call}() got an unexpected keyword argument '{unknown}'")
+
+
+def _read(given: TransactionOptions | CommitOptions) -> tuple[CommitIdentity, CommitNote]:
     identity = CommitIdentity(given.get("writer"), given.get("identifier"), given.get("previous_identifier"))
     return identity, make_note(given.get("watermark"), given.get("properties"), given.get("allow_empty", False))
+
+
+def _lower(one: int | None, other: int | None) -> int | None:
+    given = [each for each in (one, other) if each is not None]
+    return min(given, default=None)

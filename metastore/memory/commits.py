@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from lakelog.format.commit import BucketRef, RemoveEverything, RemoveFiles, RemovePartitions, WriterProgress
@@ -78,25 +78,44 @@ class MemoryCommits(MemoryJobs, MemoryTold):
         ]
 
     async def find_changes(
-        self, table_id: int, after: int, buckets: Sequence[BucketRef], *, compactions: bool = False
+        self,
+        table_id: int,
+        after: int,
+        buckets: Iterable[BucketRef],
+        partitions: Iterable[bytes] = (),
+        *,
+        compactions: bool = False,
     ) -> list[BucketChange]:
-        """Which snapshots behind `after` brought or took data of the buckets; compactions only if asked for."""
+        """Which snapshots behind `after` brought or took data of the buckets, or of any bucket of the partitions.
+
+        Compactions are among them only if asked for. They come in rising order, a snapshot once for each bucket.
+        """
         table = self._table(table_id)
-        wanted = set(buckets)
+        wanted, whole = set(buckets), set(partitions)
         found = set()
         for stored in table.files.values():
             bucket = BucketRef(stored.placed.file.partition, stored.placed.file.bucket)
-            if bucket not in wanted:
+            if bucket not in wanted and bucket.partition not in whole:
                 continue
             for snapshot_id in (stored.placed.added_snapshot, stored.removed_snapshot):
                 if snapshot_id is not None and snapshot_id > after:
                     snapshot = table.snapshots[snapshot_id - 1]
                     if compactions or snapshot.kind is not SnapshotKind.COMPACT:
-                        found.add((snapshot_id, snapshot.writer, bucket.partition, bucket.bucket))
+                        found.add((snapshot_id, bucket.partition, bucket.bucket))
         return [
-            BucketChange(BucketRef(partition, bucket), snapshot_id, writer)
-            for snapshot_id, writer, partition, bucket in sorted(found)
+            BucketChange(BucketRef(partition, bucket), snapshot_id, each.kind, each.writer, each.committed_at_ms)
+            for snapshot_id, partition, bucket in sorted(found)
+            for each in [table.snapshots[snapshot_id - 1]]
         ]
+
+    async def find_newest_change(self, table_id: int, after: int) -> Snapshot | None:
+        """The newest snapshot behind `after` that brought or took files and is no compaction."""
+        changed = (
+            each
+            for each in reversed(self._table(table_id).snapshots[after:])
+            if each.kind is not SnapshotKind.COMPACT and (each.added_files or each.removed_files)
+        )
+        return next(changed, None)
 
     async def list_partitions(self, table_id: int) -> list[bytes]:
         """Every partition that ever got a file, encoded, in rising order."""

@@ -17,7 +17,6 @@ from lakelog.format.commit import (
 from lakelog.format.commit_facts import (
     Attempt,
     AttemptState,
-    BucketChange,
     FileFacts,
     Place,
     RecordedResult,
@@ -106,36 +105,6 @@ CROSS JOIN LATERAL (
     WHERE table_id = %s AND partition_id = CASE WHEN b.partition = '' THEN 0 ELSE p.partition_id END
     AND bucket = b.bucket AND removed_snapshot IS NULL OFFSET 0
 ) f
-"""
-
-# The first id of files that came behind a snapshot: they rise together, so that "behind" is a range of the primary key.
-# The snapshot itself may have expired; then the one behind it tells.
-FIRST_FILE_BEHIND: Final = """
-coalesce((
-    SELECT CASE s.snapshot_id WHEN k.after THEN s.next_file_id ELSE s.next_file_id - s.added_files END
-    FROM (SELECT %s::bigint AS table_id, %s::bigint AS after) k
-    JOIN snapshot s ON s.table_id = k.table_id AND s.snapshot_id IN (k.after, k.after + 1)
-    ORDER BY s.snapshot_id LIMIT 1
-), 1)
-"""
-
-_FIND_CHANGES: Final = f"""
-WITH wanted AS (
-    SELECT b.partition, b.bucket, CASE WHEN b.partition = '' THEN 0 ELSE p.partition_id END AS partition_id
-    FROM unnest(%s::bytea[], %s::int[]) AS b(partition, bucket)
-    LEFT JOIN table_partition p ON p.table_id = %s AND p.encoded = b.partition
-), changed AS (
-    SELECT partition_id, bucket, added_snapshot AS snapshot_id FROM data_file
-    WHERE table_id = %s AND file_id >= {FIRST_FILE_BEHIND} AND added_snapshot > %s
-    UNION
-    SELECT partition_id, bucket, removed_snapshot FROM data_file WHERE table_id = %s AND removed_snapshot > %s
-)
-SELECT w.partition, w.bucket, c.snapshot_id, s.writer
-FROM changed c
-JOIN wanted w ON w.partition_id = c.partition_id AND w.bucket = c.bucket
-JOIN LATERAL (SELECT kind, writer FROM snapshot WHERE table_id = %s AND snapshot_id = c.snapshot_id LIMIT 1) s
-    ON s.kind <> 'COMPACT' OR %s::boolean
-ORDER BY c.snapshot_id
 """
 
 _LIST_OPEN: Final = f"""
@@ -253,15 +222,6 @@ class PostgresCommits:
         wanted = (arrays.blobs([ref.partition for ref in buckets]), arrays.integers([ref.bucket for ref in buckets]))
         rows = await self._session.write(_FIND_LIVE_FILES, (*wanted, table_id, table_id))
         return [_file_facts(row) for row in rows]
-
-    async def find_changes(
-        self, table_id: int, after: int, buckets: Sequence[BucketRef], *, compactions: bool = False
-    ) -> list[BucketChange]:
-        """Which snapshots behind `after` brought or took data of the buckets; compactions only if asked for."""
-        wanted = (arrays.blobs([ref.partition for ref in buckets]), arrays.integers([ref.bucket for ref in buckets]))
-        files = (table_id, table_id, after, after, table_id, after)
-        rows = await self._session.write(_FIND_CHANGES, (*wanted, table_id, *files, table_id, str(compactions)))
-        return [BucketChange(BucketRef(row[0], row[1]), row[2], row[3]) for row in rows]
 
     async def list_partitions(self, table_id: int) -> list[bytes]:
         """Every partition that ever got a file, encoded, in rising order."""

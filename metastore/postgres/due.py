@@ -14,7 +14,7 @@ from lakelog.format.files import FILE_SCHEMA
 
 from ..due_store import Backlog, BucketRuns, SmallChange
 from . import arrays
-from .commits import FIRST_FILE_BEHIND
+from .changes import FIRST_FILE_BEHIND
 from .session import Row, Session
 from .snapshots import FIRST_FILE_OF_LATER
 

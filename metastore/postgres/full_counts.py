@@ -7,7 +7,7 @@ from typing import Final
 from lakelog.format.commit import BucketRef
 from lakelog.format.compaction.commit_count import CommitsSinceFull
 
-from .commits import FIRST_FILE_BEHIND
+from .changes import FIRST_FILE_BEHIND
 from .session import Session
 
 _FIND_COUNT: Final = "SELECT settled_until, counted_until, commit_count, first_ms FROM full_count WHERE table_id = %s"

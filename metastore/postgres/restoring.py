@@ -6,7 +6,7 @@ from typing import Final
 
 from lakelog.format.commit_facts import RemovedTotals, RestoredTotals, TableHead
 
-from .commits import FIRST_FILE_BEHIND
+from .changes import FIRST_FILE_BEHIND
 from .session import Session
 
 # What went since is found by the index of removed files, what came since by a range of the primary key; whether that is

@@ -14,7 +14,8 @@ from lakelog.format.snapshot import Snapshot
 from ..entries import ENTRY_SCHEMA
 from ..records import Chunk, FileQuery, NewChunk, Packed
 from . import arrays
-from .commits import FIND_HEADS, FIRST_FILE_BEHIND, heads
+from .changes import FIRST_FILE_BEHIND
+from .commits import FIND_HEADS, heads
 from .session import Row, Session, Statement
 from .snapshot_rows import SNAPSHOT_COLUMNS, to_snapshot
 

@@ -21,6 +21,7 @@ from lakelog.errors import LakelogError
 
 from ..store import Transaction
 from .catalog import PostgresCatalog
+from .changes import PostgresChanges
 from .commits import PostgresCommits
 from .connections import ConnectionPool, connect
 from .consumers import PostgresConsumers
@@ -55,6 +56,7 @@ _LISTEN_TIMEOUT_S: Final = 30.0
 
 class PostgresTransaction(
     PostgresCommits,
+    PostgresChanges,
     PostgresSnapshots,
     PostgresWork,
     PostgresJobs,

@@ -45,6 +45,8 @@ def describe_request(request: Message) -> dict[str, Any]:
     if isinstance(request, snapshots_pb2.CommitRequest):
         changes = request.changes
         fields["tables"] = [change.table_uuid[:_SHOWN_CHARACTERS] for change in changes[:_SHOWN_TABLES]]
+        if request.guards:
+            fields["guarded"] = [guard.table_uuid[:_SHOWN_CHARACTERS] for guard in request.guards[:_SHOWN_TABLES]]
         fields["added_files"] = sum([len(change.add_files) for change in changes])
         changelog_files = sum([len(change.changelog_files) for change in changes])
         if changelog_files:

@@ -45,7 +45,7 @@ def read_for_long(world: World, name: str) -> None:
         try:
             table = catalog.table(TABLE)
             scan = table.scan()
-            if scan.snapshot_id is None:
+            if not scan.snapshot_id:
                 continue
             if world.habits.hold_what_is_read:
                 catalog.metastore.hold_snapshot(table.uuid, holder, scan.snapshot_id, 1_000_000)

@@ -504,6 +504,7 @@ class Change(_message.Message):
     LOG_FIELD_NUMBER: _builtins.int
     LOG_FILES_FIELD_NUMBER: _builtins.int
     SENT_OFFSETS_FIELD_NUMBER: _builtins.int
+    IF_UNCHANGED_FIELD_NUMBER: _builtins.int
     table_uuid: _builtins.str
     """The table."""
     kind: _types_pb2.SnapshotKind.ValueType
@@ -531,6 +532,11 @@ class Change(_message.Message):
     log: _types_pb2.LogContent.ValueType
     """Which of its files hold what the table's external log is to receive; refused when the table asks for something else. Only an
     APPEND brings something.
+    """
+    if_unchanged: _builtins.int
+    """Refuse the change when rows changed since this snapshot in a partition or bucket that it adds files to or takes files from: the
+    buckets of its files, the partitions that `remove` describes, or the whole table where it takes everything or restores a state.
+    0: since ever. Absent: no such guard. A COMPACT changes no row.
     """
     @_builtins.property
     def add_files(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.DataFile]:
@@ -592,10 +598,11 @@ class Change(_message.Message):
         log: _types_pb2.LogContent.ValueType = ...,
         log_files: _abc.Iterable[_types_pb2.DataFile] | None = ...,
         sent_offsets: _types_pb2.SentOffsets | None = ...,
+        if_unchanged: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_base_snapshot_id", b"_base_snapshot_id", "_committed_after_ms", b"_committed_after_ms", "_committed_until_ms", b"_committed_until_ms", "_watermark_ms", b"_watermark_ms", "base_snapshot_id", b"base_snapshot_id", "committed_after_ms", b"committed_after_ms", "committed_until_ms", b"committed_until_ms", "remove", b"remove", "sent_offsets", b"sent_offsets", "watermark_ms", b"watermark_ms"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_base_snapshot_id", b"_base_snapshot_id", "_committed_after_ms", b"_committed_after_ms", "_committed_until_ms", b"_committed_until_ms", "_if_unchanged", b"_if_unchanged", "_watermark_ms", b"_watermark_ms", "base_snapshot_id", b"base_snapshot_id", "committed_after_ms", b"committed_after_ms", "committed_until_ms", b"committed_until_ms", "if_unchanged", b"if_unchanged", "remove", b"remove", "sent_offsets", b"sent_offsets", "watermark_ms", b"watermark_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_base_snapshot_id", b"_base_snapshot_id", "_committed_after_ms", b"_committed_after_ms", "_committed_until_ms", b"_committed_until_ms", "_watermark_ms", b"_watermark_ms", "add_files", b"add_files", "allow_empty", b"allow_empty", "base_snapshot_id", b"base_snapshot_id", "bucket_count", b"bucket_count", "changelog", b"changelog", "changelog_files", b"changelog_files", "committed_after_ms", b"committed_after_ms", "committed_until_ms", b"committed_until_ms", "groups", b"groups", "kind", b"kind", "log", b"log", "log_files", b"log_files", "properties", b"properties", "remove", b"remove", "schema_id", b"schema_id", "sent_offsets", b"sent_offsets", "table_uuid", b"table_uuid", "unchanged_buckets", b"unchanged_buckets", "watermark_ms", b"watermark_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_base_snapshot_id", b"_base_snapshot_id", "_committed_after_ms", b"_committed_after_ms", "_committed_until_ms", b"_committed_until_ms", "_if_unchanged", b"_if_unchanged", "_watermark_ms", b"_watermark_ms", "add_files", b"add_files", "allow_empty", b"allow_empty", "base_snapshot_id", b"base_snapshot_id", "bucket_count", b"bucket_count", "changelog", b"changelog", "changelog_files", b"changelog_files", "committed_after_ms", b"committed_after_ms", "committed_until_ms", b"committed_until_ms", "groups", b"groups", "if_unchanged", b"if_unchanged", "kind", b"kind", "log", b"log", "log_files", b"log_files", "properties", b"properties", "remove", b"remove", "schema_id", b"schema_id", "sent_offsets", b"sent_offsets", "table_uuid", b"table_uuid", "unchanged_buckets", b"unchanged_buckets", "watermark_ms", b"watermark_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__base_snapshot_id: _TypeAlias = _typing.Literal["base_snapshot_id"]  # noqa: Y015
     _WhichOneofArgType__base_snapshot_id: _TypeAlias = _typing.Literal["_base_snapshot_id", b"_base_snapshot_id"]  # noqa: Y015
@@ -603,6 +610,8 @@ class Change(_message.Message):
     _WhichOneofArgType__committed_after_ms: _TypeAlias = _typing.Literal["_committed_after_ms", b"_committed_after_ms"]  # noqa: Y015
     _WhichOneofReturnType__committed_until_ms: _TypeAlias = _typing.Literal["committed_until_ms"]  # noqa: Y015
     _WhichOneofArgType__committed_until_ms: _TypeAlias = _typing.Literal["_committed_until_ms", b"_committed_until_ms"]  # noqa: Y015
+    _WhichOneofReturnType__if_unchanged: _TypeAlias = _typing.Literal["if_unchanged"]  # noqa: Y015
+    _WhichOneofArgType__if_unchanged: _TypeAlias = _typing.Literal["_if_unchanged", b"_if_unchanged"]  # noqa: Y015
     _WhichOneofReturnType__watermark_ms: _TypeAlias = _typing.Literal["watermark_ms"]  # noqa: Y015
     _WhichOneofArgType__watermark_ms: _TypeAlias = _typing.Literal["_watermark_ms", b"_watermark_ms"]  # noqa: Y015
     @_typing.overload
@@ -611,6 +620,8 @@ class Change(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__committed_after_ms) -> _WhichOneofReturnType__committed_after_ms | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__committed_until_ms) -> _WhichOneofReturnType__committed_until_ms | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__if_unchanged) -> _WhichOneofReturnType__if_unchanged | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__watermark_ms) -> _WhichOneofReturnType__watermark_ms | None: ...
 
@@ -748,6 +759,7 @@ class CommitRequest(_message.Message):
     FENCES_FIELD_NUMBER: _builtins.int
     ATTEMPT_ID_FIELD_NUMBER: _builtins.int
     CHANGES_FIELD_NUMBER: _builtins.int
+    GUARDS_FIELD_NUMBER: _builtins.int
     writer: _builtins.str
     """Who commits, 1 to 256 characters."""
     identifier: _builtins.int
@@ -768,6 +780,12 @@ class CommitRequest(_message.Message):
     def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Change]:
         """At most one for a table; at least one."""
 
+    @_builtins.property
+    def guards(self) -> _containers.RepeatedCompositeFieldContainer[Global___TableGuard]:
+        """Tables of which no row may have changed since a snapshot, whether the commit changes them or not; each at most once. A repeat of
+        a commit that was applied is answered without a look at them.
+        """
+
     def __init__(
         self,
         *,
@@ -778,16 +796,43 @@ class CommitRequest(_message.Message):
         fences: _abc.Iterable[Global___Fence] | None = ...,
         attempt_id: _builtins.str = ...,
         changes: _abc.Iterable[Global___Change] | None = ...,
+        guards: _abc.Iterable[Global___TableGuard] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_previous_identifier", b"_previous_identifier", "previous_identifier", b"previous_identifier"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_previous_identifier", b"_previous_identifier", "attempt_id", b"attempt_id", "changes", b"changes", "epoch", b"epoch", "fences", b"fences", "identifier", b"identifier", "previous_identifier", b"previous_identifier", "writer", b"writer"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_previous_identifier", b"_previous_identifier", "attempt_id", b"attempt_id", "changes", b"changes", "epoch", b"epoch", "fences", b"fences", "guards", b"guards", "identifier", b"identifier", "previous_identifier", b"previous_identifier", "writer", b"writer"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__previous_identifier: _TypeAlias = _typing.Literal["previous_identifier"]  # noqa: Y015
     _WhichOneofArgType__previous_identifier: _TypeAlias = _typing.Literal["_previous_identifier", b"_previous_identifier"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__previous_identifier) -> _WhichOneofReturnType__previous_identifier | None: ...
 
 Global___CommitRequest: _TypeAlias = CommitRequest  # noqa: Y015
+
+@_typing.final
+class TableGuard(_message.Message):
+    """A table that must be unchanged."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_UUID_FIELD_NUMBER: _builtins.int
+    IF_SNAPSHOT_FIELD_NUMBER: _builtins.int
+    table_uuid: _builtins.str
+    """The table."""
+    if_snapshot: _builtins.int
+    """Refuse the commit when rows of the table changed behind this snapshot; 0: since ever. A COMPACT changes no row."""
+    def __init__(
+        self,
+        *,
+        table_uuid: _builtins.str = ...,
+        if_snapshot: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["if_snapshot", b"if_snapshot", "table_uuid", b"table_uuid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TableGuard: _TypeAlias = TableGuard  # noqa: Y015
 
 @_typing.final
 class CommitResponse(_message.Message):

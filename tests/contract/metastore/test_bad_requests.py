@@ -19,6 +19,7 @@ from lakelog.format.commit import (
     RemoveFiles,
     RemovePartitions,
     RemovePartitionValues,
+    TableGuard,
     TimeWindow,
 )
 from lakelog.format.files import ColumnStatistics
@@ -71,6 +72,10 @@ COMMITS: list[tuple[str, CommitRequest, str]] = [
     ("schema_id", commit(change(schema_id=-1)), "from 0"),
     ("bucket_count", commit(change(bucket_count=2**31)), "to 2147483647"),
     ("base_snapshot_id", commit(change(base_snapshot_id=-1)), "from 0"),
+    ("if_unchanged", commit(change(if_unchanged=-1)), "from 0 to"),
+    ("if_snapshot", commit(guards=(TableGuard("0" * 32, -1),)), "from 0 to"),
+    ("guards.table_uuid", commit(guards=(TableGuard("x", 1),)), "32 lower-case"),
+    ("guards", commit(guards=(TableGuard("0" * 32, 1),) * 2), "each table once"),
     ("unchanged_buckets", commit(change(unchanged_buckets=(BucketRef(b"", 0),))), "base_snapshot_id as well"),
     ("committed_after_ms", commit(change(window=TimeWindow(-1))), "from 0"),
     ("committed_until_ms", commit(change(window=TimeWindow(until_ms=-1))), "from 0"),

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from metastore.postgres import commits, connections, due, full_counts, jobs, retention, table_files
+from metastore.postgres import changes, commits, connections, due, full_counts, jobs, retention, table_files
 
 ROWS = 2000
 
@@ -50,7 +50,7 @@ DAY_MS = 86_400_000
 LOOKUPS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "an earlier result": (commits._FIND_RESULTS, (["0" * 31 + "1"], ["w"], [ROWS + 1])),
     "who changed a bucket": (
-        commits._FIND_CHANGES,
+        changes._FIND_CHANGES,
         ([b""], [0], 1, 1, 1, ROWS - 1, ROWS - 1, 1, ROWS - 1, 1, "false"),
     ),
     "files to remove": (commits._MARK_FILES, (ROWS + 1, 1, [5, 6])),
@@ -80,8 +80,8 @@ LOOKUPS: dict[str, tuple[str, tuple[Any, ...]]] = {
 WITHOUT_CARE = {
     "an earlier result": (" LIMIT 1\n) r", "\n) r"),
     "who changed a bucket": (
-        "JOIN LATERAL (SELECT kind, writer FROM snapshot WHERE table_id = %s AND snapshot_id = c.snapshot_id LIMIT 1) s"
-        "\n    ON s.kind <> 'COMPACT' OR %s::boolean",
+        "JOIN LATERAL (\n    SELECT kind, writer, committed_at_ms FROM snapshot WHERE table_id = %s "
+        "AND snapshot_id = c.snapshot_id LIMIT 1\n) s ON s.kind <> 'COMPACT' OR %s::boolean",
         "JOIN snapshot s ON s.table_id = %s AND s.snapshot_id = c.snapshot_id AND (s.kind <> 'COMPACT' OR %s::boolean)",
     ),
     "files to remove": ("coalesce(removed_snapshot, 0) = 0", "removed_snapshot IS NULL"),

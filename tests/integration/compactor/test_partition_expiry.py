@@ -137,7 +137,7 @@ def test_control_without_the_assumption_what_was_just_written_goes(
         return page
 
     monkeypatch.setattr(metastore, "list_partition_files", write_behind)
-    monkeypatch.setattr("lakelog.upkeep.partition_expiry._count_buckets", lambda *_: 0)
+    monkeypatch.setattr("lakelog.upkeep.partition_expiry._goes_by_updates", lambda *_: False)
     visits.alter(set={"partition.expiration-time": "1 s"})
     time.sleep(1.1)
     visits.expire_partitions()

@@ -124,7 +124,7 @@ def test_an_empty_table_has_its_columns(catalog: Catalog) -> None:
     assert table.scan().to_pandas().columns.tolist() == ["id", "name", "price"]
     assert table.scan().to_polars().shape == (0, 3)
     assert table.scan().count() == 0
-    assert table.scan().snapshot_id is None
+    assert table.scan().snapshot_id == 0
     assert table.changes(raw=True).count() == 0
 
 

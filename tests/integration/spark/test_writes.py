@@ -7,10 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import lakelog.spark
-from lakelog.errors import InvalidArgument, NotFound
+from lakelog.errors import CommitConflict, InvalidArgument, NotFound
 from lakelog.table import Table
 from tests.integration.spark.conftest import MakeTable, stored_files
 
@@ -67,6 +68,24 @@ def test_overwrites_through_the_data_source(spark: SparkSession, parts: Table) -
     assert state(parts) == [(1, 5, "x"), (2, 6, "y"), (3, 3, "c")]
     through_format(rows(spark, "39w"), parts, dynamic_partition_overwrite="false")
     assert state(parts) == [(3, 9, "w")]
+
+
+def test_a_write_that_rests_on_what_was_read_loses_no_row_of_another(spark: SparkSession, parts: Table) -> None:
+    kept, seen = rows(spark, "11x"), parts.scan().snapshot_id
+    parts.upsert(pa.table({"day": [dt.date(2024, 1, 2)], "k": [9], "v": ["other"]}, schema=PARTS))
+    there = stored_files(parts)
+    for guard in ("if_snapshot", "if_unchanged"):
+        with pytest.raises(CommitConflict, match=rf"since snapshot 1 \({guard}=1\)"):
+            lakelog.spark.write(kept, parts.name, mode="overwrite", **{guard: seen})  # type: ignore[arg-type]
+    with pytest.raises(CommitConflict, match=r"since snapshot 1 \(if_snapshot=1\)"):
+        lakelog.spark.write(kept, parts.name, mode="overwrite", options={"if-snapshot": seen})
+    with pytest.raises(PySparkException, match=r"since snapshot 1 \(if_snapshot=1\)"):
+        through_format(kept, parts, if_snapshot=str(seen))
+    assert stored_files(parts) == there
+    # The partition of the first day is as it was.
+    through_format(kept, parts, if_unchanged=str(seen))
+    lakelog.spark.write(rows(spark, "11y"), parts.name, if_snapshot=3)
+    assert state(parts) == [(1, 1, "y"), (2, 2, "b"), (2, 9, "other"), (3, 3, "c")]
 
 
 def test_nan_is_above_all_numbers_also_inside_a_row_group(spark: SparkSession, make_table: MakeTable) -> None:

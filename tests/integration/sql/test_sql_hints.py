@@ -75,8 +75,8 @@ def test_an_insert_reads_with_options(filled: SqlSession) -> None:
         (f"SELECT * FROM t$files {FIRST}", ["t$files", "takes no options"]),
         ("SELECT * FROM t /*+ BROADCAST(t) */", ["character 17", "OPTIONS("]),
         ("SELECT * FROM t /*+ OPTIONS('a' = '1'), OPTIONS('b' = '2') */", ["Give one OPTIONS"]),
-        ("INSERT INTO t /*+ OPTIONS('sink.parallelism' = '2') */ VALUES (1)", ["character 15", "Leave it out"]),
-        ("INSERT INTO t /*+ OPTIONS('sink.parallelism' = '2') */ SELECT 1", ["character 15", "Leave it out"]),
+        ("INSERT INTO /*+ OPTIONS('if-snapshot' = '2') */ t VALUES (1)", ["character 13", "Leave it out"]),
+        ("INSERT INTO t VALUES /*+ OPTIONS('if-snapshot' = '2') */ (1)", ["character 22", "Leave it out"]),
     ],
 )
 def test_hints_that_cannot_be(filled: SqlSession, sql: str, parts: list[str]) -> None:

@@ -26,7 +26,9 @@ def test_insert_reads_texts_with_the_tables_types(
     assert (done.code, done.out) == (0, "Upserted 3 rows: shop.orders is at snapshot 8.\n")
     assert lake.table.written is not None
     assert lake.table.written.to_pylist() == [{"id": 1, "item": "tea"}, {"id": 2, "item": None}, {"id": 3, "item": ""}]
-    assert lake.table.calls == [{"mode": "upsert", "writer": None, "identifier": None}]
+    assert lake.table.calls == [
+        {"mode": "upsert", "writer": None, "identifier": None, "if_snapshot": None, "if_unchanged": None}
+    ]
 
 
 def test_insert_takes_no_word_of_a_csv_file_for_null(lake: Lake, tmp_path: Path) -> None:

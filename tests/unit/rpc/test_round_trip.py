@@ -26,6 +26,7 @@ from lakelog.format.commit import (
     RemovePartitions,
     RemovePartitionValues,
     RestoreState,
+    TableGuard,
     TimeWindow,
     WriterProgress,
 )
@@ -128,6 +129,7 @@ changes = st.builds(
     remove=optional(removals),
     base_snapshot_id=optional(int64),
     unchanged_buckets=tuples(st.builds(BucketRef, octets, int32)),
+    if_unchanged=optional(int64),
     watermark_ms=optional(int64),
     properties=properties,
     allow_empty=st.booleans(),
@@ -162,6 +164,7 @@ commit_requests = st.builds(
     previous_identifier=optional(int64),
     epoch=int64,
     fences=tuples(st.builds(Fence, text, int64)),
+    guards=tuples(st.builds(TableGuard, text, int64)),
 )
 dropped_groups = st.builds(DroppedGroup, int32, text, text, optional(int64), optional(int64), text)
 commit_results = st.builds(

@@ -23,8 +23,12 @@ def to_partition_text(schema: pa.Schema, name: str, value: Any) -> str | None:
 
 def name_bucket(schema: TableSchema, partition: bytes, bucket: int) -> str:
     """A bucket for people, for instance `dt=2024-05-01 bucket 3`. Pure."""
+    return f"{name_partition(schema, partition)} bucket {bucket}".lstrip()
+
+
+def name_partition(schema: TableSchema, partition: bytes) -> str:
+    """A partition for people, for instance `dt=2024-05-01,region=NULL`; empty without partition columns. Pure."""
     names = schema.partition_by
     values = decode_partition(partition, [schema.arrow.field(name).type for name in names])
     texts = [to_partition_text(schema.arrow, name, value.as_py()) for name, value in zip(names, values, strict=True)]
-    shown = [f"{name}={'NULL' if text is None else text}" for name, text in zip(names, texts, strict=True)]
-    return " ".join([",".join(shown), f"bucket {bucket}"] if shown else [f"bucket {bucket}"])
+    return ",".join(f"{name}={'NULL' if text is None else text}" for name, text in zip(names, texts, strict=True))
