@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Unpack
 
+from lakelog.arguments import check_flag
+from lakelog.client.retry import RetryPolicy
+from lakelog.errors import CommitConflict, SnapshotExpired
 from lakelog.options.table_options import ROWKIND_FIELD
 from lakelog.results import TransactionResult, WriteResult
 from lakelog.table_handle import TableHandle
 from lakelog.transaction import Transaction, TransactionTable
 from lakelog.writes.commit_options import CommitOptions, read_commit_options
+from lakelog.writes.ingest import to_batches
+from lakelog.writes.latest_deletes import MAX_TRIES, is_settled_by_looking_again, needs_latest
 
 
 class TableWrites(TableHandle):
@@ -32,15 +37,37 @@ class TableWrites(TableHandle):
         """
         return self._write("upsert", lambda part: part.upsert(data), commit, adds=True)
 
-    def delete(self, keys: Any, **commit: Unpack[CommitOptions]) -> WriteResult:
+    def delete(self, keys: Any, *, latest: bool = False, **commit: Unpack[CommitOptions]) -> WriteResult:
         """Deletes rows by their key; keys without a row are no error. Arguments as of `append`.
 
         Args:
-            keys: As `data` of `append`; only the columns of the primary key (and those of `sequence.field`, which
-                decide also here) need to be there.
+            keys: As `data` of `append`; only the columns of the primary key and those of `sequence.field` need to be
+                there. A delete beats the rows whose sequence value is not above its own, also such as come late.
+            latest: Of a table with `sequence.field`: delete the rows that are there, whatever their sequence values,
+                which need not be given. The rows are looked up, and again where another commit wrote to the same
+                buckets meanwhile (for about 15 seconds); each delete gets the value of its row. Keys without a row get
+                no delete, so that a row that comes late is not beaten. The keys are held in memory. Other tables
+                delete what is there anyway.
             **commit: Writer, watermark and so on: see `CommitOptions`.
+
+        Raises:
+            InvalidArgument: A key has no value for `sequence.field`, and `latest` was not given: it would delete
+                nothing.
+            CommitConflict: As of all writes; with `latest` also where others came first 20 times.
         """
-        return self._write("delete", lambda part: part.delete(keys), commit)
+        check_flag(latest, "latest")
+        if not (latest and needs_latest(self._info)):
+            return self._write("delete", lambda part: part.delete(keys, latest=latest), commit)
+        held = list(to_batches(keys))
+        policy = RetryPolicy()
+        for tries in range(1, MAX_TRIES + 1):
+            try:
+                return self._write("delete", lambda part: part.delete(iter(held), latest=True), commit)
+            except (CommitConflict, SnapshotExpired) as error:
+                if tries == MAX_TRIES or not is_settled_by_looking_again(error, commit.get("if_unchanged")):
+                    raise
+            self._catalog.clock.sleep(policy.backoff_s(tries, self._catalog.draw()))
+        raise AssertionError("the last try returns or raises")
 
     def write(self, data: Any, **commit: Unpack[CommitOptions]) -> WriteResult:
         """Writes rows of all kinds, as a column `_row_kind` of `+I -U +U -D` says, or the table's `rowkind.field`.

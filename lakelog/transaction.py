@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from lakelog.arguments import check_flag
 from lakelog.client.retry import RetryPolicy, call_repeatedly
 from lakelog.clock import RandomIds
 from lakelog.errors import CommitConflict, Effect, InvalidArgument, LakelogError
@@ -36,6 +37,7 @@ from lakelog.writes.commit_changelog import commit_lookups
 from lakelog.writes.commit_note import CommitIdentity, CommitNote, name_dropped_table
 from lakelog.writes.commit_options import NO_GUARDS, Guards
 from lakelog.writes.ingest import to_batches
+from lakelog.writes.latest_deletes import LatestDeletes, needs_latest
 from lakelog.writes.overwrite import StaticPartition, check_dynamic, to_restore, to_static_partition
 
 if TYPE_CHECKING:
@@ -312,10 +314,30 @@ class TransactionTable:
         self._check_has_key("upsert")
         self._write(data, KindSource.INSERTS)
 
-    def delete(self, keys: Any) -> None:
-        """Deletes the rows of some keys; see `lakelog.table.Table.delete`."""
+    def delete(self, keys: Any, *, latest: bool = False) -> None:
+        """Deletes the rows of some keys; see `lakelog.table.Table.delete`.
+
+        With `latest` the rows are looked up once, so that the transaction is refused (CommitConflict) where another
+        commit wrote to the same buckets meanwhile: begin it again. It sees no row of the transaction itself.
+        """
         self._check_has_key("delete")
-        self._write(keys, KindSource.DELETES)
+        check_flag(latest, "latest")
+        part = self._part
+        if not (latest and needs_latest(part.info)):
+            self._write(keys, KindSource.DELETES)
+            return
+        if part.was_written:
+            raise InvalidArgument(
+                f"{part.info.name} was written to before in this transaction, and latest=True looks only at rows that "
+                "are committed. Delete first, or give the deletes a sequence value.",
+                metadata={"table": str(part.info.name)},
+            )
+        catalog = self._transaction._catalog
+        deletes = LatestDeletes(catalog.metastore, part.store, part.info, catalog.caches)
+        part.guards = part.guards.meet(Guards(if_unchanged=deletes.base_snapshot_id))
+        taken = (part.intake.take(batch, KindSource.FOUND_DELETES)[0] for batch in to_batches(keys))
+        found = (deletes.find(rows) for rows in taken)
+        self._write(found, KindSource.FOUND_DELETES)
 
     def write(self, data: Any) -> None:
         """Writes rows of all kinds; see `lakelog.table.Table.write`."""

@@ -49,6 +49,11 @@ _VERBS: Final = {
 )
 @click.option("--writer", metavar="NAME", help="With --identifier: a commit under both is applied once, ever.")
 @click.option("--identifier", type=Whole(0), metavar="N", help="The writer's own number of this commit.")
+@click.option(
+    "--latest",
+    is_flag=True,
+    help="With --mode delete: of a table with sequence.field delete what is there, whatever its sequence value.",
+)
 @click.option("--if-snapshot", type=Whole(0), metavar="N", help="Refuse if the table has changed since snapshot N.")
 @click.option(
     "--if-unchanged",
@@ -65,6 +70,7 @@ def insert(
     file_format: str | None,
     writer: str | None,
     identifier: int | None,
+    latest: bool,
     if_snapshot: int | None,
     if_unchanged: int | None,
 ) -> None:
@@ -78,6 +84,11 @@ def insert(
     info = invocation.metastore.get_table(parse_table_name(name))
     mode = mode or ("upsert" if info.schema.primary_key else "append")
     file_format = file_format or detect_format(path)
+    if latest and mode != "delete":
+        raise InvalidArgument(
+            f"--latest is for --mode delete, and the mode is {mode}. Leave it out.", metadata={"field": "latest"}
+        )
+    more = {"latest": True} if latest else {}
     with open_batches(path, file_format, _text_types(info, mode)) as reader:
         counted = _CountedRows(reader)
         result = getattr(invocation.catalog.table(name), mode)(
@@ -86,6 +97,7 @@ def insert(
             identifier=identifier,
             if_snapshot=if_snapshot,
             if_unchanged=if_unchanged,
+            **more,
         )
     _report(invocation, info, mode, counted.row_count, result.snapshot_id, result.already_applied)
 

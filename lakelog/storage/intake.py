@@ -22,6 +22,7 @@ from lakelog.options.table_options import (
     IGNORE_UPDATE_BEFORE,
     MERGE_ENGINE,
     ROWKIND_FIELD,
+    SEQUENCE_FIELD,
 )
 from lakelog.options.values import TableOptions
 from lakelog.storage.parquet_writer import plan_file_schema
@@ -35,7 +36,9 @@ class KindSource(enum.Enum):
     INSERTS = "inserts"
     """All rows are +I, unless the table has a `rowkind.field`, which then says it."""
     DELETES = "deletes"
-    """All rows are -D and need to hold the primary key only."""
+    """All rows are -D and need to hold the primary key and `sequence.field` only."""
+    FOUND_DELETES = "found deletes"
+    """As DELETES, with the sequence values of the rows that they delete, which may be NULL."""
     COLUMN = "column"
     """A column `_row_kind` of `+I -U +U -D` says it, or the table's `rowkind.field`."""
 
@@ -76,7 +79,9 @@ class Intake:
         if source is KindSource.INSERTS and field is None:
             return cast_batch(table, self.schema.arrow), None
         table = cast_batch(table, self._relaxed)
-        if source is KindSource.DELETES:
+        if source in (KindSource.DELETES, KindSource.FOUND_DELETES):
+            if source is KindSource.DELETES:
+                self._check_sequence(table)
             kinds = np.full(table.num_rows, RowKind.DELETE, np.int8)
         elif given is not None:
             kinds = given.to_numpy()
@@ -150,6 +155,24 @@ class Intake:
             )
         self._check_not_null(table, retracts)
         return table, kinds if kinds.any() else None
+
+    def _check_sequence(self, table: pa.Table) -> None:
+        """A delete without a sequence value loses against every row that has one: it would delete nothing."""
+        if self.options.get(IGNORE_DELETE):
+            return
+        for name in self.options.get(SEQUENCE_FIELD):
+            missing = single_array(table.column(name)).is_null()
+            if missing.true_count:
+                row = int(np.argmax(missing.to_numpy(zero_copy_only=False)))
+                raise InvalidArgument(
+                    f"Row {row} of the keys to delete from {self.table_name} has no value for '{name}', which is part "
+                    "of its 'sequence.field'. Such a delete loses against every row that has a value, and deletes "
+                    "nothing. Give the value along with the key: the delete beats all rows up to it. Or beat the row "
+                    "that is there, whatever its value: table.delete(keys, latest=True), lakelog insert --mode delete "
+                    "--latest.",
+                    reason="SEQUENCE_MISSING",
+                    metadata={"table": self.table_name, "column": name},
+                )
 
     def _check_not_null(self, table: pa.Table, retracts: npt.NDArray[np.bool_] | None) -> None:
         """Rows that add need every column that is NOT NULL; rows that take away only their key, which is checked."""

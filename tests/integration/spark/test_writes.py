@@ -88,6 +88,16 @@ def test_a_write_that_rests_on_what_was_read_loses_no_row_of_another(spark: Spar
     assert state(parts) == [(1, 1, "y"), (2, 2, "b"), (2, 9, "other"), (3, 3, "c")]
 
 
+def test_deletes_without_their_sequence_are_refused(spark: SparkSession, make_table: MakeTable) -> None:
+    table = make_table(PARTS, ("day", "k"), options={"sequence.field": "v"})
+    table.upsert(pa.table({"day": [dt.date(2024, 1, 1)], "k": [1], "v": ["b"]}, schema=PARTS))
+    with pytest.raises(InvalidArgument, match=r"has no value for 'v', which is part of its 'sequence\.field'"):
+        lakelog.spark.write(rows(spark, "11x").drop("v"), table.name, mode="delete")
+    assert state(table) == [(1, 1, "b")]
+    lakelog.spark.write(rows(spark, "11c"), table.name, mode="delete")
+    assert state(table) == []
+
+
 def test_nan_is_above_all_numbers_also_inside_a_row_group(spark: SparkSession, make_table: MakeTable) -> None:
     """Statistics in a Parquet footer say nothing of NaN; Spark must not leave a row group out by them."""
     table = make_table(pa.schema([("x", pa.float64()), ("y", pa.struct([("z", pa.float32())]))]))

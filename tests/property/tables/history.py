@@ -142,6 +142,9 @@ class History(TableForm):
         names = [*self.key, *self.sequence]
         columns = [self.by_name[name] for name in names]
         data = to_arrow(columns, self._rows(10))
+        for name in self.sequence:
+            # Deletes without a value are refused; those among rows of all kinds have the lowest one.
+            data = data.filter(data.column(name).is_valid())
         rows = [dict.fromkeys(self.by_name) | row for row in data.to_pylist()]
         records = self._records(rows, ["-D"] * len(rows))
         self._commit(lambda more: self.send("delete", data, more), records, None)

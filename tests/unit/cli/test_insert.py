@@ -67,3 +67,15 @@ def test_insert_refuses_what_it_cannot_read(lake: Lake, tmp_path: Path) -> None:
     assert (unknown.code, "--format csv|parquet|json|arrow" in unknown.err) == (2, True)
     alone = lake.run("insert", "shop.orders", str(bad), "--writer", "me")
     assert (alone.code, "give both or none" in alone.err) == (2, True)
+
+
+def test_latest_is_for_deletes(lake: Lake, tmp_path: Path) -> None:
+    file = tmp_path / "keys.csv"
+    file.write_text("id\n1\n")
+    refused = lake.run("insert", "shop.orders", str(file), "--latest")
+    assert refused.code == 2
+    assert "--latest is for --mode delete, and the mode is upsert" in refused.err
+    done = lake.run("insert", "shop.orders", str(file), "--mode", "delete", "--latest", "--if-snapshot", "7")
+    assert done.code == 0
+    (call,) = lake.table.calls
+    assert (call["mode"], call["latest"], call["if_snapshot"]) == ("delete", True, 7)
