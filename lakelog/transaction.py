@@ -337,7 +337,9 @@ class TransactionTable:
         part.guards = part.guards.meet(Guards(if_unchanged=deletes.base_snapshot_id))
         taken = (part.intake.take(batch, KindSource.FOUND_DELETES)[0] for batch in to_batches(keys))
         found = (deletes.find(rows) for rows in taken)
-        self._write(found, KindSource.FOUND_DELETES)
+        # Many keys may take long to look up: their snapshot is held as a read's is.
+        with catalog.held_reads.reading(part.info, max(deletes.base_snapshot_id, 1)):
+            self._write(found, KindSource.FOUND_DELETES)
 
     def write(self, data: Any) -> None:
         """Writes rows of all kinds; see `lakelog.table.Table.write`."""

@@ -10,8 +10,10 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog
-from lakelog.errors import CommitConflict, InvalidArgument
+from lakelog.errors import CommitConflict, DataCorrupted, InvalidArgument
+from lakelog.storage.parquet_reader import FILE_MISSING
 from lakelog.table import Table
+from lakelog.writes.latest_deletes import LatestDeletes
 
 SCHEMA = pa.schema(
     [pa.field("k", pa.int64(), nullable=False), ("s", pa.int64()), ("t", pa.int64()), ("v", pa.string())]
@@ -156,6 +158,26 @@ def test_a_row_that_comes_in_between_is_looked_up_again(catalog: Catalog, monkey
     assert done == [100, 101]
     assert deleted.snapshot_id == 4
     assert state(table) == []
+
+
+def test_a_snapshot_that_expires_while_it_is_looked_at(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is missing then is no damage: the newest snapshot is looked at."""
+    table = make(catalog)
+    table.upsert(rows((1, 5, 0, "a")))
+    find = LatestDeletes.find
+    missed: list[int] = []
+
+    def find_late(self: LatestDeletes, given: pa.Table) -> pa.Table:
+        if missed:
+            return find(self, given)
+        missed.append(self.base_snapshot_id)
+        table.upsert(rows((1, 6, 0, "b")))
+        table.expire_snapshots(older_than=2**50, retain_last=1)
+        raise DataCorrupted("gone", reason=FILE_MISSING)
+
+    monkeypatch.setattr(LatestDeletes, "find", find_late)
+    table.delete(keys(1), latest=True)
+    assert (missed, state(table)) == ([1], [])
 
 
 def test_nobody_looks_again_past_the_guard_of_a_user(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
