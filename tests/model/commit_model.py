@@ -32,6 +32,8 @@ class Protections:
     dropped_recorded: bool = True  # C2: who repeats a compaction is told which groups were dropped when it was applied
     numbered_at_commit: bool = True  # C1: ids are latest + 1 under the lock, not taken at the start
     keep_on_unknown: bool = True  # C8: nothing is deleted when the outcome is unknown
+    guarded: bool = True  # what was read must be unchanged (semantics 7.2)
+    repeats_first: bool = True  # C2: who repeats an applied commit is answered before its guard is looked at
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Writer:
     attempt: str = ""
     tries: int = 0
     reserved: int = 0  # the id taken at the start, where ids are not numbered at the commit
+    raises: bool = False  # reads a counter when it begins, and writes one more, guarded
+    read: int = 0  # what the counter was
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,8 @@ class State:
     epochs: tuple[tuple[str, int], ...] = ()
     attempts: tuple[tuple[str, str], ...] = ()  # attempt -> open | committed | doomed
     results: frozenset[Row] = frozenset()
+    counter: int = 0  # as the last commit left it; compactions leave it as it is
+    raised: int = 0  # how many commits have raised it
     dropped: tuple[tuple[str, frozenset[int]], ...] = ()  # compactor -> its groups that did not stand
     live: tuple[tuple[str, tuple[Row, ...]], ...] = ()  # file -> rows in it
     stored: frozenset[str] = frozenset()
@@ -111,7 +117,9 @@ def _writer_steps(state: State, w: Writer, rules: Protections) -> Iterator[tuple
         attempt = f"{w.name}{w.epoch}.{w.tries}"
         yield (
             "stages",
-            replace(w, phase="staged", attempt=attempt, tries=w.tries + 1, reserved=state.next_reserved),
+            replace(
+                w, phase="staged", attempt=attempt, tries=w.tries + 1, reserved=state.next_reserved, read=state.counter
+            ),
             replace(
                 state,
                 attempts=_put(state.attempts, attempt, "open"),
@@ -148,12 +156,17 @@ def _commit(state: State, w: Writer, rules: Protections) -> tuple[str, State]:
     attempts = dict(state.attempts)
     if rules.epochs and w.epoch < dict(state.epochs).get(w.name, 0):
         return "fenced", state
+    is_stale = rules.guarded and w.raises and state.counter != w.read
+    if is_stale and not rules.repeats_first:
+        return "refused by its guard", state
     if rules.idempotent and row in state.results:
         if attempts[w.attempt] == "open":
             state = replace(state, attempts=_put(state.attempts, w.attempt, "doomed"))
         return "repeated", state
     if rules.staged and attempts[w.attempt] != "open":
         return "doomed", state
+    if is_stale:
+        return "refused by its guard", state
     if w.attempt in dict(state.live):
         return "repeated", state  # a file has one entry, whatever the rules
     number = max(state.snapshots, default=0) + 1 if rules.numbered_at_commit else w.reserved
@@ -161,6 +174,8 @@ def _commit(state: State, w: Writer, rules: Protections) -> tuple[str, State]:
         state,
         attempts=_put(state.attempts, w.attempt, "committed"),
         results=state.results | {row},
+        counter=w.read + 1 if w.raises else state.counter,
+        raised=state.raised + (1 if w.raises else 0),
         live=_put(state.live, w.attempt, (row,)),
         snapshots=state.snapshots | {number},
     )
@@ -242,6 +257,11 @@ def violation(state: State) -> str | None:
     for writer in state.writers:
         if writer.phase == "told" and (writer.name, writer.identifier) not in rows:
             return f"a writer was told of a commit whose row is gone: {writer.name}"
+    if state.counter != state.raised:
+        return f"a counter that was raised {state.raised} times is {state.counter}"
+    for writer in state.writers:
+        if writer.raises and writer.phase == "refused" and (writer.name, writer.identifier) in state.results:
+            return f"a writer was told that its guard refused what was applied: {writer.name}"
     lost = state.results - set(rows)
     if lost:
         return f"committed rows are gone: {sorted(lost)}"

@@ -19,14 +19,36 @@ WRITER_AND_COMPACTORS = State(
 COMPACTORS_AND_COLLECTOR = State(
     writers=(Writer("a", 1, epoch=0, tries=2),), compactors=(Compactor("x"), Compactor("y"))
 )
+COUNTERS = State(writers=(Writer("a", 1, epoch=0, raises=True), Writer("b", 1, epoch=0, raises=True)), collects=0)
+COUNTERS_AND_COMPACTOR = State(
+    writers=(Writer("a", 1, epoch=0, tries=2, raises=True), Writer("b", 1, epoch=0, tries=2, raises=True)),
+    compactors=(Compactor("x"),),
+    collects=0,
+)
 ZOMBIE = State(writers=(Writer("a", 1, epoch=1), Writer("a", 2, epoch=2)))
 SAME_WORK_TWICE = State(writers=(Writer("a", 1, epoch=1), Writer("a", 1, epoch=2)))
 
 
 @pytest.mark.parametrize(
     "initial",
-    [TWO_WRITERS, WRITER_AND_COMPACTORS, COMPACTORS_AND_COLLECTOR, ZOMBIE, SAME_WORK_TWICE],
-    ids=["two-writers", "compactors", "compactors-and-collector", "zombie", "same-work-twice"],
+    [
+        TWO_WRITERS,
+        WRITER_AND_COMPACTORS,
+        COMPACTORS_AND_COLLECTOR,
+        ZOMBIE,
+        SAME_WORK_TWICE,
+        COUNTERS,
+        COUNTERS_AND_COMPACTOR,
+    ],
+    ids=[
+        "two-writers",
+        "compactors",
+        "compactors-and-collector",
+        "zombie",
+        "same-work-twice",
+        "counters",
+        "counters-and-compactor",
+    ],
 )
 def test_the_protocol_holds_in_every_interleaving(initial: State) -> None:
     found = explore(initial, lambda s: steps(s, Protections()), fenced_violation)
@@ -44,6 +66,8 @@ def test_the_protocol_holds_in_every_interleaving(initial: State) -> None:
         ("live_inputs", WRITER_AND_COMPACTORS, "a row is there twice"),
         ("dropped_recorded", WRITER_AND_COMPACTORS, "live files are not in the store"),
         ("numbered_at_commit", TWO_WRITERS, "the poller can never see snapshots"),
+        ("guarded", COUNTERS, "a counter that was raised 2 times is 1"),
+        ("repeats_first", COUNTERS, "its guard refused what was applied"),
         ("keep_on_unknown", TWO_WRITERS, "live files are not in the store"),
     ],
 )
