@@ -12,7 +12,12 @@ from lakelog.config import ConnectSettings, read_connect_settings
 from lakelog.format.table import TableName
 from lakelog.serving.arguments import Arguments, OneLineParser, Values, add_arguments, refusal
 from lakelog.serving.logs import LEVELS
-from lakelog.serving.stream_arguments import add_spark_settings, read_spark_master, read_spark_settings
+from lakelog.serving.stream_arguments import (
+    add_spark_settings,
+    read_spark_log,
+    read_spark_master,
+    read_spark_settings,
+)
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,7 @@ class Config:
         log_level: One of `LEVELS`.
         spark_master: Where tasks of large compactions run; empty: they are done in this process.
         spark_conf: Settings of Spark.
+        spark_log: File for what Spark logs; `-`: standard error; None: one in the user's cache.
     """
 
     connect: ConnectSettings
@@ -42,6 +48,7 @@ class Config:
     log_level: str
     spark_master: str
     spark_conf: Mapping[str, str]
+    spark_log: str | None
 
 
 _RUN: Final[Arguments] = {
@@ -113,6 +120,7 @@ def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Co
         log_level=values.choice("log_level", "info", LEVELS),
         spark_master=read_spark_master(values, ""),
         spark_conf=read_spark_settings(getattr(given, "spark_conf", None), environment),
+        spark_log=read_spark_log(getattr(given, "spark_log", None), environment),
     )
 
 

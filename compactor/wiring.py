@@ -30,6 +30,7 @@ from lakelog.clock import Clock, SystemClock
 from lakelog.format.job import CHANGELOG, CLEAN, COMPACT, EXPIRE, EXPIRE_PARTITIONS, MARK, PURGE
 from lakelog.serving.http_endpoint import serve_pages
 from lakelog.serving.logs import Log
+from lakelog.serving.spark_log import choose_spark_log
 from lakelog.serving.spark_process import keeping_interrupts, let_workers_import
 from lakelog.storage.caches import Caches
 from lakelog.storage.stores import LocationStores
@@ -38,7 +39,7 @@ from .attendance import Attendance
 from .changelogs import ChangelogDuty
 from .cleaning import CleaningDuty
 from .compactions import CompactionDuty
-from .config import Config
+from .config import Config, read_environment
 from .duty import Duty
 from .expiry import ExpiryDuty
 from .marks import MarkDuty
@@ -110,9 +111,10 @@ def _make_rewriter(config: Config, clock: Clock, log: Log) -> Rewriter:
 
     def start_spark() -> SparkSession:
         let_workers_import(__file__, __package__ or "")
-        log.info("starting Spark", master=config.spark_master)
+        spark_log = choose_spark_log(config.spark_log, "compactor", read_environment())
+        log.info("starting Spark", master=config.spark_master, spark_log=str(spark_log or "standard error"))
         with keeping_interrupts():
-            return build_service_session("lakelog-compactor", config.spark_master, config.spark_conf)
+            return build_service_session("lakelog-compactor", config.spark_master, config.spark_conf, spark_log)
 
     return SparkRewriter(start_spark, clock, log)
 

@@ -18,6 +18,7 @@ from lakelog.serving.server_arguments import read_access, read_listen, read_tls
 from lakelog.serving.stream_arguments import (
     add_spark_settings,
     make_stream_arguments,
+    read_spark_log,
     read_spark_master,
     read_spark_settings,
 )
@@ -69,6 +70,7 @@ class RunConfig:
         metrics_host: Where it listens.
         spark_master: Where Spark's tasks run.
         spark_conf: Settings of Spark.
+        spark_log: File for what Spark logs; `-`: standard error; None: one in the user's cache.
         log_level: One of `LEVELS`.
     """
 
@@ -84,6 +86,7 @@ class RunConfig:
     metrics_host: str
     spark_master: str
     spark_conf: Mapping[str, str]
+    spark_log: str | None
     log_level: str
 
 
@@ -191,6 +194,7 @@ def _to_run(given: argparse.Namespace, values: Values, environment: Mapping[str,
         metrics_host=values.text("metrics_host") or "127.0.0.1",
         spark_master=read_spark_master(values, "local[2]"),
         spark_conf=read_spark_settings(getattr(given, "spark_conf", None), environment),
+        spark_log=read_spark_log(getattr(given, "spark_log", None), environment),
         log_level=values.choice("log_level", "info", LEVELS),
     )
 

@@ -17,11 +17,13 @@ from lakelog.errors import InvalidArgument, LakelogError
 from lakelog.serving.http_endpoint import serve_metrics
 from lakelog.serving.lease import LeaseKeeper
 from lakelog.serving.logs import Log
+from lakelog.serving.spark_log import choose_spark_log
 from lakelog.serving.spark_process import let_workers_import
 from lakelog.serving.stopping import on_signals
 from lakelog.spark.connection import make_connection, open_metastore
+from lakelog.spark.session import StartingSession
 
-from .config import RunConfig
+from .config import RunConfig, read_environment
 from .streams.checking import check_stream
 from .streams.ending import Ending, to_ending
 from .streams.metrics import StreamMetrics
@@ -54,22 +56,40 @@ def check(config: RunConfig) -> Ending:
 def run(config: RunConfig, log: Log) -> Ending:
     """Runs streams until SIGTERM, or until all have ended; a second signal ends the process at once."""
     streams = read_streams(config.places)
+    # Functions of sinks stand beside their streams.
+    let_workers_import(__file__, __package__ or "", sorted({stream.file.parent for stream in streams}))
+    spark_log = choose_spark_log(config.spark_log, f"reader-{streams[0].name}", read_environment())
+    # Java takes longest, so it starts beside the leases and the checks.
+    session = StartingSession(
+        "lakelog-reader", config.spark_master, config.spark_conf, log_file=spark_log, has_user_functions=True
+    )
+    try:
+        return _run_in(session, config, streams, log, str(spark_log or "standard error"))
+    finally:
+        session.discard()
+
+
+def _run_in(session: StartingSession, config: RunConfig, streams: Sequence[Stream], log: Log, spark_log: str) -> Ending:
     metastore, target = _open_metastore(config, streams)
     metrics = StreamMetrics()
     if config.metrics_port is not None:
         log.info("metrics", port=serve_metrics(config.metrics_host, config.metrics_port, metrics.registry))
 
     def start_spark() -> SparkSession:
-        # Functions of sinks stand beside their streams.
-        let_workers_import(__file__, __package__ or "", sorted({stream.file.parent for stream in streams}))
-        spark = lakelog.spark.build_session("lakelog-reader", config.spark_master, config.spark_conf)
+        spark = session.wait()
         lakelog.spark.install(spark, target)
         return spark
 
-    shared = Shared(start_spark)
+    shared = Shared(start_spark, session.discard)
     runners = [_make_runner(config, stream, shared, metastore, metrics, log) for stream in streams]
     _catch_signals(shared, runners)
-    log.info("starting", streams=[stream.name for stream in streams], target=target, process=os.getpid())
+    log.info(
+        "starting",
+        streams=[stream.name for stream in streams],
+        target=target,
+        process=os.getpid(),
+        spark_log=spark_log,
+    )
     endings: list[Ending] = []
     threads = [
         threading.Thread(target=lambda runner=runner: endings.append(runner.run()), name=stream.name)

@@ -6,12 +6,13 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lakelog.errors import LakelogError
 from lakelog.extras import explain_missing
 
 try:
-    from lakelog.serving.logs import set_up_logs
+    from lakelog.serving.logs import Log, set_up_logs
     from lakelog.serving.stopping import leave, on_signals
     from lakelog.without_pandas import leave_pandas_out
 
@@ -22,6 +23,9 @@ try:
     from .publishing.config import PublishConfig
 except ModuleNotFoundError as error:
     sys.exit(f"writer: {explain_missing(error, 'The writer', 'embedded')}")
+
+if TYPE_CHECKING:
+    from lakelog.spark.session import PendingSession
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -64,10 +68,25 @@ def _check(config: Config, file: Path) -> Ending:
 
 
 def _run(config: Config, pipeline: Pipeline) -> int:
-    # Not above: it imports Spark, which takes longer than to say what is wrong with a file.
-    from .wiring import make_events, make_service, open_catalog
+    # Not above: to say what is wrong with a file takes neither Spark nor Java.
+    from lakelog.serving.spark_log import choose_spark_log
+    from lakelog.serving.spark_process import let_workers_import
+    from lakelog.spark.session import StartingSession
 
     log = set_up_logs(config.log_level, pipeline=pipeline.name)
+    spark_log = choose_spark_log(config.spark_log, f"pipeline-{pipeline.name}", read_environment())
+    let_workers_import(__file__, __package__ or "")
+    # Java takes longest, so it starts beside the imports, the lease and the checks.
+    session = StartingSession(f"lakelog-{pipeline.name}", config.spark_master, config.spark_conf, log_file=spark_log)
+    try:
+        return _run_in(session, config, pipeline, log, str(spark_log or "standard error"))
+    finally:
+        session.discard()
+
+
+def _run_in(session: PendingSession, config: Config, pipeline: Pipeline, log: Log, spark_log: str) -> int:
+    from .wiring import make_events, make_service, open_catalog
+
     events = make_events()
 
     def stop() -> None:
@@ -76,8 +95,15 @@ def _run(config: Config, pipeline: Pipeline) -> int:
 
     on_signals(stop, events.stopping.is_set)
     metastore, target = open_catalog(config, pipeline)
-    log.info("starting", table=pipeline.table, source=pipeline.source.description, target=target, process=os.getpid())
-    return make_service(config, pipeline, metastore, target, events, log).run()
+    log.info(
+        "starting",
+        table=pipeline.table,
+        source=pipeline.source.description,
+        target=target,
+        process=os.getpid(),
+        spark_log=spark_log,
+    )
+    return make_service(config, pipeline, metastore, target, events, session, log).run()
 
 
 def _publish(config: PublishConfig) -> int:

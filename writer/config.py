@@ -14,6 +14,7 @@ from lakelog.serving.logs import LEVELS
 from lakelog.serving.stream_arguments import (
     add_spark_settings,
     make_stream_arguments,
+    read_spark_log,
     read_spark_master,
     read_spark_settings,
 )
@@ -38,6 +39,7 @@ class Config:
         metrics_host: Where it listens.
         spark_master: Where Spark's tasks run.
         spark_conf: Settings of Spark.
+        spark_log: File for what Spark logs; `-`: standard error; None: one in the user's cache.
         log_level: One of `LEVELS`.
     """
 
@@ -52,6 +54,7 @@ class Config:
     metrics_host: str
     spark_master: str
     spark_conf: Mapping[str, str]
+    spark_log: str | None
     log_level: str
 
 
@@ -107,6 +110,7 @@ def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Co
         metrics_host=values.text("metrics_host") or "127.0.0.1",
         spark_master=read_spark_master(values, "local[2]"),
         spark_conf=read_spark_settings(getattr(given, "spark_conf", None), environment),
+        spark_log=read_spark_log(getattr(given, "spark_log", None), environment),
         log_level=values.choice("log_level", "info", LEVELS),
     )
 

@@ -6,23 +6,29 @@ When which of them is done, and how it ends, says `lakelog/serving/leased_stream
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakelog.clock import Clock
 from lakelog.errors import LakelogError
+from lakelog.format.work import LeaseGrant
 from lakelog.serving.lease import LeaseKeeper
 from lakelog.serving.leased_stream import Events, LeasedStream, WriteBatch, start_query
 from lakelog.serving.logs import Log
 
 from .batch import BatchWriter
 from .checkpoint import Checkpoint
+from .drained import OPTION as PAUSE_OPTION
 from .ending import Ending, to_ending
 from .pipeline.spec import Pipeline
 from .progress import Progress
 from .source import Source
 from .standing import PlannedBatch
+
+_POLLING_DELAY: Final = "spark.sql.streaming.pollingDelay"
+"""How long Spark waits behind a poll that found nothing."""
 
 
 class Service:
@@ -30,8 +36,9 @@ class Service:
 
     Args:
         pipeline: The pipeline.
-        start_spark: Makes the session for a source; called after the lease is taken, so that an instance that waits
-            costs little.
+        start_spark: Makes the session for a source; called after the lease is taken.
+        spare_spark: Ends what was begun for the session; called when the lease has to be waited for, so that an
+            instance that waits costs little.
         make_writer: Makes what does batches, once there is a lease.
         lease: Of the pipeline, not yet taken.
         progress: Where it is told how far the pipeline is.
@@ -47,6 +54,7 @@ class Service:
         pipeline: Pipeline,
         *,
         start_spark: Callable[[Source], SparkSession],
+        spare_spark: Callable[[], None],
         make_writer: Callable[[], BatchWriter],
         lease: LeaseKeeper,
         progress: Progress,
@@ -58,6 +66,7 @@ class Service:
     ) -> None:
         self._pipeline = pipeline
         self._start_spark = start_spark
+        self._spare_spark = spare_spark
         self._make_writer = make_writer
         self._lease = lease
         self._progress = progress
@@ -85,7 +94,13 @@ class Service:
         return self._leased.run(self._lease, self._take_lease, self._run_leased)
 
     def _take_lease(self) -> bool:
-        return self._lease.acquire(wait=self._wait_for_lease, stopping=self._events.stopping)
+        def ask(ask_now: Callable[[], LeaseGrant]) -> LeaseGrant:
+            grant = ask_now()
+            if not grant.acquired:
+                self._spare_spark()
+            return grant
+
+        return self._lease.acquire(wait=self._wait_for_lease, stopping=self._events.stopping, in_turn=ask)
 
     def _run_leased(self) -> None:
         self._progress.lead(self._lease.epoch)
@@ -137,11 +152,17 @@ class Service:
 
     def _start_query(self, spark: SparkSession, writer: BatchWriter, write_batch: WriteBatch) -> StreamingQuery:
         name, options = writer.source.spark_source(shares=2 * spark.sparkContext.defaultParallelism)
-        taken = spark.readStream.format(name).options(**options).load()
+        interval_s = self._pipeline.interval_s
+        pause = {} if interval_s is None else {PAUSE_OPTION: "true"}
+        taken = spark.readStream.format(name).options(**options, **pause).load()
         stream = taken.writeStream.foreachBatch(write_batch).option(
             "checkpointLocation", writer.checkpoint.spark_folder.as_uri()
         )
-        return start_query(stream, self._pipeline.interval_s)
+        if interval_s is None:
+            return start_query(stream, None)
+        # Not Spark's trigger of an interval, which waits for a tick of its clock though more is there (drained.py).
+        spark.conf.set(_POLLING_DELAY, f"{max(10, int(interval_s * 1000))}ms")
+        return start_query(stream, 0.0)
 
 
 def _is_noted(query: StreamingQuery, checkpoint: Checkpoint) -> bool:

@@ -19,9 +19,9 @@ from lakelog.serving.lease import LeaseKeeper
 from lakelog.serving.leased_stream import Events
 from lakelog.serving.logs import Log
 from lakelog.serving.misfits import Misfits
-from lakelog.serving.spark_process import keeping_interrupts, let_workers_import
-from lakelog.spark import session
+from lakelog.serving.spark_process import keeping_interrupts
 from lakelog.spark.connection import make_connection, open_metastore
+from lakelog.spark.session import PendingSession
 
 from .batch import BatchWriter
 from .checking import heeds_headers, make_fitting
@@ -117,9 +117,25 @@ def to_table_name(pipeline: Pipeline) -> TableName:
 
 
 def make_service(
-    config: Config, pipeline: Pipeline, metastore: Metastore, target: str, events: Events, log: Log
+    config: Config,
+    pipeline: Pipeline,
+    metastore: Metastore,
+    target: str,
+    events: Events,
+    session: PendingSession,
+    log: Log,
 ) -> Service:
-    """Puts a pipeline together."""
+    """Puts a pipeline together.
+
+    Args:
+        config: What the process was told.
+        pipeline: The pipeline.
+        metastore: Who knows its table.
+        target: Where the metastore is.
+        events: From outside.
+        session: Spark's session, which may not be there yet.
+        log: For lines.
+    """
     clock = SystemClock()
     metrics = Metrics(pipeline.name, pipeline.source.unit)
     if config.metrics_port is not None:
@@ -142,9 +158,8 @@ def make_service(
         return BatchWriter(pipeline, info, fitting, source, checkpoint, metastore, lease, clock)
 
     def start_spark(source: Source) -> SparkSession:
-        let_workers_import(__file__, __package__ or "")
         with keeping_interrupts():
-            spark = session.build_service_session(f"lakelog-{pipeline.name}", config.spark_master, config.spark_conf)
+            spark = session.wait()
         lakelog.spark.install(spark, target)
         source.register(spark)
         return spark
@@ -152,6 +167,7 @@ def make_service(
     service = Service(
         pipeline,
         start_spark=start_spark,
+        spare_spark=session.discard,
         make_writer=make_writer,
         lease=lease,
         progress=Progress(pipeline, metastore, metrics, log),

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
 from lakelog.clock import Clock
 from lakelog.errors import LakelogError, Unavailable
 from lakelog.serving.batch_gate import Gate
+from lakelog.serving.bridge_logs import hold_back_traces
 from lakelog.serving.ending import may_pass
 from lakelog.serving.lease import LeaseKeeper
 from lakelog.serving.logs import Log
-from lakelog.serving.stop_logs import hold_back_stops
 from lakelog.spark.engine_log import hush_engine
-from lakelog.spark.task_errors import find_lakelog_error
+from lakelog.spark.task_errors import find_lakelog_error, in_one_line, is_from_java
 
 if TYPE_CHECKING:
     # Spark itself is imported by whoever starts the query.
@@ -159,9 +159,10 @@ class LeasedStream(Generic[E]):
         if error is None:
             self._log.info(f"{self._log_subject} stopped".lstrip())
         else:
-            known = isinstance(error, LakelogError)
+            # What comes from Java stands with its traces in Spark's own log.
+            told = isinstance(error, LakelogError) or is_from_java(error)
             self._log.error(f"{self._log_subject} failed".lstrip(), exit_code=int(ending), ending=ending.name,
-                            error=str(error), **({} if known else {"exc_info": error}))  # fmt: skip
+                            error=in_one_line(error), **({} if told else {"exc_info": error}))  # fmt: skip
         lease.release()
         return ending
 
@@ -180,7 +181,7 @@ class LeasedStream(Generic[E]):
                 silent_s = self._clock.monotonic_s() - self._went_well_s
                 if self._events.lost.is_set() or not may_pass(error) or silent_s > self._patience_s:
                     raise
-                self._log.warning("failed, will be repeated", error=str(error), in_s=pause_s)
+                self._log.warning("failed, will be repeated", error=in_one_line(error), in_s=pause_s)
                 self._told.failed_for_now(error)
             self._events.wake.wait(pause_s)
             self._events.wake.clear()
@@ -206,7 +207,7 @@ class LeasedStream(Generic[E]):
         """
         self._batch_error = None
         gate = Gate(self._name)
-        hold_back_stops()
+        hold_back_traces()
 
         def write_batch(batch: DataFrame, batch_id: int) -> None:
             with gate:
@@ -249,7 +250,7 @@ class LeasedStream(Generic[E]):
         failure = query.exception()
         if failure is not None and self._events.stopping.is_set() and not was_stopped:
             # Spark itself was told to be silent. What it has not done is done by the next run.
-            self._log.warning(f"{self._name} was stopped while it failed", error=str(failure))
+            self._log.warning(f"{self._name} was stopped while it failed", error=in_one_line(failure))
         if failure is None or self._events.is_ending:
             return
         known = find_lakelog_error(failure)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from lakelog.serving.arguments import Values, refusal
+from lakelog.serving.spark_log import SPARK_LOG
 
 _SPARK_CONF: Final = (
     "LAKELOG_SPARK_CONF",
@@ -46,6 +47,8 @@ def add_spark_settings(parser: argparse.ArgumentParser) -> None:
     """Adds the argument that gives a setting of Spark."""
     variable, text = _SPARK_CONF
     parser.add_argument("--spark-conf", action="append", metavar="KEY=VALUE", help=f"{text} [{variable}]")
+    variable, text = SPARK_LOG
+    parser.add_argument("--spark-log", metavar="FILE", help=f"{text} [{variable}]")
 
 
 def read_spark_settings(given: Sequence[str] | None, environment: Mapping[str, str]) -> dict[str, str]:
@@ -57,6 +60,11 @@ def read_spark_settings(given: Sequence[str] | None, environment: Mapping[str, s
             raise refusal(f"--spark-conf {item}: write it as spark.some.setting=value.")
         settings[key.strip()] = value
     return settings
+
+
+def read_spark_log(given: str | None, environment: Mapping[str, str]) -> str | None:
+    """Where Spark's log is to go; the argument wins over its variable. None: nothing is said."""
+    return given or environment.get(SPARK_LOG[0]) or None
 
 
 def read_spark_master(values: Values, default: str) -> str:

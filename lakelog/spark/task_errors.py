@@ -72,6 +72,33 @@ def find_lakelog_error(error: BaseException) -> LakelogError | None:
     return None
 
 
+def is_from_java(error: BaseException) -> bool:
+    """Whether Spark's Java raised it, whose text then has the trace of Java behind the first line. Pure."""
+    homes = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
+    return not homes.isdisjoint({"py4j", "pyspark"})
+
+
+def in_one_line(error: BaseException) -> str:
+    """What is said of an error where a line is read: all of ours, of Spark's what happened without Java's trace. Pure.
+
+    Spark wraps what happened once for each layer: the innermost cause says it.
+    """
+    if not is_from_java(error):
+        return str(error)
+    text = str(error)
+    causes = [line.strip() for line in text.splitlines() if line.strip().startswith(_CAUSE)]
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("at ")]
+    said = lines[0] if lines else type(error).__name__
+    cause = causes[-1].removeprefix(_CAUSE) if causes else ""
+    if cause and cause not in said:
+        said = f"{said} Cause: {cause}"
+    return f"{said[:_LONGEST_LINE]} (Spark's log has its traces.)"
+
+
+_CAUSE: Final = "Caused by: "
+_LONGEST_LINE: Final = 1000
+
+
 @contextlib.contextmanager
 def lakelog_errors() -> Iterator[None]:
     """Raises the lakelog error that a task raised, instead of Spark's. Runs in the driver program."""

@@ -40,12 +40,14 @@ class Shared:
 
     Args:
         start_spark: Makes the session.
+        spare_spark: Ends what was begun for the session; called when no stream works under a lease.
     """
 
-    def __init__(self, start_spark: Callable[[], SparkSession]) -> None:
+    def __init__(self, start_spark: Callable[[], SparkSession], spare_spark: Callable[[], None]) -> None:
         self.stopping: Final = threading.Event()
         """Finish the batches in hand, then end."""
         self._start_spark = start_spark
+        self._spare_spark = spare_spark
         self._spark: SparkSession | None = None
         self.starting: Final = threading.Lock()
         """Held while a query starts: each starts processes of Python, which on a busy machine give up too early."""
@@ -69,7 +71,14 @@ class Shared:
             grant = ask()
             if grant.acquired:
                 self._count_lease(1)
+            else:
+                self._spare()
             return grant
+
+    def _spare(self) -> None:
+        with self._lock:
+            if self._spark is None and not self._leases:
+                self._spare_spark()
 
     def give_back(self) -> None:
         """Notes that a lease which was taken in turn is no longer worked under."""

@@ -24,6 +24,7 @@ from lakelog.errors import DataCorrupted
 from lakelog.spark.task_errors import told_to_driver
 from lakelog.without_pandas import leave_pandas_out
 
+from ..drained import DrainedPause
 from ..pipeline.spec import FileSource
 from .batch_log import BatchFiles, BatchLog
 from .listing import FoundFile, file_state, find_changed, list_files
@@ -83,6 +84,7 @@ class FilesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planned = 0
         self._changed: set[str] = set()
         self._frozen: list[FoundFile] | None = None
+        self._pause = DrainedPause(options)
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Before everything."""
@@ -96,7 +98,13 @@ class FilesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         """Plans the next batch, if there are files that no batch took; blocks for the listing."""
         with told_to_driver():
-            return {"batches": self._plan_next(start["batches"])}
+            first = start["batches"]
+            if self._pause.is_due(first):
+                return start
+            end = self._plan_next(first)
+            if end > first and (planned := self._log.read(first)) is not None:
+                self._pause.note(end, planned.after.lag)
+            return {"batches": end}
 
     def _plan_next(self, batch_id: int) -> int:
         # Planned before a crash, but unknown to Spark: it must stay as it is, in case its log was seen by anyone.

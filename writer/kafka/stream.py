@@ -21,6 +21,7 @@ from lakelog.errors import DataCorrupted, LakelogError
 from lakelog.spark.task_errors import told_to_driver
 from lakelog.without_pandas import leave_pandas_out
 
+from ..drained import DrainedPause
 from ..pipeline.kafka_spec import KafkaSource
 from .offset_log import BatchOffsets, OffsetLog, TopicRanges
 from .ranges import OffsetRange, plan_ranges, share_ranges
@@ -79,6 +80,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._shares = int(options["shares"])
         self._topics = [Topic(self._source, name) for name in self._source.topics]
         self._frozen: list[TopicLook] | None = None
+        self._pause = DrainedPause(options)
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Before everything."""
@@ -93,7 +95,13 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Plans the next batch, if there are records that no batch took; blocks for the brokers' answers."""
         with told_to_driver():
             try:
-                return {"batches": self._plan_next(start["batches"])}
+                first = start["batches"]
+                if self._pause.is_due(first):
+                    return start
+                end = self._plan_next(first)
+                if end > first:
+                    self._pause.note(end, self._get_batch(first).after.lag)
+                return {"batches": end}
             except LakelogError:
                 # Whatever was wrong, the next try begins with new connections and with credentials as they are then.
                 self.stop()

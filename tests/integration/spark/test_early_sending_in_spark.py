@@ -31,6 +31,7 @@ from metastore.postgres import migrate
 from metastore.service import MetastoreService
 from metastore.store import Store
 from tests.contract.metastore.serving import serving
+from tests.given_session import GivenSession
 from tests.integration.sdk.logging_tables import HandPublisher
 from tests.integration.spark.conftest import MakeTable
 from writer.config import Config, parse_config
@@ -215,7 +216,6 @@ def run_pipeline(
     spark: SparkSession, target: str, logged: Logged, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The folder's rows once more, by the service."""
-    monkeypatch.setattr(lakelog.spark, "build_session", lambda *_: spark, raising=False)
     file = folder / "p.yaml"
     file.write_text(
         f"name: early{next(_numbers)}\ntable: {logged.table.name}\nmode: upsert\n"
@@ -225,4 +225,9 @@ def run_pipeline(
     assert isinstance(config, Config)
     pipeline = read_pipeline(file)
     metastore, found = open_catalog(config, pipeline)
-    assert make_service(config, pipeline, metastore, found, make_events(), structlog.get_logger()).run() is Ending.FINE
+    assert (
+        make_service(
+            config, pipeline, metastore, found, make_events(), GivenSession(spark), structlog.get_logger()
+        ).run()
+        is Ending.FINE
+    )

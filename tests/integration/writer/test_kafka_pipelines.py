@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
-from lakelog.spark import session
+from tests.given_session import GivenSession
 from writer.config import Config, parse_config
 from writer.ending import Ending
 from writer.pipeline.reading import read_pipeline
@@ -30,9 +30,7 @@ _numbers = itertools.count(1)
 
 def test_changes_of_debezium_become_a_table(
     tmp_path: Path, stack: EmbeddedStack, catalog: Catalog, spark: SparkSession, kafka_broker: str,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(session, "build_service_session", lambda *_: spark)
     catalog.create_database("lab", if_not_exists=True)
     name = f"changes{next(_numbers)}"
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
@@ -51,7 +49,9 @@ def test_changes_of_debezium_become_a_table(
 
     def run() -> Ending:
         metastore, target = open_catalog(config, pipeline)
-        return make_service(config, pipeline, metastore, target, make_events(), structlog.get_logger()).run()
+        return make_service(
+            config, pipeline, metastore, target, make_events(), GivenSession(spark), structlog.get_logger()
+        ).run()
 
     send("c", None, tea)
     send("r", None, pot)

@@ -18,8 +18,8 @@ import structlog
 from lakelog.catalog import Catalog
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.format.plan import InRange, PlanRequest
-from lakelog.spark import session
 from lakelog.table import Table
+from tests.given_session import GivenSession
 from writer.config import Config, parse_config
 from writer.ending import Ending
 from writer.pipeline.reading import read_pipeline
@@ -53,6 +53,7 @@ class Lab:
     stack: EmbeddedStack
     table: Table
     name: str
+    session: GivenSession
 
     def put(self, name: str, data: str | bytes) -> None:
         path = self.folder / "in" / name
@@ -69,7 +70,9 @@ class Lab:
         assert isinstance(config, Config)
         pipeline = read_pipeline(file)
         metastore, target = open_catalog(config, pipeline)
-        return make_service(config, pipeline, metastore, target, make_events(), structlog.get_logger()).run()
+        return make_service(
+            config, pipeline, metastore, target, make_events(), self.session, structlog.get_logger()
+        ).run()
 
     def rows(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.table.scan().to_arrow().sort_by("id").to_pylist()
@@ -78,14 +81,13 @@ class Lab:
 
 @pytest.fixture
 def lab(tmp_path: Path, stack: EmbeddedStack, catalog: Catalog, spark: SparkSession,
-        monkeypatch: pytest.MonkeyPatch) -> Lab:  # fmt: skip
+        ) -> Lab:  # fmt: skip
     """A lab over a table with a primary key, in two buckets."""
-    monkeypatch.setattr(session, "build_service_session", lambda *_: spark)
     catalog.create_database("lab", if_not_exists=True)
     number = next(_numbers)
     table = catalog.create_table(f"lab.t{number}", SCHEMA, primary_key=["id"], options={"bucket": "2"})
     (tmp_path / "in").mkdir()
-    return Lab(tmp_path, stack, table, f"lab{number}")
+    return Lab(tmp_path, stack, table, f"lab{number}", GivenSession(spark))
 
 
 def test_all_formats_give_the_same_rows(lab: Lab) -> None:

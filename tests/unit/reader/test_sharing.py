@@ -26,7 +26,7 @@ class Instance:
     """Takes the leases of some streams, each in a thread, and runs nothing."""
 
     def __init__(self, metastore: InProcessMetastore, name: str, count: int, *, wait: bool = True) -> None:
-        self.shared = Shared(lambda: pytest.fail("Spark is not needed"))
+        self.shared = Shared(lambda: pytest.fail("Spark is not needed"), lambda: None)
         self.taken: dict[str, LeaseKeeper] = {}
         self.refused: list[Unavailable] = []
         log = set_up_logs("error")

@@ -11,7 +11,7 @@ from reader.streams.runner import Shared
 
 
 def test_who_is_told_to_stop_while_it_waits_for_its_turn_asks_for_nothing() -> None:
-    shared = Shared(lambda: pytest.fail("Spark is not needed"))
+    shared = Shared(lambda: pytest.fail("Spark is not needed"), lambda: None)
     taken = LeaseGrant(True, 1, "me", 1000)
     assert shared.ask_in_turn(lambda: taken) is taken
     threading.Timer(0.05, shared.stopping.set).start()
@@ -19,7 +19,7 @@ def test_who_is_told_to_stop_while_it_waits_for_its_turn_asks_for_nothing() -> N
 
 
 def test_whoever_has_given_its_lease_back_need_not_let_others_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    shared = Shared(lambda: pytest.fail("Spark is not needed"))
+    shared = Shared(lambda: pytest.fail("Spark is not needed"), lambda: None)
     pauses: list[float | None] = []
     monkeypatch.setattr(shared.stopping, "wait", pauses.append)
     for _ in range(2):

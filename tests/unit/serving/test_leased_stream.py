@@ -12,13 +12,22 @@ from typing import Any
 
 import pytest
 import structlog
+from pyspark.errors import PySparkException, StreamingQueryException
 
 from lakelog.clock import SystemClock
 from lakelog.errors import Fenced, InvalidArgument, LakelogError, Unavailable
 from lakelog.serving import leased_stream
 from lakelog.serving.batch_gate import Stop
+from lakelog.serving.bridge_logs import hold_back_traces
 from lakelog.serving.leased_stream import Events, LeasedStream, WriteBatch
-from lakelog.serving.stop_logs import hold_back_stops
+
+JAVA_TEXT = """Job aborted.
+	at org.apache.spark.scheduler.DAGScheduler.failJob(DAGScheduler.scala:2978)
+Caused by: org.apache.spark.SparkException: Task failed
+	at org.apache.spark.scheduler.Task.run(Task.scala:141)
+Caused by: java.io.IOException: No space left on device
+	at java.base/java.io.FileOutputStream.writeBytes(Native Method)
+"""
 
 
 class Ending(enum.IntEnum):
@@ -256,15 +265,33 @@ def test_a_run_behind_a_lost_lease_looks_at_its_query_now_and_then() -> None:
     assert stream.looks <= 2 + (time.monotonic() - began_s) / leased_stream.LOOK_EVERY_S
 
 
-def test_the_log_leaves_out_batches_that_a_stop_refuses_and_no_others(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_bridge_tells_no_failure_of_a_batch_a_second_time(caplog: pytest.LogCaptureFixture) -> None:
     bridge = logging.getLogger("py4j.clientserver")
-    hold_back_stops()
+    hold_back_traces()
     for error in (Stop("stream 'copy' is stopping"), ValueError("a function failed")):
         try:
             raise error
         except Exception:
             bridge.exception("There was an exception while executing the Python Proxy on the Python Side.")
-    assert [record.exc_info[1] for record in caplog.records if record.exc_info] == [error]
+    bridge.error("the connection is lost")
+    assert [record.message for record in caplog.records] == ["the connection is lost"]
+
+
+@pytest.mark.parametrize("failure", [StreamingQueryException(JAVA_TEXT), PySparkException(JAVA_TEXT)])
+def test_a_failure_in_java_is_one_line_that_names_the_innermost_cause(
+    failure: Exception, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream = Stream()
+    assert stream.run(lambda _: Query(failure)) is Ending.FAILED
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "failed" in line]
+    assert "Job aborted. Cause: java.io.IOException: No space left on device (Spark's log has its traces.)" in line
+    assert "DAGScheduler.scala" not in line
+
+
+def test_a_fault_of_ours_keeps_its_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    stream = Stream()
+    assert stream.run(lambda _: Query(ValueError("a function failed"))) is Ending.FAILED
+    assert "ValueError: a function failed" in capsys.readouterr().out
 
 
 def test_a_failure_beside_a_stop_is_told(capsys: pytest.CaptureFixture[str]) -> None:

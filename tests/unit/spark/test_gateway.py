@@ -15,7 +15,7 @@ from pyspark import SparkContext
 
 from lakelog.errors import InternalError
 from lakelog.spark import gateway
-from lakelog.spark.gateway import PORT_VARIABLE, java_for_spark, start_java
+from lakelog.spark.gateway import PORT_VARIABLE, StartingJava, java_for_spark, start_java
 
 SUBMIT = r"""#!/bin/sh
 printf '%s\n' "$@" > "$SPARK_HOME/arguments"
@@ -87,3 +87,27 @@ def test_java_that_ends_at_once_is_an_error_and_no_hang(spark_home: Path) -> Non
     with pytest.raises(InternalError, match=r"ended with exit code 7 before it was ready.*JAVA_HOME"):
         start_java({})
     assert time.monotonic() - began_s < 10
+
+
+def test_what_java_says_goes_to_the_file_and_its_last_words_into_the_error(
+    spark_home: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    says = "#!/bin/sh\necho WARNING: Using incubator modules\necho Invalid maximum heap size: -Xmx1 >&2\nexit 1\n"
+    (spark_home / "bin" / "spark-submit").write_text(says)
+    log_file = tmp_path / "spark.log"
+    with pytest.raises(InternalError, match=r"was: Invalid maximum heap size: -Xmx1 \(all of it is in"):
+        StartingJava({}, log_file).wait()
+    assert "incubator" in log_file.read_text()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_java_starts_beside_what_is_done_meanwhile_and_is_ended_where_nobody_wants_it(spark_home: Path) -> None:
+    (spark_home / "bin" / "spark-submit").write_text(SUBMIT.replace("#!/bin/sh", "#!/bin/sh\nsleep 0.3"))
+    began_s = time.monotonic()
+    wanted, unwanted = StartingJava({}), StartingJava({})
+    assert time.monotonic() - began_s < 0.3
+    unwanted.discard()
+    assert unwanted._process.poll() is not None
+    assert not unwanted._folder.exists()
+    assert wanted.wait().port == 12345
+    assert not wanted._folder.exists()

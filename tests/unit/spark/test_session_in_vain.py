@@ -32,7 +32,7 @@ def test_a_context_without_a_session_is_stopped(monkeypatch: pytest.MonkeyPatch,
         raise RuntimeError("all masters are unresponsive")
 
     monkeypatch.setattr(session, "java_home", lambda environment: Path("/java"))
-    monkeypatch.setattr(session, "java_for_spark", lambda conf: nullcontext())
+    monkeypatch.setattr(session, "java_for_spark", lambda *_: nullcontext())
     monkeypatch.setattr(SparkSession.Builder, "getOrCreate", fail)
     monkeypatch.setattr(SparkContext, "_active_spark_context", None if is_own else context)
     monkeypatch.setenv("JAVA_HOME", "/java")

@@ -16,6 +16,7 @@ from writer.checkpoint import CHECKPOINT_PROPERTY, Checkpoint, Totals, open_chec
 from writer.files import batch_log
 from writer.files.batch_log import BatchFiles, BatchLog
 from writer.files.listing import FoundFile, list_files
+from writer.drained import OPTION
 from writer.files.stream import FilesStreamReader, source_options
 from writer.files.tasks import TakenFile, share_files
 from writer.pipeline.spec import BadRecords, FileSource, Format, Mode, Order, Pipeline
@@ -243,3 +244,19 @@ def test_totals(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match=r"totals\.json cannot be understood") as caught:
         checkpoint.read_totals()
     assert caught.value.reason == "CHECKPOINT_MISFIT"
+
+
+def test_a_backlog_is_read_without_a_pause_and_what_trickles_in_waits_for_the_next_poll(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    touch(folder, "a", "b", "c")
+    stream = Stream(make_source(folder, max_files_per_batch=2), tmp_path / "log")
+    stream.reader = FilesStreamReader(
+        {**source_options(make_source(folder, max_files_per_batch=2), tmp_path / "log", 4), OPTION: "true"}
+    )
+    assert stream.next(0) == (1, ["a", "b"])
+    assert stream.next(1) == (2, ["c"]), "more was waiting, so nothing is to be waited for"
+    touch(folder, "d")
+    assert stream.next(2) == (2, []), "a poll that finds nothing makes Spark wait for the interval"
+    assert stream.next(2) == (3, ["d"])
+    assert stream.next(3) == (3, [])
+    assert stream.next(3) == (3, [])

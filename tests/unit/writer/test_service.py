@@ -44,6 +44,7 @@ class World:
         self.service = Service(
             pipeline,
             start_spark=self.start_spark,
+            spare_spark=lambda: None,
             make_writer=parts.make_writer,
             lease=parts,
             progress=parts,
