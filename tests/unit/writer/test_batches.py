@@ -13,10 +13,10 @@ from lakelog.errors import DataCorrupted, InvalidArgument, NotFound
 from lakelog.format.commit import WriterProgress
 from lakelog.spark.task_errors import TaskFailed, find_lakelog_error
 from writer.checkpoint import CHECKPOINT_PROPERTY, Checkpoint, Totals, open_checkpoint
+from writer.drained import OPTION
 from writer.files import batch_log
 from writer.files.batch_log import BatchFiles, BatchLog
 from writer.files.listing import FoundFile, list_files
-from writer.drained import OPTION
 from writer.files.stream import FilesStreamReader, source_options
 from writer.files.tasks import TakenFile, share_files
 from writer.pipeline.spec import BadRecords, FileSource, Format, Mode, Order, Pipeline
