@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from lakelog.client.metastore import Metastore
 from lakelog.clock import Clock
 from lakelog.errors import Fenced, LakelogError, Unavailable
 from lakelog.format.commit import Fence
 from lakelog.format.work import LeaseGrant
-from lakelog.serving.logs import Log
+
+if TYPE_CHECKING:
+    # Spark's Python workers come by here for the names of errors; logs and clients would take half of their start.
+    from lakelog.client.metastore import Metastore
+    from lakelog.serving.logs import Log
 
 LEASE_HELD: Final = "LEASE_HELD"
 """The reason of an Unavailable for a lease that another holds."""
