@@ -2,7 +2,8 @@
 
 Every protection is a flag, so that each can be switched off and must then be missed. Rows are what identifies work:
 writer `w` commits identifier `i` exactly once, so the table must hold the row `(w, i)` exactly once when it has been
-told so, and at most once ever.
+told so, and at most once ever. Writers that raise a counter read it first and guard what they read: none of their
+commits is lost.
 
 Bounds: two writers with one identifier each, one of them with a zombie of an older epoch, two compactors of two groups
 each, one collector that dooms without any delay, replies that may be lost. Storage, database and actors are all part of
