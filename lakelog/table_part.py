@@ -93,13 +93,15 @@ class TablePart:
         made = list(dict.fromkeys(file.path for file in (*self.files, *self.inputs)))
         return made if self.lookup is None else made + self.lookup.paths
 
-    def take(self, batch: pa.RecordBatch | pa.Table, source: KindSource) -> tuple[pa.Table, Kinds | None]:
+    def take(
+        self, batch: pa.RecordBatch | pa.Table, source: KindSource, fill_missing: bool
+    ) -> tuple[pa.Table, Kinds | None]:
         """Input as rows of the table, and their kinds; see `Intake.take`.
 
         Raises:
             InvalidArgument: It does not fit the table, or a row is too large for its external log.
         """
-        table, kinds = self.intake.take(batch, source)
+        table, kinds = self.intake.take(batch, source, fill_missing=fill_missing)
         log_rows = self._log_rows
         if log_rows is not None:
             log_rows.check(table)

@@ -20,22 +20,24 @@ from lakelog.writes.latest_deletes import MAX_TRIES, is_settled_by_looking_again
 class TableWrites(TableHandle):
     """What is written; see `lakelog.table.Table` for what all writes have in common."""
 
-    def append(self, data: Any, **commit: Unpack[CommitOptions]) -> WriteResult:
+    def append(self, data: Any, *, fill_missing: bool = False, **commit: Unpack[CommitOptions]) -> WriteResult:
         """Adds rows; in a table with a primary key they take the place of those of the same key, as by `upsert`.
 
         Args:
             data: Anything with the Arrow C stream interface (pyarrow, polars, pandas, duckdb), or an iterator of
                 such things, which is read piece by piece in bounded memory.
+            fill_missing: Whether nullable columns that the data leaves out become NULL, also over what was there; else
+                they are an error that names them.
             **commit: Writer, watermark and so on: see `CommitOptions`.
         """
-        return self._write("append", lambda part: part.append(data), commit, adds=True)
+        return self._write("append", lambda part: part.append(data, fill_missing=fill_missing), commit, adds=True)
 
-    def upsert(self, data: Any, **commit: Unpack[CommitOptions]) -> WriteResult:
+    def upsert(self, data: Any, *, fill_missing: bool = False, **commit: Unpack[CommitOptions]) -> WriteResult:
         """Adds rows to a table with a primary key, or replaces those of the same key; arguments as of `append`.
 
         Of several rows of one key the last one stays, or the one with the highest `sequence.field`.
         """
-        return self._write("upsert", lambda part: part.upsert(data), commit, adds=True)
+        return self._write("upsert", lambda part: part.upsert(data, fill_missing=fill_missing), commit, adds=True)
 
     def delete(self, keys: Any, *, latest: bool = False, **commit: Unpack[CommitOptions]) -> WriteResult:
         """Deletes rows by their key; keys without a row are no error. Arguments as of `append`.
@@ -69,17 +71,20 @@ class TableWrites(TableHandle):
             self._catalog.clock.sleep(policy.backoff_s(tries, self._catalog.draw()))
         raise AssertionError("the last try returns or raises")
 
-    def write(self, data: Any, **commit: Unpack[CommitOptions]) -> WriteResult:
+    def write(self, data: Any, *, fill_missing: bool = False, **commit: Unpack[CommitOptions]) -> WriteResult:
         """Writes rows of all kinds, as a column `_row_kind` of `+I -U +U -D` says, or the table's `rowkind.field`.
 
-        Arguments as of `append`. `-U` and `-D` remove the row of their key and need no more than the key.
+        Arguments as of `append`. `-U` and `-D` remove the row of their key and need no more than the key: a piece of
+        data that has no other rows may leave the other columns out.
         """
-        return self._write("write", lambda part: part.write(data), commit)
+        return self._write("write", lambda part: part.write(data, fill_missing=fill_missing), commit)
 
     def overwrite(
         self,
         data: Any,
         partition: Mapping[str, Any] | str | None = None,
+        *,
+        fill_missing: bool = False,
         **commit: Unpack[CommitOptions],
     ) -> WriteResult:
         """Replaces what is in the table, or in partitions of it, when the commit takes effect (semantics 7.2).
@@ -88,9 +93,10 @@ class TableWrites(TableHandle):
             data: As of `append`; no rows empty what is named.
             partition: None: the whole table. A dict of values by partition column, some columns are enough: these
                 partitions; the rows may leave the columns out. "dynamic": the partitions that the rows lie in.
+            fill_missing: As of `append`.
             **commit: Writer, watermark and so on: see `CommitOptions`.
         """
-        return self._write("overwrite", lambda part: part.overwrite(data, partition), commit)
+        return self._write("overwrite", lambda part: part.overwrite(data, partition, fill_missing=fill_missing), commit)
 
     def rollback_to(
         self,

@@ -305,14 +305,14 @@ class TransactionTable:
         """What the catalog knew of the table when it joined the transaction."""
         return self._part.info
 
-    def append(self, data: Any) -> None:
+    def append(self, data: Any, *, fill_missing: bool = False) -> None:
         """Adds rows; see `lakelog.table.Table.append`."""
-        self._write(data, KindSource.INSERTS)
+        self._write(data, KindSource.INSERTS, fill_missing=fill_missing)
 
-    def upsert(self, data: Any) -> None:
+    def upsert(self, data: Any, *, fill_missing: bool = False) -> None:
         """Adds rows, or replaces those of the same key; see `lakelog.table.Table.upsert`."""
         self._check_has_key("upsert")
-        self._write(data, KindSource.INSERTS)
+        self._write(data, KindSource.INSERTS, fill_missing=fill_missing)
 
     def delete(self, keys: Any, *, latest: bool = False) -> None:
         """Deletes the rows of some keys; see `lakelog.table.Table.delete`.
@@ -341,11 +341,13 @@ class TransactionTable:
         with catalog.held_reads.reading(part.info, max(deletes.base_snapshot_id, 1)):
             self._write(found, KindSource.FOUND_DELETES)
 
-    def write(self, data: Any) -> None:
+    def write(self, data: Any, *, fill_missing: bool = False) -> None:
         """Writes rows of all kinds; see `lakelog.table.Table.write`."""
-        self._write(data, KindSource.COLUMN)
+        self._write(data, KindSource.COLUMN, fill_missing=fill_missing)
 
-    def overwrite(self, data: Any, partition: Mapping[str, Any] | str | None = None) -> None:
+    def overwrite(
+        self, data: Any, partition: Mapping[str, Any] | str | None = None, *, fill_missing: bool = False
+    ) -> None:
         """Replaces the table, or partitions of it; see `lakelog.table.Table.overwrite`."""
         part = self._part
         if part.was_written:
@@ -363,7 +365,7 @@ class TransactionTable:
         else:
             static = to_static_partition(partition, part.info)
             part.removal = RemovePartitionValues(static.encoded)
-        self._write(data, KindSource.INSERTS, static)
+        self._write(data, KindSource.INSERTS, static, fill_missing=fill_missing)
 
     def rollback_to(self, snapshot_id_or_tag: int | str) -> None:
         """Makes an earlier state of the table its state again; see `lakelog.table.Table.rollback_to`."""
@@ -386,8 +388,11 @@ class TransactionTable:
                 metadata={"table": str(self._part.info.name)},
             )
 
-    def _write(self, data: Any, source: KindSource, static: StaticPartition | None = None) -> None:
+    def _write(
+        self, data: Any, source: KindSource, static: StaticPartition | None = None, *, fill_missing: bool = False
+    ) -> None:
         self._transaction._check_open()
+        check_flag(fill_missing, "fill_missing")
         if isinstance(self._part.removal, RestoreState):
             raise InvalidArgument(
                 f"{self._part.info.name} is rolled back by this transaction. Write to it in one of its own, behind "
@@ -395,19 +400,19 @@ class TransactionTable:
                 metadata={"table": str(self._part.info.name)},
             )
         try:
-            self._write_batches(data, source, static)
+            self._write_batches(data, source, static, fill_missing)
         except BaseException as error:
             # Some batches may have been taken: also a caller who goes on must not commit half of a write.
             self._transaction._failure = error
             raise
 
-    def _write_batches(self, data: Any, source: KindSource, static: StaticPartition | None) -> None:
+    def _write_batches(self, data: Any, source: KindSource, static: StaticPartition | None, fill_missing: bool) -> None:
         part = self._part
         part.was_written = True
         for batch in to_batches(data):
             if static is not None:
                 batch = static.fill_in(batch)
-            table, kinds = part.take(batch, source)
+            table, kinds = part.take(batch, source, fill_missing)
             attempt_id = self._transaction._attempt_id
             part.send_early(self._transaction._catalog, attempt_id, table, kinds)
             part.open_writer(attempt_id).write(table, kinds)

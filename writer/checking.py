@@ -33,6 +33,7 @@ def make_fitting(pipeline: Pipeline, info: TableInfo, misfits: Misfits) -> Fitti
         row_kind=RowKindSource(KIND_COLUMN) if says_kinds or heeded else pipeline.row_kind,
         rowkind_field=rowkind_field,
         ignore_unknown=source.ignore_unknown,
+        fill_missing=source.fill_missing,
         text=source.text,
     )
     problems = []

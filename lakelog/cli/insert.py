@@ -47,6 +47,7 @@ _VERBS: Final = {
     metavar="FORMAT",
     help=f"{', '.join(FORMATS)}.  [default: by the name of FILE]",
 )
+@click.option("--fill-missing", is_flag=True, help="Columns that FILE leaves out become NULL; else they are an error.")
 @click.option("--writer", metavar="NAME", help="With --identifier: a commit under both is applied once, ever.")
 @click.option("--identifier", type=Whole(0), metavar="N", help="The writer's own number of this commit.")
 @click.option(
@@ -68,6 +69,7 @@ def insert(
     path: str,
     mode: str | None,
     file_format: str | None,
+    fill_missing: bool,
     writer: str | None,
     identifier: int | None,
     latest: bool,
@@ -88,8 +90,9 @@ def insert(
         raise InvalidArgument(
             f"--latest is for --mode delete, and the mode is {mode}. Leave it out.", metadata={"field": "latest"}
         )
-    more = {"latest": True} if latest else {}
-    with open_batches(path, file_format, _text_types(info, mode)) as reader:
+    deletes = mode == "delete"
+    more = {"latest": latest} if deletes else {"fill_missing": fill_missing}
+    with open_batches(path, file_format, _text_types(info, mode), fill_missing or deletes) as reader:
         counted = _CountedRows(reader)
         result = getattr(invocation.catalog.table(name), mode)(
             counted.as_reader(),

@@ -17,18 +17,22 @@ from pyarrow import types as pt
 from lakelog.cli.json_values import Unfitting, from_json_value, parse_object, show_json
 from lakelog.cli.text_blocks import ByteStream, TextBlock, read_text_blocks
 from lakelog.errors import InvalidArgument
+from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind
+from lakelog.log.codecs.json_members import find_left_out
 
+_KEYS_DO: Final = (RowKind.UPDATE_BEFORE.text, RowKind.DELETE.text)
 _ROWS: Final = 16 * 1024
 """Rows of Python objects that are held at once."""
 
 
-def open_json(source: ByteStream, name: str, schema: pa.Schema) -> pa.RecordBatchReader:
+def open_json(source: ByteStream, name: str, schema: pa.Schema, fill_missing: bool = False) -> pa.RecordBatchReader:
     """Reads a file of JSON objects, one a line, while its batches are asked for; empty lines are passed over.
 
     Args:
         source: Its bytes, UTF-8.
         name: For messages.
-        schema: The columns; what a line does not name is NULL.
+        schema: The columns.
+        fill_missing: What a line does not name is NULL; else that is an error.
 
     Raises:
         InvalidArgument: While batches are read: a line is no object, or holds what does not fit the columns.
@@ -38,7 +42,10 @@ def open_json(source: ByteStream, name: str, schema: pa.Schema) -> pa.RecordBatc
     def batches() -> Iterator[pa.RecordBatch]:
         for block in read_text_blocks(source, name, has_quotes=False):
             found = None if as_texts is None else _read_by_arrow(block.data, as_texts, schema)
-            yield from _read_by_line(block, name, schema) if found is None else found.to_batches()
+            if found is not None and (fill_missing or not _leaves_out(found, block.data)):
+                yield from found.to_batches()
+            else:
+                yield from _read_by_line(block, name, schema, fill_missing)
 
     return pa.RecordBatchReader.from_batches(schema, batches())
 
@@ -82,13 +89,23 @@ def _read_by_arrow(data: bytes, as_texts: pa.Schema, schema: pa.Schema) -> pa.Ta
     return pa.table(columns, schema=schema)
 
 
-def _read_by_line(block: TextBlock, name: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _leaves_out(rows: pa.Table, data: bytes) -> bool:
+    """Whether a line does not name a column: Arrow reads that as a NULL, too."""
+    sparse = [column for column in rows.column_names if rows.column(column).null_count]
+    if not sparse:
+        return False
+    lines = pa.array(data.split(b"\n"), pa.binary())
+    lines = lines.filter(pc.greater(pc.binary_length(lines), 0))
+    return any(mask.any() for mask in find_left_out(lines, sparse))
+
+
+def _read_by_line(block: TextBlock, name: str, schema: pa.Schema, fill_missing: bool) -> Iterator[pa.RecordBatch]:
     rows: list[list[Any]] = []
     for number, line in enumerate(block.data.split(b"\n"), block.first_line):
         if not line.strip():
             continue
         try:
-            rows.append(_read_line(line, schema))
+            rows.append(_read_line(line, schema, fill_missing))
         except ValueError as error:
             raise InvalidArgument(f"{name}, line {number}: {error}.", metadata={"line": str(number)}) from error
         if len(rows) == _ROWS:
@@ -98,11 +115,14 @@ def _read_by_line(block: TextBlock, name: str, schema: pa.Schema) -> Iterator[pa
         yield _to_batch(rows, schema)
 
 
-def _read_line(line: bytes, schema: pa.Schema) -> list[Any]:
+def _read_line(line: bytes, schema: pa.Schema, fill_missing: bool) -> list[Any]:
     fields = parse_object(line)
     unknown = next((key for key in fields if key not in schema.names), None)
     if unknown is not None:
         raise ValueError(f"the table has no column '{unknown[:100]}'; it has {', '.join(schema.names[:30])}")
+    missing = [name for name in schema.names if name not in fields]
+    if missing and not fill_missing and fields.get(ROW_KIND_COLUMN) not in _KEYS_DO:
+        raise ValueError(f"it leaves out {', '.join(missing[:30])}; name every column, or add --fill-missing for NULL")
     row = []
     for field in schema:
         value = fields.get(field.name)

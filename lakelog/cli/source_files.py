@@ -61,13 +61,16 @@ def read_file_schema(path: str) -> pa.Schema:
 
 
 @contextmanager
-def open_batches(path: str, file_format: str, schema: pa.Schema) -> Iterator[pa.RecordBatchReader]:
+def open_batches(
+    path: str, file_format: str, schema: pa.Schema, fill_missing: bool = False
+) -> Iterator[pa.RecordBatchReader]:
     """Opens a file and reads it while its batches are asked for, in bounded memory.
 
     Args:
         path: Of the file; `-` for the standard input (not for Parquet, which is read from its end).
         file_format: One of `FORMATS`; JSON means one object a line, in the forms of `lakelog.cli.json_rows`.
         schema: The types that texts are read as, by column; files with types of their own keep those.
+        fill_missing: Whether a line of JSON may leave columns out.
 
     Raises:
         NotFound: There is no such file.
@@ -80,7 +83,7 @@ def open_batches(path: str, file_format: str, schema: pa.Schema) -> Iterator[pa.
     told: list[LakelogError] = []
     try:
         with _open_source(path, file_format) as source:
-            yield _remembering(_open_reader(source, name, file_format, schema), told)
+            yield _remembering(_open_reader(source, name, file_format, schema, fill_missing), told)
     except FileNotFoundError as error:
         raise NotFound(f"There is no file {path}.", reason="FILE_NOT_FOUND") from error
     except IsADirectoryError as error:
@@ -115,13 +118,15 @@ def _open_source(path: str, file_format: str) -> Any:
     return pa.input_stream(path)
 
 
-def _open_reader(source: Any, name: str, file_format: str, schema: pa.Schema) -> pa.RecordBatchReader:
+def _open_reader(
+    source: Any, name: str, file_format: str, schema: pa.Schema, fill_missing: bool
+) -> pa.RecordBatchReader:
     if file_format == "parquet":
         file = pq.ParquetFile(source)
         return pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches(_BATCH_ROWS))
     if file_format == "arrow":
         return _open_arrow(source)
-    return (open_csv if file_format == "csv" else open_json)(source, name, schema)
+    return open_csv(source, name, schema) if file_format == "csv" else open_json(source, name, schema, fill_missing)
 
 
 def _open_arrow(source: Any) -> pa.RecordBatchReader:

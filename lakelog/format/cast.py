@@ -25,21 +25,26 @@ from lakelog.format.time_text import to_time_texts
 _MAX_REPORTED: Final = 50
 """Lines of a difference; more of them help nobody."""
 
+_ADD_OR_FILL: Final = "add the column, or set fill_missing for NULL"
+
 _MAX_GUESSED: Final = 10
 """Unknown columns for which the nearest name is looked for: with 5000 columns that takes 10 ms for each."""
 
 
-def cast_batch(batch: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.RecordBatch | pa.Table:
+def cast_batch(
+    batch: pa.RecordBatch | pa.Table, schema: pa.Schema, *, fill_missing: bool = False
+) -> pa.RecordBatch | pa.Table:
     """Return the rows with the table's columns, order and types (semantics 1.5). Pure.
 
-    Columns are matched by name, children of structs too. Nullable columns that the input lacks are filled with NULL.
-    Values are cast where they stay the same: widths of integers and floats, whole floats to integers, integers to
-    decimals, decimals to the floats that are written like them, units of timestamps, dictionaries to their values. Who
-    deletes by key alone passes a schema in which the other columns are nullable.
+    Columns are matched by name, children of structs too. Values are cast where they stay the same: widths of integers
+    and floats, whole floats to integers, integers to decimals, decimals to the floats that are written like them, units
+    of timestamps, dictionaries to their values. A delete by key alone passes a schema in which the other columns are
+    nullable.
 
     Args:
         batch: The input, with any Arrow types.
         schema: The table's columns with canonical types (`lakelog.format.types`).
+        fill_missing: Nullable columns that the input leaves out become NULL; else they are a mismatch.
 
     Returns:
         A batch or table, as given, of exactly `schema`; columns that fit are not copied.
@@ -51,7 +56,7 @@ def cast_batch(batch: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Record
     """
     if _fits_as_it_is(batch, schema):
         return type(batch).from_arrays(batch.columns, schema=schema)
-    check_schema(batch.schema, schema)
+    check_schema(batch.schema, schema, fill_missing=fill_missing)
     names = set(batch.schema.names)
     columns: list[pa.Array | pa.ChunkedArray] = []
     for field in schema:
@@ -68,8 +73,8 @@ def cast_batch(batch: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Record
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def check_schema(given: pa.Schema, expected: pa.Schema) -> None:
-    """Check that rows of a schema can be cast to a table's schema, as far as the types tell.
+def check_schema(given: pa.Schema, expected: pa.Schema, *, fill_missing: bool = False) -> None:
+    """Check that rows of a schema can be cast to a table's schema, as far as the types tell; arguments as `cast_batch`.
 
     Raises:
         InvalidArgument: With the difference: one line a column, with what is expected, what came and what to do.
@@ -82,10 +87,13 @@ def check_schema(given: pa.Schema, expected: pa.Schema) -> None:
         for name, count in counts.items()
         if count > 1
     ]
+    left_out: list[tuple[str, str, str, str]] = []
     for field in expected:
         if field.name not in counts:
             if not field.nullable:
                 lines.append((field.name, _type_text(field), "nothing", "add the column; it is NOT NULL"))
+            elif not fill_missing:
+                left_out.append((field.name, _type_text(field), "nothing", _ADD_OR_FILL))
         elif counts[field.name] == 1:
             got = types[field.name]
             remedy = find_mismatch(got, field.type)
@@ -96,14 +104,17 @@ def check_schema(given: pa.Schema, expected: pa.Schema) -> None:
     # Columns that the input has already are not what was meant.
     free = [name for name in expected.names if name not in counts]
     by_case = {name.casefold(): name for name in free}
+    meant: set[str] = set()
     for place, name in enumerate(unknown):
         near = [by_case[name.casefold()]] if name.casefold() in by_case else []
         if not near and place < _MAX_GUESSED:
             near = difflib.get_close_matches(name[:200], free, n=1)
+        meant.update(near)
         remedy = "drop it, or add it to the table" + (f"; or is '{near[0]}' meant?" if near else "")
         if name == ROW_KIND_COLUMN:
             remedy = "drop it, or give rows with kinds to write()"
         lines.append((name, "no such column", _shorten(str(types[name])), remedy))
+    lines += [line for line in left_out if line[0] not in meant]
     if lines:
         raise InvalidArgument(_difference(lines), reason="SCHEMA_MISMATCH", metadata={"column": lines[0][0]})
 

@@ -3,6 +3,7 @@
 from lakelog.options.call_options import (
     COMMIT_USER,
     DYNAMIC_PARTITION_OVERWRITE,
+    FILL_MISSING,
     IF_SNAPSHOT,
     IF_UNCHANGED,
     INCREMENTAL_BETWEEN,
@@ -135,6 +136,7 @@ __all__ = [
     "DYNAMIC_PARTITION_OVERWRITE",
     "EXPIRED_POSITION",
     "FILE_COMPRESSION",
+    "FILL_MISSING",
     "IF_SNAPSHOT",
     "IF_UNCHANGED",
     "IGNORE_DELETE",

@@ -78,6 +78,14 @@ IF_UNCHANGED: Final = Option[int | None](
     Scope.WRITE,
     default_text="written whatever came before",
 )
+FILL_MISSING: Final = Option[bool](
+    "fill-missing",
+    Flag(),
+    False,
+    "Whether nullable columns that the rows leave out become NULL, also over what was there. Without it they are an "
+    "error that names them.",
+    Scope.WRITE,
+)
 DYNAMIC_PARTITION_OVERWRITE: Final = Option[bool](
     "dynamic-partition-overwrite",
     Flag(),

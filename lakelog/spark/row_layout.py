@@ -32,7 +32,9 @@ from lakelog.writes.overwrite import StaticPartition
 _ARRIVAL: Final = "arrival"
 
 
-def bring_to_types(df: DataFrame, schema: pa.Schema, static: StaticPartition | None) -> DataFrame:
+def bring_to_types(
+    df: DataFrame, schema: pa.Schema, static: StaticPartition | None, *, fill_missing: bool
+) -> DataFrame:
     """Returns the rows with the table's columns in their order and types, under the names of `plain_name`.
 
     Where Spark's own cast keeps every value it is used; other casts go through Python tasks, which refuse a value that
@@ -42,6 +44,7 @@ def bring_to_types(df: DataFrame, schema: pa.Schema, static: StaticPartition | N
         df: Rows with columns in any order.
         schema: The table's columns, those that may be missing nullable.
         static: A partition in which all rows must lie; its columns may be missing.
+        fill_missing: Whether nullable columns that the rows leave out become NULL; else they are a mismatch.
 
     Returns:
         The table's columns, and where `df` has a column `_row_kind`, that one as the last.
@@ -52,7 +55,8 @@ def bring_to_types(df: DataFrame, schema: pa.Schema, static: StaticPartition | N
     has_kinds = ROW_KIND_COLUMN in df.columns
     given = to_arrow(df.drop(ROW_KIND_COLUMN) if has_kinds else df)
     missing_static = [] if static is None else [name for name in static.values if name not in given.names]
-    check_schema(given, pa.schema([field for field in schema if field.name not in missing_static]))
+    expected = pa.schema([field for field in schema if field.name not in missing_static])
+    check_schema(given, expected, fill_missing=fill_missing)
     kinds = [_quoted(ROW_KIND_COLUMN)] if has_kinds else []
     columns = [] if missing_static else [_native(df, field) for field in schema]
     natives = [column for column in columns if column is not None]

@@ -23,7 +23,13 @@ from lakelog.format.cast import check_schema
 from lakelog.format.log_content import plan_log_content
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.table import TableInfo
-from lakelog.options.call_options import COMMIT_USER, DYNAMIC_PARTITION_OVERWRITE, IF_SNAPSHOT, IF_UNCHANGED
+from lakelog.options.call_options import (
+    COMMIT_USER,
+    DYNAMIC_PARTITION_OVERWRITE,
+    FILL_MISSING,
+    IF_SNAPSHOT,
+    IF_UNCHANGED,
+)
 from lakelog.options.values import TableOptions
 from lakelog.spark.commit import (
     Attempt,
@@ -58,6 +64,7 @@ class WriteTarget:
         source: Where the rows' kinds come from.
         early: How tasks send rows to the external log before the commit; None: they do not.
         guards: Since when nothing may have changed.
+        fill_missing: Whether nullable columns that the rows leave out become NULL.
     """
 
     connection: SparkConnection
@@ -66,6 +73,7 @@ class WriteTarget:
     source: KindSource
     early: EarlyTask | None = None
     guards: Guards = NO_GUARDS
+    fill_missing: bool = False
 
     @property
     def metastore(self) -> Metastore:
@@ -88,7 +96,8 @@ class WriteTarget:
             partition = "dynamic"
         replaced = settle_overwrite("overwrite" if overwrite else "append", partition, info, given)
         source = kind_source("append", info, schema.names)
-        _check_columns(schema, info, source, replaced)
+        fills = given.get(FILL_MISSING)
+        _check_columns(schema, info, source, replaced, fills)
         early = None if replaced is not None else plan_early(metastore, info)
         # It has answered just now; the commit comes from a process of its own, perhaps hours later.
         guards = read_guards(given)
@@ -99,7 +108,7 @@ class WriteTarget:
                 "lakelog.spark.write.",
                 metadata={"option": (IF_UNCHANGED if guards.if_snapshot is None else IF_SNAPSHOT).key},
             )
-        return WriteTarget(replace(connection, is_known=True), info, replaced, source, early, guards)
+        return WriteTarget(replace(connection, is_known=True), info, replaced, source, early, guards, fills)
 
     def to_task(self, attempt: Attempt) -> WriteTask:
         """What a task needs to know; changes by `lookup` are told when all tasks have written. Pure."""
@@ -118,17 +127,22 @@ class WriteTarget:
                 self.info, plan_log_content(self.info, options, replaces=self.overwrite is not None)
             ),
             early=self.early,
+            fill_missing=self.fill_missing,
         )
 
 
-def _check_columns(schema: StructType, info: TableInfo, source: KindSource, overwrite: Overwrite | None) -> None:
+def _check_columns(
+    schema: StructType, info: TableInfo, source: KindSource, overwrite: Overwrite | None, fill_missing: bool
+) -> None:
     expected = info.schema.arrow if source is KindSource.INSERTS else plan_file_schema(info.schema, with_row_kind=False)
     filled = (
         set() if overwrite is None or overwrite.static is None else set(overwrite.static.values) - set(schema.names)
     )
     given = StructType([field for field in schema if field.name != ROW_KIND_COLUMN])
     check_schema(
-        to_arrow_schema(given, timezone="UTC"), pa.schema([field for field in expected if field.name not in filled])
+        to_arrow_schema(given, timezone="UTC"),
+        pa.schema([field for field in expected if field.name not in filled]),
+        fill_missing=fill_missing,
     )
 
 

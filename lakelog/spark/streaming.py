@@ -33,6 +33,7 @@ def write_stream(
     commit_user: str | None = None,
     query_name: str | None = None,
     mode: Mode = "append",
+    fill_missing: bool = False,
     transform: Callable[[DataFrame, int], DataFrame] | None = None,
     fence: Fence | None = None,
 ) -> StreamingQuery:
@@ -50,6 +51,7 @@ def write_stream(
         mode: "append" or "delete", as of `write`. What Spark's output mode "update" is for, rows that replace those of
             their key, is "append" into a table with a primary key; a result to be replaced as a whole is written by
             `format("lakelog")` with the output mode "complete".
+        fill_missing: As of `write`.
         transform: Makes the rows to write of each batch and its number; runs in the driver program, perhaps repeatedly.
         fence: A lease that must still be held when a batch is committed.
 
@@ -68,6 +70,7 @@ def write_stream(
             rows,
             name,
             mode=mode,
+            fill_missing=fill_missing,
             writer=writer,
             identifier=batch_id,
             previous_identifier=batch_id - 1,

@@ -10,13 +10,13 @@ from typing import Any, Final, Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakelog.arguments import parse_table_name, to_option_texts
+from lakelog.arguments import check_flag, parse_table_name, to_option_texts
 from lakelog.errors import InvalidArgument
 from lakelog.format.commit import Fence
 from lakelog.format.log_content import plan_log_content
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.table import TableInfo
-from lakelog.options.call_options import COMMIT_USER
+from lakelog.options.call_options import COMMIT_USER, FILL_MISSING
 from lakelog.options.values import TableOptions, WriteOptions
 from lakelog.results import WriteResult
 from lakelog.spark.commit import (
@@ -57,6 +57,7 @@ def write(
     *,
     mode: Mode = "append",
     partition: Partition = None,
+    fill_missing: bool = False,
     options: Mapping[str, Any] | None = None,
     fence: Fence | None = None,
     **commit: Unpack[CommitOptions],
@@ -77,6 +78,8 @@ def write(
         partition: Of an overwrite. None: the whole table. A dict of values by partition column, some columns are
             enough: these partitions; the rows may leave the columns out. "dynamic": the partitions that the rows lie
             in.
+        fill_missing: Whether nullable columns that the rows leave out become NULL, also over what was there; else they
+            are an error that names them. The option `fill-missing` says the same.
         options: Write options by key.
         fence: A lease that must still be held when the write is committed.
         **commit: Writer, watermark and so on: see `CommitOptions`.
@@ -94,6 +97,8 @@ def write(
     spark = df.sparkSession
     metastore = installation_of(spark).metastore
     given = WriteOptions(to_option_texts({} if options is None else options))
+    check_flag(fill_missing, "fill_missing")
+    fills = fill_missing or given.get(FILL_MISSING)
     commit_user = given.get(COMMIT_USER)
     if commit.get("writer") is None and commit_user is not None:
         commit["writer"] = commit_user
@@ -120,7 +125,7 @@ def write(
     try:
         base = load_base(metastore, info) if producer == "lookup" else None
         early = None if overwrite is not None else plan_early(metastore, info)
-        written = _run(spark, df, attempt, mode, overwrite, base, early)
+        written = _run(spark, df, attempt, mode, overwrite, base, early, fills)
     except BaseException:
         abandon_attempt(metastore, attempt)
         raise
@@ -137,6 +142,7 @@ def _run(
     overwrite: Overwrite | None,
     base: LookupBase | None,
     early: EarlyTask | None,
+    fills: bool,
 ) -> list[WrittenFiles]:
     info = attempt.info
     options = TableOptions(info.options)
@@ -169,7 +175,7 @@ def _run(
         early=early,
     )
     with lakelog_errors(), _large_batches(spark):
-        rows = bring_to_types(df, columns, static)
+        rows = bring_to_types(df, columns, static, fill_missing=fills or source is KindSource.DELETES)
         if by_bucket:
             rows = bring_to_buckets(rows, info.schema, routing)
         found = rows.mapInArrow(row_writer(task), WRITTEN_SCHEMA).collect()

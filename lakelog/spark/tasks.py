@@ -114,7 +114,7 @@ def converter(conversion: RowConversion) -> BatchFunction:
                 rows = batch if kinds is None else batch.drop_columns([ROW_KIND_COLUMN])
                 if conversion.static is not None:
                     rows = conversion.static.fill_in(rows)
-                columns = list(cast_batch(rows, conversion.schema).columns)
+                columns = list(cast_batch(rows, conversion.schema, fill_missing=True).columns)
                 columns += [] if kinds is None else [kinds]
                 yield pa.RecordBatch.from_arrays(columns, names=[f"c{place}" for place in range(len(columns))])
 
@@ -185,6 +185,7 @@ class WriteTask:
         lookup: Makes a changelog of old rows, with `base`; None: the task makes none.
         base: The state in which old rows are looked up; only where all rows of a bucket come to one task.
         early: How rows are sent to the external log before the commit; None: they are not.
+        fill_missing: Whether nullable columns that the rows leave out become NULL.
     """
 
     table_name: str
@@ -201,6 +202,7 @@ class WriteTask:
     lookup: LookupTask | None = None
     base: LookupBase | None = None
     early: EarlyTask | None = None
+    fill_missing: bool = False
 
 
 @dataclass(frozen=True)
@@ -254,7 +256,7 @@ def write_rows(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> WrittenFil
         for batch in batches:
             rows = batch if task.names is None else batch.rename_columns(list(task.names))
             rows = rows if task.static is None else task.static.fill_in(rows)
-            table, kinds = intake.take(rows, task.source)
+            table, kinds = intake.take(rows, task.source, fill_missing=task.fill_missing)
             if task.log_rows is not None:
                 task.log_rows.check(table)
             if early is not None:

@@ -201,11 +201,19 @@ def _take_partition(reader: WordReader) -> tuple[tuple[str, Syntax], ...]:
 
 def _take_row(reader: WordReader) -> tuple[Syntax, ...]:
     reader.expect("(", then="Each row of VALUES stands in parentheses.")
-    values = [reader.take_value()]
+    values = [_take_row_value(reader)]
     while reader.accept(","):
-        values.append(reader.take_value())
+        values.append(_take_row_value(reader))
     reader.expect(")", then="Values of a row are separated by commas.")
     return tuple(values)
+
+
+def _take_row_value(reader: WordReader) -> Syntax:
+    word = reader.peek()
+    if word.word == "DEFAULT" and reader.peek_words(2)[1] in (",", ")"):
+        reader.take()
+        return Syntax("default", word.start, word.end)
+    return reader.take_value()
 
 
 _STATEMENTS: Final[dict[str, Callable[[WordReader], Statement]]] = {

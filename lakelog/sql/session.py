@@ -298,4 +298,12 @@ def _target_fields(table: Table, columns: tuple[str, ...], partition: Mapping[st
         if field in fields or field.name in partition:
             raise InvalidArgument(f"Column '{field.name}' is written twice. Name each once.", metadata={"column": name})
         fields.append(field)
+    missing = [field.name for field in schema if field not in fields and field.name not in partition]
+    if missing:
+        raise InvalidArgument(
+            f"INSERT leaves out {', '.join(missing[:50])} of {table.name}. Name all columns, and give NULL (DEFAULT, "
+            "in VALUES) where there is no value.",
+            reason="SCHEMA_MISMATCH",
+            metadata={"column": missing[0]},
+        )
     return fields

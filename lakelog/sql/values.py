@@ -63,6 +63,10 @@ def to_value(source: Source, syntax: Syntax, field: pa.Field) -> Any:
     Raises:
         InvalidArgument: It does not fit; shows the place.
     """
+    if syntax.kind == "default":
+        if not field.nullable:
+            _fail(source, syntax, field, "It has no default, and the column is NOT NULL. Give a value")
+        return None
     if pt.is_nested(field.type):
         return _nested_value(source, syntax, field)
     if syntax.kind == "call" and syntax.value.lower() in _NESTED:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.cast import cast_batch
+from lakelog.format.cast import cast_batch, check_schema
 from lakelog.format.ordering import single_array
 from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind, encode_kinds, is_retract
 from lakelog.format.schema import TableSchema
@@ -57,12 +57,15 @@ class Intake:
     schema: TableSchema
     options: TableOptions
 
-    def take(self, batch: pa.RecordBatch | pa.Table, source: KindSource) -> tuple[pa.Table, Kinds | None]:
+    def take(
+        self, batch: pa.RecordBatch | pa.Table, source: KindSource, *, fill_missing: bool = False
+    ) -> tuple[pa.Table, Kinds | None]:
         """Returns rows with exactly the table's columns and types, and their kinds.
 
         Args:
             batch: Input with any Arrow types; columns go by name.
             source: Where the kinds come from.
+            fill_missing: Whether columns that the input leaves out become NULL; deletes need only their key anyway.
 
         Returns:
             The rows that the options keep, and a code for each; None: all are +I.
@@ -77,23 +80,27 @@ class Intake:
             table = table.drop_columns([ROW_KIND_COLUMN])
         field = self._rowkind_field
         if source is KindSource.INSERTS and field is None:
-            return cast_batch(table, self.schema.arrow), None
-        table = cast_batch(table, self._relaxed)
-        if source in (KindSource.DELETES, KindSource.FOUND_DELETES):
+            return cast_batch(table, self.schema.arrow, fill_missing=fill_missing), None
+        deletes = source in (KindSource.DELETES, KindSource.FOUND_DELETES)
+        keys_do = deletes or (given is not None and bool(is_retract(given).all()))
+        rows = cast_batch(table, self._relaxed, fill_missing=fill_missing or keys_do or field is not None)
+        if deletes:
             if source is KindSource.DELETES:
-                self._check_sequence(table)
-            kinds = np.full(table.num_rows, RowKind.DELETE, np.int8)
+                self._check_sequence(rows)
+            kinds = np.full(rows.num_rows, RowKind.DELETE, np.int8)
         elif given is not None:
             kinds = given.to_numpy()
         elif field is not None:
-            kinds = self._read_kind_field(table, field)
+            kinds = self._read_kind_field(rows, field)
+            if not is_retract(pa.array(kinds)).all():
+                check_schema(table.schema, self._relaxed, fill_missing=fill_missing)
         else:
             raise InvalidArgument(
                 f"The rows written to {self.table_name} have no column '{ROW_KIND_COLUMN}' of +I, -U, +U or -D. "
                 f"Add it, or use {'upsert() or delete()' if self.schema.primary_key else 'append()'}.",
                 metadata={"column": ROW_KIND_COLUMN},
             )
-        return self._keep(table, kinds)
+        return self._keep(rows, kinds)
 
     @cached_property
     def _relaxed(self) -> pa.Schema:

@@ -127,13 +127,13 @@ def _check_table(
     missing = [
         each.name
         for each in target.schema.arrow
-        if not each.nullable and each.name not in given and each.name not in left_out
+        if each.name not in given and each.name not in left_out and not (each.nullable and stream.sink.fill_missing)
     ]
     if missing:
         misfits.add(
             "sink.table",
-            f"{target.name} needs the column {', '.join(missing)}, which the stream does "
-            "not have. Read it, or make the column nullable.",
+            f"{target.name} needs the column {', '.join(missing)}, which the stream does not have. Read it, or set "
+            'sink.missing_columns: "null" for columns that may be NULL.',
         )
 
 

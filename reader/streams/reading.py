@@ -120,9 +120,10 @@ def _read_sink(section: Section, file: Path) -> Sink:
         return Sink(SinkType.CONSOLE)
     kind = SinkType(section.choice("type", [each.value for each in SinkType], None))
     table = path = function = ""
-    rows = DEFAULT_SHOWN_ROWS
+    rows, fill_missing = DEFAULT_SHOWN_ROWS, False
     if kind is SinkType.TABLE:
         table = read_table(section, "shop.orders_copy")
+        fill_missing = section.choice("missing_columns", ("error", "null"), "error") == "null"
     elif kind in (SinkType.PARQUET, SinkType.JSON):
         path = section.required_text("path", "./out")
         if "://" in path and not path.startswith("file://"):
@@ -137,4 +138,4 @@ def _read_sink(section: Section, file: Path) -> Sink:
     if row_kind is not None and not _COLUMN.fullmatch(row_kind):
         section.problem("row_kind_column", f"'{row_kind[:80]}' is no name of a column; use up to 255 characters.")
     section.finish()
-    return Sink(kind, table, to_path(file, path) if path else None, function, row_kind, rows)
+    return Sink(kind, table, to_path(file, path) if path else None, function, row_kind, rows, fill_missing)

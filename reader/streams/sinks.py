@@ -106,6 +106,7 @@ class _TableSink:
         lakelog.spark.write(
             to_sink_rows(stream, batch),
             stream.sink.table,
+            fill_missing=stream.sink.fill_missing,
             writer=stream.writer,
             identifier=batch_id,
             previous_identifier=batch_id - 1,

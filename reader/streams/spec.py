@@ -54,6 +54,7 @@ class Sink:
         function: `module:function`, called with a DataFrame and the batch's number.
         row_kind_column: The column of the sink that holds what became of each row, instead of its being done.
         shown_rows: How many rows of a batch the console shows.
+        fill_missing: Of a table: whether its columns that the stream does not have become NULL; else they are an error.
     """
 
     type: SinkType
@@ -62,6 +63,7 @@ class Sink:
     function: str = ""
     row_kind_column: str | None = None
     shown_rows: int = DEFAULT_SHOWN_ROWS
+    fill_missing: bool = False
 
     def __str__(self) -> str:
         if self.type is SinkType.TABLE:

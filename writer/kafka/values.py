@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -14,11 +14,12 @@ import pyarrow.compute as pc
 from lakelog.format.rowkind import RowKind
 from lakelog.log.codecs import Changes, read_debezium_changes, read_debezium_keys
 from lakelog.log.codecs.byte_columns import Mask
+from lakelog.log.codecs.json_members import find_left_out
 
 from ..records.bad_records import BadRecord, Report
 from ..records.blocks import Block, Places
 from ..records.json_records import read_json_block
-from ..records.source_rows import SourceRows
+from ..records.source_rows import SourceRows, spread
 from .debezium_faults import find_faults
 from .header_kinds import KIND_COLUMN
 
@@ -125,7 +126,15 @@ def read_debezium_values(
     kinds = np.where(is_old, of_old, of_new)
     columns = {name: _single(taken.column(name)) for name in taken.column_names}
     columns[KIND_COLUMN] = _KINDS.take(pa.array(kinds.astype(np.int64)))
-    return SourceRows(columns, len(records), offsets[records], lambda row: values[int(records[row])].as_py() or b"")
+
+    def find(names: Sequence[str], chosen: Mask) -> list[Mask]:
+        # An old row may leave out what its database did not keep of it.
+        of_new = chosen & ~is_old
+        return spread(of_new, find_left_out(values.take(pa.array(records[of_new])), names, path=("payload", "after")))
+
+    return SourceRows(
+        columns, len(records), offsets[records], lambda row: values[int(records[row])].as_py() or b"", find
+    )
 
 
 def _take_keys(found: Changes, keys: pa.Array, schema: pa.Schema, time_unit: str | None) -> Changes:

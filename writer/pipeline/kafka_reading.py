@@ -66,6 +66,7 @@ def read_kafka_source(
         max_records_per_batch=section.whole("max_records_per_batch", DEFAULT_RECORDS_PER_BATCH, 1, 100_000_000),
         columns=read_columns(section.section("columns")),
         ignore_unknown=is_debezium or section.choice("unknown_columns", ("error", "ignore"), "error") == "ignore",
+        fill_missing=section.choice("missing_columns", ("error", "null"), "error") == "null",
         text=TextOptions()
         if is_debezium
         else read_text(section.section("options"), Format.PARQUET if is_avro else Format.JSON),

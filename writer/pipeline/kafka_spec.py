@@ -78,6 +78,7 @@ class KafkaSource:
         max_records_per_batch: At most about so many make a batch.
         columns: By column of the table: where it comes from. Others come from the field of the same name.
         ignore_unknown: Whether fields that the table does not have are passed over; else they are an error.
+        fill_missing: Whether columns that the source leaves out become NULL; else they are an error.
         text: How text in JSON is to be understood.
         time_unit: Of Debezium's timestamps that are numbers and have no schema with them: `ms`, `us` or `ns`.
         avro: Given if and only if the format is Avro.
@@ -92,6 +93,7 @@ class KafkaSource:
     max_records_per_batch: int = DEFAULT_RECORDS_PER_BATCH
     columns: Mapping[str, ColumnSource] = field(default_factory=dict)
     ignore_unknown: bool = False
+    fill_missing: bool = False
     text: TextOptions = field(default_factory=TextOptions)
     time_unit: str | None = None
     avro: AvroForm | None = None

@@ -117,6 +117,7 @@ def _read_files(section: Section, file: Path) -> FileSource:
         max_files_per_batch=section.whole("max_files_per_batch", DEFAULT_FILES_PER_BATCH, 1, 10_000),
         columns=_read_columns(section.section("columns")),
         ignore_unknown=section.choice("unknown_columns", ("error", "ignore"), "error") == "ignore",
+        fill_missing=section.choice("missing_columns", ("error", "null"), "error") == "null",
         text=_read_text_options(section.section("options"), format_),
     )
     section.finish()

@@ -113,6 +113,7 @@ class FileSource:
         max_files_per_batch: At most so many make a batch.
         columns: By column of the table: where it comes from. Others come from the column of the same name.
         ignore_unknown: Whether columns that the table does not have are passed over; else they are an error.
+        fill_missing: Whether columns that the source leaves out become NULL; else they are an error.
         text: For CSV and JSON.
     """
 
@@ -124,6 +125,7 @@ class FileSource:
     max_files_per_batch: int = DEFAULT_FILES_PER_BATCH
     columns: Mapping[str, ColumnSource] = field(default_factory=dict)
     ignore_unknown: bool = False
+    fill_missing: bool = False
     text: TextOptions = field(default_factory=TextOptions)
 
     @property

@@ -6,7 +6,7 @@ lakelog. For each row the first column that does not fit gives the reason.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -32,6 +32,7 @@ _KINDS: Final = tuple(kind.text for kind in RowKind)
 Offences = list[tuple[str, Mask, str, pa.Array | None]]
 """By column that does not fit: its name, the rows, what it needs, and what it has; None: no value."""
 
+_LEFT_OUT: Final = 'it, or set source.missing_columns: "null"'
 _RETRACTS: Final = (RowKind.UPDATE_BEFORE.text, RowKind.DELETE.text)
 
 
@@ -46,6 +47,7 @@ class Fitting:
         row_kind: Which column of the source says what each row does.
         rowkind_field: The table's own column that does (option `rowkind.field`); None: none.
         ignore_unknown: Whether columns that the table does not have are passed over.
+        fill_missing: Whether nullable columns that the source leaves out become NULL; deletes need only the key.
         text: How text is to be understood.
     """
 
@@ -55,6 +57,7 @@ class Fitting:
     row_kind: RowKindSource | None
     rowkind_field: str | None
     ignore_unknown: bool
+    fill_missing: bool
     text: TextOptions
 
     @cached_property
@@ -97,11 +100,14 @@ class Fitting:
             FileRefused: A column that the table needs is missing, or there is one that it does not have.
         """
         used = {source.name for source in self.sources.values()}
+        missing = []
         for field in self.schema.arrow:
             source = self.sources[field.name].name
             needed = field.name in self.schema.primary_key or (not field.nullable and self.mode is not Mode.DELETE)
-            if source not in names and (needed or field.name in self.columns):
-                raise FileRefused(f"{where} has no column '{source}' for the table's column '{field.name}'")
+            if source not in names:
+                if needed or field.name in self.columns:
+                    raise FileRefused(f"{where} has no column '{source}' for the table's column '{field.name}'")
+                missing.append(source)
         if self.row_kind is not None:
             used.add(self.row_kind.column)
             if self.row_kind.column not in names:
@@ -112,6 +118,9 @@ class Fitting:
                 f"{where} has the column '{unknown[0][:100]}', which the table does not have; add it under "
                 "source.columns, or set source.unknown_columns: ignore"
             )
+        if missing and not self._may_leave_out:
+            shown = ", ".join(f"'{name}'" for name in missing[:20])
+            raise FileRefused(f"{where} leaves out {shown}; add {_LEFT_OUT}")
 
     def fit(self, rows: SourceRows, report: Report) -> pa.RecordBatch:
         """Returns the rows of records that fit as a whole, as `output`; reports the other records."""
@@ -125,6 +134,7 @@ class Fitting:
             if not field.nullable:
                 self._check_not_null(values, field, retracts, why)
             arrays.append(values)
+        self._check_left_out(rows, arrays, retracts, why)
         if self.row_kind is not None:
             arrays.append(kinds)
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.output)
@@ -174,6 +184,33 @@ class Fitting:
                 missing = missing & ~retracts
         if missing.any():
             why.append((field.name, missing, "one: it is NOT NULL", None))
+
+    @property
+    def _may_leave_out(self) -> bool:
+        return self.fill_missing or self.mode is Mode.DELETE
+
+    def _check_left_out(
+        self, rows: SourceRows, arrays: Sequence[pa.Array], retracts: Mask | None, why: Offences
+    ) -> None:
+        """A column that a record does not name is not one that it says to be NULL."""
+        if rows.find_left_out is None or self._may_leave_out:
+            return
+        nulls = {
+            field.name: _mask(values.is_null())
+            for field, values in zip(self.schema.arrow, arrays, strict=False)
+            if values.null_count and field.nullable
+        }
+        if not nulls:
+            return
+        looked_at = np.logical_or.reduce(list(nulls.values()))
+        if retracts is not None:
+            looked_at &= ~retracts
+        found = rows.find_left_out([self.sources[name].name for name in nulls], looked_at)
+        why += [
+            (name, nulls[name] & mask, f"one, which its record leaves out: add {_LEFT_OUT}", None)
+            for name, mask in zip(nulls, found, strict=True)
+            if (nulls[name] & mask).any()
+        ]
 
     def _fit_kinds(self, rows: SourceRows, why: Offences) -> pa.Array | None:
         """The kind of each row; NULL where it is none."""

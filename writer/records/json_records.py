@@ -9,17 +9,20 @@ from __future__ import annotations
 import decimal
 import functools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.json as pa_json
 
+from lakelog.log.codecs.byte_columns import Mask, take_spans
+from lakelog.log.codecs.json_members import find_left_out
+
 from ..pipeline.spec import TextOptions
 from .bad_records import BadRecord, Report
 from .blocks import Block, ByteStream, Places, read_blocks
-from .source_rows import ParsedRecords, SourceRows, parse_records
+from .source_rows import ParsedRecords, SourceRows, parse_records, spread
 
 _OPEN: Final = ord("{")
 _CLOSE: Final = ord("}")
@@ -173,7 +176,14 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _rows(block: Block, records: Places, columns: dict[str, pa.Array]) -> SourceRows:
-    return SourceRows(columns, len(records), block.lines[records], lambda row: block.raw(int(records[row])))
+    def find(names: Sequence[str], rows: Mask) -> list[Mask]:
+        chosen = records[rows]
+        texts = take_spans(
+            np.frombuffer(block.data, np.uint8), block.starts[chosen], block.ends[chosen] - block.starts[chosen]
+        )
+        return spread(rows, find_left_out(texts, names))
+
+    return SourceRows(columns, len(records), block.lines[records], lambda row: block.raw(int(records[row])), find)
 
 
 def _single(column: pa.ChunkedArray) -> pa.Array:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from lakelog.log.codecs.byte_columns import Mask
+
 from .blocks import Block, Places
+
+FindLeftOut = Callable[[Sequence[str], Mask], list[Mask]]
+"""Which of the rows of a mask are of records that leave a column out: a mask over all rows for each name."""
 
 
 @dataclass(frozen=True)
@@ -22,12 +27,14 @@ class SourceRows:
         lines: The place of each row in the source, as of `BadRecord.line`. Rows with the same place stand behind each
             other and are one record: an update and its old row, of which the table takes both or none.
         raw: Gives a row as it stands in the file.
+        find_left_out: Says which columns a record leaves out; None: every record names all of `columns`.
     """
 
     columns: Mapping[str, pa.Array]
     count: int
     lines: Places
     raw: Callable[[int], bytes]
+    find_left_out: FindLeftOut | None = None
 
 
 @dataclass(frozen=True)
@@ -86,3 +93,13 @@ def explain(error: Exception) -> str:
 
 _NO_ROWS: Final = pa.table({})
 _NONE: Final = np.empty(0, np.int64)
+
+
+def spread(rows: Mask, found: Sequence[Mask]) -> list[Mask]:
+    """Masks over the rows of a mask as masks over all rows. Pure."""
+    masks = []
+    for each in found:
+        mask = np.zeros(len(rows), bool)
+        mask[rows] = each
+        masks.append(mask)
+    return masks

@@ -62,10 +62,10 @@ def test_it_is_done_once(catalog: Catalog) -> None:
 def test_several_tables_together(catalog: Catalog) -> None:
     table, log = make_orders(catalog), make_log(catalog)
     table.upsert(orders((1, "pen", None)))
-    log.append(pa.table({"n": [1]}))
+    log.append(pa.table({"n": [1]}), fill_missing=True)
     with catalog.transaction() as tx:
         tx.table("shop.orders").upsert(orders((1, "cup", None)))
-        tx.table("shop.log").append(pa.table({"n": [2]}))
+        tx.table("shop.log").append(pa.table({"n": [2]}), fill_missing=True)
     with catalog.transaction() as tx:
         tx.table("shop.orders").rollback_to(1)
         tx.table("shop.log").rollback_to(1)

@@ -80,7 +80,7 @@ def test_between_two_tags(catalog: Catalog) -> None:
 def test_what_append_tables_have_between_two_tags(catalog: Catalog) -> None:
     table = make_log(catalog)
     for number in range(3):
-        table.append(pa.table({"n": [number]}))
+        table.append(pa.table({"n": [number]}), fill_missing=True)
         table.tags.create(f"t{number}")
     for mode in ({}, {"incremental-between-scan-mode": "auto"}):
         found = table.scan(options={"incremental-between": "t0,t2", **mode}).to_arrow()

@@ -104,7 +104,7 @@ def test_all_types(spark: SparkSession, make_table: MakeTable, key: tuple[str, .
 
 def test_values_with_merging(spark: SparkSession, make_table: MakeTable) -> None:
     table = make_table(ALL_TYPES, ("id",))
-    table.upsert(pa.table({"id": [2, 3, 4, 5]}))
+    table.upsert(pa.table({"id": [2, 3, 4, 5]}), fill_missing=True)
     table.upsert(pa.Table.from_pylist(ROWS, ALL_TYPES))
     table.delete(pa.table({"id": [4]}))
     expected = pa.Table.from_pylist([*ROWS, {"id": 5}], ALL_TYPES)
@@ -181,9 +181,12 @@ def test_no_rows(spark: SparkSession, make_table: MakeTable) -> None:
     table = make_table(ALL_TYPES, ("id",))
     assert lakelog.spark.read_table(spark, table.name).count() == 0
     assert spark.read.format("lakelog").option("table", table.name).load().count() == 0
-    result = lakelog.spark.write(spark.createDataFrame([], "id bigint"), table.name)
+    nothing = spark.createDataFrame([], "id bigint")
+    with pytest.raises(InvalidArgument, match="got nothing: add the column, or set fill_missing"):
+        lakelog.spark.write(nothing, table.name)
+    result = lakelog.spark.write(nothing, table.name, fill_missing=True)
     assert result.snapshot_id is None
-    result = lakelog.spark.write(spark.createDataFrame([], "id bigint"), table.name, allow_empty=True)
+    result = lakelog.spark.write(nothing, table.name, options={"fill-missing": "true"}, allow_empty=True)
     assert result.snapshot_id == 1
     assert lakelog.spark.read_table(spark, table.name).columns == ALL_TYPES.names
 

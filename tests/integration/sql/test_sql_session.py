@@ -31,7 +31,7 @@ def rows(session: SqlSession, sql: str) -> list[tuple[Any, ...]]:
 def fill(session: SqlSession) -> None:
     session.execute(ORDERS)
     session.execute("INSERT INTO orders VALUES (1, 'a', 1.50, 0.5), (2, 'a', 2, NULL)")
-    session.execute("INSERT INTO orders (dt, id, price) VALUES ('a', 1, 9.99), ('b', 1, 3)")
+    session.execute("INSERT INTO orders (dt, id, price, rating) VALUES ('a', 1, 9.99, DEFAULT), ('b', 1, 3, NULL)")
 
 
 def test_databases(session: SqlSession) -> None:
@@ -192,7 +192,9 @@ def test_overwrites(session: SqlSession) -> None:
     fill(session)
     session.execute("INSERT OVERWRITE orders VALUES (5, 'a', 5, NULL)")
     assert rows(session, "SELECT id, dt FROM orders ORDER BY dt") == [(5, "a"), (1, "b")]
-    session.execute("INSERT OVERWRITE orders PARTITION (dt = 'b') (id) VALUES (6), (7)")
+    session.execute(
+        "INSERT OVERWRITE orders PARTITION (dt = 'b') (id, price, rating) VALUES (6, DEFAULT, NULL), (7, NULL, 1)"
+    )
     assert rows(session, "SELECT id, dt FROM orders ORDER BY id") == [(5, "a"), (6, "b"), (7, "b")]
     session.execute("CREATE TABLE flat (a INT)")
     session.execute("INSERT INTO flat VALUES (1), (2)")
@@ -204,7 +206,7 @@ def test_overwrites(session: SqlSession) -> None:
 
 def test_inserts_into_a_partition(session: SqlSession) -> None:
     fill(session)
-    session.execute("INSERT INTO orders PARTITION (dt = 'c') (id, price) VALUES (8, 8), (9, 9)")
+    session.execute("INSERT INTO orders PARTITION (dt = 'c') (id, price, rating) VALUES (8, 8, NULL), (9, 9, NULL)")
     session.execute("INSERT INTO orders PARTITION (dt = 'c') SELECT id, price, rating FROM orders WHERE dt = 'b'")
     assert rows(session, "SELECT id, dt FROM orders WHERE dt = 'c' ORDER BY id") == [(1, "c"), (8, "c"), (9, "c")]
     assert rows(session, "SELECT count(*) FROM orders") == [(6,)]
@@ -228,7 +230,7 @@ def test_selects_may_have_what_our_own_statements_have_not(session: SqlSession) 
     assert rows(session, "SELECT l[0] AS a, m['a'] AS b, k | 4 AS c, k & 3 AS d, ~k AS e, k ^ 1 AS f FROM nested") == [
         (5, 7, 5, 1, -2, 0)
     ]
-    session.execute("INSERT INTO nested (k) SELECT l[1] FROM nested")
+    session.execute("INSERT INTO nested (k, l, m) SELECT l[1], NULL, NULL FROM nested")
     assert rows(session, "SELECT k FROM nested ORDER BY k") == [(1,), (6,)]
     with pytest.raises(InvalidArgument, match=r"before '\[0"):
         session.catalog.table("shop.nested").scan(filter="l[0] = 5")
@@ -256,7 +258,9 @@ def test_inserts_that_cannot_be(session: SqlSession) -> None:
         ("INSERT INTO orders VALUES (1, 'a', 1)", "Row 1 has 3 values for 4 columns"),
         ("INSERT INTO orders (id, idd) VALUES (1, 1)", "no column 'idd'"),
         ("INSERT INTO orders (id, ID) VALUES (1, 1)", "written twice"),
-        ("INSERT INTO orders (id) VALUES (1)", "dt"),
+        ("INSERT INTO orders (id) VALUES (1)", "leaves out dt, price, rating of shop.orders.*DEFAULT"),
+        ("INSERT INTO orders (id, dt) SELECT 1, 'a'", "leaves out price, rating"),
+        ("INSERT INTO orders VALUES (1, DEFAULT, 1, 1)", "It has no default, and the column is NOT NULL"),
         ("INSERT INTO orders VALUES (NULL, 'a', 1, 1)", "column 'id'.*NOT NULL"),
         ("INSERT INTO orders VALUES (1, 'a', 1.005, 1)", "column 'price'.*all of its digits"),
         ("INSERT INTO orders SELECT 1, 'a'", "returns 2 columns for 4"),

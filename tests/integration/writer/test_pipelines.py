@@ -63,7 +63,8 @@ class Lab:
         file = self.folder / "p.yaml"
         file.write_text(
             f"name: {self.name}\ntable: {self.table.name}\nmode: {mode}\n"
-            f"source:\n  type: files\n  path: ./in\n  format: {format_}\n{source}\n"
+            f"source:\n  type: files\n  path: ./in\n  format: {format_}\n"
+            f'  missing_columns: "null"\n{source}\n'
             f"trigger: {{available_now: true}}\ncheckpoint: ./state\n{more}"
         )
         config = parse_config(["run", str(file)], {"LAKELOG_TARGET": self.stack.target})

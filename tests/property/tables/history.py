@@ -61,7 +61,9 @@ class History(TableForm):
 
     def send(self, call: str, data: pa.Table, more: dict[str, Any]) -> WriteResult:
         """Writes rows; `call` is the SDK's name of it."""
-        result: WriteResult = getattr(self.table, call)(self._as_input(data), **more)
+        # The input may leave out columns in which nothing has a value.
+        fills = {} if call == "delete" else {"fill_missing": True}
+        result: WriteResult = getattr(self.table, call)(self._as_input(data), **more, **fills)
         return result
 
     def read(self, names: list[str] | None, condition: str, snapshot_id: int | None) -> pa.Table:

@@ -27,7 +27,14 @@ def test_insert_reads_texts_with_the_tables_types(
     assert lake.table.written is not None
     assert lake.table.written.to_pylist() == [{"id": 1, "item": "tea"}, {"id": 2, "item": None}, {"id": 3, "item": ""}]
     assert lake.table.calls == [
-        {"mode": "upsert", "writer": None, "identifier": None, "if_snapshot": None, "if_unchanged": None}
+        {
+            "mode": "upsert",
+            "writer": None,
+            "identifier": None,
+            "if_snapshot": None,
+            "if_unchanged": None,
+            "fill_missing": False,
+        }
     ]
 
 
@@ -58,9 +65,15 @@ def test_insert_refuses_what_it_cannot_read(lake: Lake, tmp_path: Path) -> None:
     empty.touch()
     assert lake.run("insert", "shop.orders", str(empty)).code == 2
     lines = tmp_path / "lines.json"
-    lines.write_text('{"id": 1}\n{"id": "x"}\n')
+    lines.write_text('{"id": 1, "item": null}\n{"id": "x", "item": null}\n')
     refused = lake.run("insert", "shop.orders", str(lines))
     assert refused.err == f"""Error: {lines}, line 2: column 'id' has "x", but needs a whole number (BIGINT).\n"""
+    lines.write_text('{"id": 1, "item": null}\n{"id": 2}\n')
+    refused = lake.run("insert", "shop.orders", str(lines))
+    assert refused.err == (
+        f"Error: {lines}, line 2: it leaves out item; name every column, or add --fill-missing for NULL.\n"
+    )
+    assert lake.run("insert", "shop.orders", str(lines), "--fill-missing").code == 0
     missing = lake.run("insert", "shop.orders", str(tmp_path / "none.csv"))
     assert (missing.code, "There is no file" in missing.err) == (3, True)
     unknown = lake.run("insert", "shop.orders", str(tmp_path / "orders.xlsx"))

@@ -156,10 +156,14 @@ def test_struct_children_are_matched_by_name() -> None:
 def test_columns_are_matched_by_name_reordered_and_filled() -> None:
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string()), ("x", pa.float64())])
     table = pa.table({"x": [1.0], "id": pa.array([7], pa.int32())})
-    result = cast_batch(table, schema)
+    result = cast_batch(table, schema, fill_missing=True)
     assert result.schema.equals(schema)
     assert result.to_pylist() == [{"id": 7, "name": None, "x": 1.0}]
-    assert isinstance(cast_batch(table.to_batches()[0], schema), pa.RecordBatch)
+    assert isinstance(cast_batch(table.to_batches()[0], schema, fill_missing=True), pa.RecordBatch)
+    with pytest.raises(
+        InvalidArgument, match="name: expected string, got nothing: add the column, or set fill_missing"
+    ):
+        cast_batch(table, schema)
 
 
 def test_all_schema_problems_are_shown_together() -> None:
@@ -234,6 +238,7 @@ def test_an_unknown_column_tells_which_one_is_near() -> None:
     assert str(caught.value).splitlines()[1:] == [
         "  pricee: expected no such column, got int64: drop it, or add it to the table; or is 'price' meant?",
         "  zz: expected no such column, got int64: drop it, or add it to the table",
+        "  prices: expected int64, got nothing: add the column, or set fill_missing for NULL",
     ]
     # A column that is there under its own name is not the one that was meant.
     with pytest.raises(InvalidArgument) as caught:
@@ -245,7 +250,7 @@ def test_long_differences_are_cut() -> None:
     many = pa.schema([(f"c{i}", pa.int8()) for i in range(5000)])
     with pytest.raises(InvalidArgument) as caught:
         check_schema(many, pa.schema([("x", pa.int8())]))
-    assert str(caught.value).endswith("and 4950 more columns")
+    assert str(caught.value).endswith("and 4951 more columns")
 
 
 @pytest.mark.parametrize("in_list", [False, True])

@@ -79,7 +79,7 @@ def test_a_large_partition_value_is_refused_by_its_column(catalog: Catalog, over
 
 def test_a_time_before_the_first_snapshot_is_shown_as_a_time(catalog: Catalog) -> None:
     table = catalog.create_table("shop.t", _SCHEMA)
-    table.append(pa.table({"id": [1]}))
+    table.append(pa.table({"id": [1], "dt": ["a"]}))
     with pytest.raises(NotFound) as caught:
         table.scan(timestamp=dt.datetime(2013, 1, 1, tzinfo=dt.UTC))
     first = table.snapshots().column("committed_at")[0].as_py()
@@ -113,7 +113,7 @@ def test_a_lazy_frame_is_to_be_collected(catalog: Catalog) -> None:
 
 def test_a_dataset_is_read_by_its_batches(catalog: Catalog) -> None:
     table = catalog.create_table("shop.t", _SCHEMA)
-    data = pyarrow.dataset.dataset(pa.table({"id": [1]}))
+    data = pyarrow.dataset.dataset(pa.table({"id": [1], "dt": ["a"]}))
     with pytest.raises(InvalidArgument, match=r"InMemoryDataset.*what its to_batches\(\) returns"):
         table.append(data)
     table.append(data.to_batches())
@@ -123,7 +123,7 @@ def test_a_dataset_is_read_by_its_batches(catalog: Catalog) -> None:
 def test_a_forgotten_transaction_warns(catalog: Catalog) -> None:
     catalog.create_table("shop.t", _SCHEMA)
     tx = catalog.transaction()
-    tx.table("shop.t").append(pa.table({"id": [1]}))
+    tx.table("shop.t").append(pa.table({"id": [1], "dt": ["a"]}))
     with pytest.warns(ResourceWarning, match=r"wrote to shop\.t was neither committed nor given up.*call commit\(\)"):
         del tx
     # Tests fail for any warning: none of these may give one.
@@ -131,7 +131,7 @@ def test_a_forgotten_transaction_warns(catalog: Catalog) -> None:
     untouched.table("shop.t")
     del untouched
     ended = catalog.transaction()
-    ended.table("shop.t").append(pa.table({"id": [1]}))
+    ended.table("shop.t").append(pa.table({"id": [1], "dt": ["a"]}))
     ended.commit()
     del ended
 
@@ -139,7 +139,7 @@ def test_a_forgotten_transaction_warns(catalog: Catalog) -> None:
 def test_a_gap_names_the_call_that_tells_where_a_writer_is(catalog: Catalog) -> None:
     table = catalog.create_table("shop.t", _SCHEMA)
     with pytest.raises(CommitConflict, match=r"catalog\.last_identifier\('w', 'shop\.t'\)"):
-        table.append(pa.table({"id": [1]}), writer="w", identifier=5, previous_identifier=4)
+        table.append(pa.table({"id": [1], "dt": ["a"]}), writer="w", identifier=5, previous_identifier=4)
 
 
 def test_a_query_for_a_column_that_is_not_there_tells_the_columns(catalog: Catalog) -> None:

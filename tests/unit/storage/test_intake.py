@@ -57,6 +57,37 @@ def test_not_null_holds_for_rows_that_are_added_only() -> None:
     assert set(codes.tolist()) == {3}
 
 
+@pytest.mark.parametrize(
+    ("rows", "source", "refused"),
+    [
+        ({"id": [1]}, KindSource.INSERTS, True),
+        ({"id": [1]}, KindSource.DELETES, False),
+        ({"id": [1, 2], "_row_kind": ["-D", "-U"]}, KindSource.COLUMN, False),
+        ({"id": [1, 2], "_row_kind": ["-D", "+U"]}, KindSource.COLUMN, True),
+    ],
+)
+def test_rows_that_add_name_every_column(rows: dict[str, list[object]], source: KindSource, refused: bool) -> None:
+    schema = TableSchema(0, assign_field_ids(pa.schema([COLUMNS[0], ("a", pa.string()), ("b", pa.int64())])), ("id",))
+    intake = Intake("db.t", schema, TableOptions({}))
+    data = pa.table(rows)
+    if refused:
+        with pytest.raises(
+            InvalidArgument, match=r"(?s)a: expected string, got nothing.*fill_missing.*b: expected int64"
+        ):
+            intake.take(data, source)
+    filled, _ = intake.take(data, source, fill_missing=refused)
+    assert filled.column("a").null_count == filled.column("b").null_count == data.num_rows
+
+
+def test_a_field_of_kinds_says_whether_columns_may_be_left_out() -> None:
+    columns = pa.schema([COLUMNS[0], ("op", pa.string()), ("a", pa.string())])
+    intake = Intake("db.t", TableSchema(0, assign_field_ids(columns), ("id",)), TableOptions({"rowkind.field": "op"}))
+    taken, _ = intake.take(pa.table({"id": [1], "op": ["-D"]}), KindSource.INSERTS)
+    assert taken.column("a").null_count == 1
+    with pytest.raises(InvalidArgument, match="a: expected string, got nothing"):
+        intake.take(pa.table({"id": [1, 2], "op": ["-D", "+I"]}), KindSource.INSERTS)
+
+
 def test_two_kind_columns_are_refused() -> None:
     rows = pa.Table.from_arrays([pa.array([1]), pa.array(["+I"]), pa.array(["+I"])], ["id", "_row_kind", "_row_kind"])
     with pytest.raises(InvalidArgument, match="more than once"):

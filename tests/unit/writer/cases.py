@@ -43,6 +43,7 @@ class Case:
     mode: Mode = Mode.UPSERT
     key: tuple[str, ...] = ("id",)
     ignore_unknown: bool = False
+    fill_missing: bool = True
     stop: bool = False
     fields: list[pa.Field] = field(default_factory=lambda: FIELDS)
 
@@ -52,7 +53,9 @@ class Case:
         path.write_bytes(data)
         status = path.stat()
         schema = TableSchema(0, assign_field_ids(pa.schema(self.fields)), self.key)
-        fitting = Fitting(schema, self.mode, self.columns, self.row_kind, None, self.ignore_unknown, self.text)
+        fitting = Fitting(
+            schema, self.mode, self.columns, self.row_kind, None, self.ignore_unknown, self.fill_missing, self.text
+        )
         letters = self.folder / "letters"
         task = ReadTask("p", 3, self.folder, self.format, fitting, None if self.stop else letters)
         file = TakenFile(3, 4, name, status.st_size, status.st_mtime_ns // 1000)

@@ -36,6 +36,7 @@ class Case:
     stop: bool = False
     old_rows: bool = False
     ignore_unknown: bool = False
+    fill_missing: bool = True
     time_unit: str | None = None
     columns: dict[str, ColumnSource] = field(default_factory=dict)
     avro: AvroForm | None = None
@@ -48,7 +49,9 @@ class Case:
         schema = TableSchema(0, assign_field_ids(pa.schema(self.fields)), self.key)
         says_kinds = self.headers or self.format is RecordFormat.DEBEZIUM_JSON
         kinds = RowKindSource(KIND_COLUMN) if says_kinds else None
-        fitting = Fitting(schema, Mode.UPSERT, self.columns, kinds, None, self.ignore_unknown, TextOptions())
+        fitting = Fitting(
+            schema, Mode.UPSERT, self.columns, kinds, None, self.ignore_unknown, self.fill_missing, TextOptions()
+        )
         letters = None if self.stop else self.folder / "letters"
         source = make_source(self.format, time_unit=self.time_unit, avro=self.avro)
         task = KafkaReadTask("p", 3, source, fitting, self.old_rows, letters, self.headers)

@@ -23,13 +23,14 @@ FIELDS = [
 ]
 
 
-def check(folder: Path, fields: dict[str, object], more: str = "") -> str:
+def check(folder: Path, fields: dict[str, object], more: str = "", missing_columns: str = "null") -> str:
     """What is wrong; empty: nothing."""
     schema = {"type": "record", "name": "r", "fields": [{"name": n, "type": t} for n, t in fields.items()]}
     (folder / "r.avsc").write_text(json.dumps(schema))
     (folder / "p.yaml").write_text(
         "name: orders\ntable: shop.orders\nmode: upsert\ncheckpoint: ./state\nsource:\n  type: kafka\n"
-        f"  bootstrap_servers: kafka-1:9092\n  topic: orders\n  format: avro\n  schema_file: ./r.avsc\n{more}"
+        f"  bootstrap_servers: kafka-1:9092\n  topic: orders\n  format: avro\n  schema_file: ./r.avsc\n"
+        f'  missing_columns: "{missing_columns}"\n{more}'
     )
     pipeline = read_pipeline(folder / "p.yaml")
     columns = TableSchema(0, assign_field_ids(pa.schema(FIELDS)), ("id",))
@@ -52,6 +53,11 @@ def test_what_fits(tmp_path: Path) -> None:
     assert check(tmp_path, {**GOOD, "price": ["null", decimal], "tags": {"type": "array", "items": "string"}}) == ""
     assert check(tmp_path, {**GOOD, "at": "long"}, "  options: {timestamp_format: epoch_ms}\n") == ""
     assert check(tmp_path, {**GOOD, "of_others": "int"}, "  unknown_columns: ignore\n") == ""
+
+
+def test_a_schema_that_leaves_columns_out(tmp_path: Path) -> None:
+    found = check(tmp_path, {"id": "int"}, missing_columns="error")
+    assert "it leaves out 'price', 'at', 'tags'; add it, or set source.missing_columns: \"null\"" in found
 
 
 @pytest.mark.parametrize(

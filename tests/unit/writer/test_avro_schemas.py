@@ -49,7 +49,8 @@ def write_pipeline(folder: Path, source: str = "schemas: {7: ./first.avsc, 300: 
     (folder / "p.yaml").write_text(
         "name: p\ntable: shop.orders\nmode: upsert\ncheckpoint: ./state\n"
         "bad_records: dead-letter\ndead_letters: ./dead\n"
-        f"source:\n  type: kafka\n  bootstrap_servers: kafka-1:9092\n  topic: orders\n  format: avro\n  {source}\n"
+        f"source:\n  type: kafka\n  bootstrap_servers: kafka-1:9092\n  topic: orders\n  format: avro\n"
+        f'  missing_columns: "null"\n  {source}\n'
     )
     return folder / "p.yaml"
 

@@ -179,3 +179,22 @@ def test_of_a_message_that_does_not_fit_the_column_is_told(topics: Topics, tmp_p
     assert told[3][0] in (None, "id")
     assert told[4] == ("id", "column 'id' has 2.5, but needs BIGINT")
     assert {told[offset][0] for offset in (5, 6)} == {None}
+
+
+@pytest.mark.parametrize("with_schema", [False, True])
+def test_a_column_that_the_new_row_leaves_out_is_refused(topics: Topics, tmp_path: Path, with_schema: bool) -> None:
+    """An old row, and the row of a delete, may leave columns out: they take away by their key."""
+    case = Case(topics, tmp_path, RecordFormat.DEBEZIUM_JSON, fill_missing=False, old_rows=True, fields=FIELDS[:3])
+    whole = {"id": 1, "item": None, "price": None}
+    messages = [
+        change("c", None, whole),
+        change("u", {"id": 1}, {"id": 1, "item": "price"}),
+        change("u", {"id": 1}, whole),
+        change("d", {"id": 1}, None),
+    ]
+    if with_schema:
+        messages = [b'{"schema": null, "payload": %s}' % message for message in messages]
+    topics.send(*messages)
+    rows, bad = case.read()
+    assert [(row["_row_kind"], row["id"]) for row in rows] == [("+I", 1), ("-U", 1), ("+U", 1), ("-D", 1)]
+    assert [letter["column"] for letter in bad] == ["price"]

@@ -176,7 +176,14 @@ def test_a_topic_that_was_made_anew_is_not_read(topics: Topics, tmp_path: Path) 
     topics.send(b'{"id": 1}')
     case = Case(topics, tmp_path)
     fitting = Fitting(
-        TableSchema(0, assign_field_ids(pa.schema(FIELDS)), ("id",)), Mode.UPSERT, {}, None, None, False, TextOptions()
+        TableSchema(0, assign_field_ids(pa.schema(FIELDS)), ("id",)),
+        Mode.UPSERT,
+        {},
+        None,
+        None,
+        False,
+        True,
+        TextOptions(),
     )
     task = KafkaReadTask("p", 3, make_source(), fitting, False, None)
     with pytest.raises(HistoryDiverged, match="deleted and made anew"):

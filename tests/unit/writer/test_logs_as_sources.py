@@ -112,7 +112,7 @@ def test_records_that_were_sent_before_their_commit_are_taken_where_that_is_said
     """Some are never committed, some come twice: nobody can make the table's rows of them record by record."""
     send(topics, RecordFormat.JSON, {})
     sender = topics.log.open_early_sender("orders")
-    key, value = b'{"day":"2026-01-31","id":7}', b'{"day":"2026-01-31","id":7,"price":"1.00"}'
+    key, value = b'{"day":"2026-01-31","id":7}', b'{"day":"2026-01-31","id":7,"price":"1.00","at":null,"tags":null}'
     kinds = np.array([INSERT], np.int8)
     records = EncodedRecords(0, pa.array([key]), pa.array([value]), kinds, np.array([0], np.int64))
     sender.send(records, "f" * 32)

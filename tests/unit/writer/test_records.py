@@ -224,6 +224,38 @@ def test_a_file_in_which_nothing_is_written_holds_no_rows(tmp_path: Path, data: 
     assert Case(tmp_path, Format.CSV).read(data, name) == ([], [])
 
 
+def test_columns_that_a_file_leaves_out_are_refused(tmp_path: Path) -> None:
+    case = Case(tmp_path, Format.CSV, fill_missing=False, fields=FIELDS[:3])
+    rows, bad = case.read(b"id,name\n1,a\n")
+    assert rows == []
+    assert "its header leaves out 'price'; add it, or set source.missing_columns" in bad[0]["reason"]
+    assert case.read(b"id,name,price\n1,a,\n")[0] == [{"id": 1, "name": "a"}]
+
+
+def test_columns_that_a_record_leaves_out_are_refused(tmp_path: Path) -> None:
+    """A field that is null is given; one that is not there is not, wherever else its name occurs."""
+    fields = [*FIELDS[:3], pa.field("s", pa.struct({"name": pa.string()}))]
+    case = Case(tmp_path, Format.JSON, fill_missing=False, fields=fields)
+    rows, bad = case.read(
+        b'{"id": 1, "name": null, "price": null, "s": null}\n'
+        b'{"id": 2, "price": 1, "s": {"name": "x"}}\n'
+        b'{"id": 3, "n\\u0061me": null, "price": "2.5", "s": {"name": null}}\n'
+        b'{"id": 4, "name": "\\"price\\": 5,", "s": null}\n'
+        b'{"id": "5", "price": 1, "s": null}\n'
+    )
+    assert [row["id"] for row in rows] == [1, 3]
+    assert [(letter["line"], letter["column"]) for letter in bad] == [(2, "name"), (4, "price"), (5, "name")]
+    assert 'its record leaves out: add it, or set source.missing_columns: "null"' in bad[0]["reason"]
+
+
+def test_deletes_may_leave_columns_out(tmp_path: Path) -> None:
+    kinds = RowKindSource("op")
+    case = Case(tmp_path, Format.JSON, fill_missing=False, fields=FIELDS[:2], row_kind=kinds)
+    rows, bad = case.read(b'{"id": 1, "op": "-D"}\n{"id": 2, "op": "+U"}\n')
+    assert [row["id"] for row in rows] == [1]
+    assert [letter["line"] for letter in bad] == [2]
+
+
 def test_unknown_columns_may_be_passed_over(tmp_path: Path) -> None:
     assert Case(tmp_path, Format.CSV, ignore_unknown=True).read(b"id,foo\n1,2\n") == ([{"id": 1}], [])
     assert Case(tmp_path, Format.JSON, ignore_unknown=True).read(b'{"id":1,"foo":2}\n') == ([{"id": 1}], [])
@@ -277,7 +309,9 @@ def test_stop_names_file_line_and_reason(tmp_path: Path) -> None:
 def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
     case = Case(tmp_path, Format.CSV)
     schema = TableSchema(0, assign_field_ids(pa.schema(FIELDS)), ("id",))
-    task = ReadTask("p", 0, tmp_path, Format.CSV, Fitting(schema, Mode.UPSERT, {}, None, None, False, case.text), None)
+    task = ReadTask(
+        "p", 0, tmp_path, Format.CSV, Fitting(schema, Mode.UPSERT, {}, None, None, False, True, case.text), None
+    )
     (tmp_path / "a").write_text("id\n1\n")
     with pytest.raises(DataCorrupted, match="it has 5 bytes instead of 6") as caught:
         list(read_file(task, TakenFile(0, 0, "a", 6, 0)))
