@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakelog.arguments import check_flag, to_option_texts, to_texts
-from lakelog.errors import NotFound
+from lakelog.errors import NotFound, SnapshotExpired
 from lakelog.format.plan import PlanRequest
 from lakelog.listings import list_log_offsets, list_snapshots, to_files_table, to_snapshots_table
 from lakelog.options.table_options import STREAMING_READ_OVERWRITE
@@ -18,6 +18,7 @@ from lakelog.options.values import TableOptions
 from lakelog.reads.change_plan import check_range, check_raw, name_change_columns
 from lakelog.reads.change_range import find_begin
 from lakelog.reads.complete_changes import DEFAULT_TIMEOUT_S, check_timeout, plan_when_complete
+from lakelog.reads.expired_position import to_expired_position
 from lakelog.reads.reading import settle_state
 from lakelog.scan import Scan, check_limit
 from lakelog.scan_planning import plan_changes, plan_scan
@@ -190,7 +191,20 @@ class Table(TableWrites, TableUpkeep):
                 overwrites=not raw and TableOptions(self._info.options).get(STREAMING_READ_OVERWRITE),
             )
 
-        return self._ask(lambda: plan_when_complete(self._catalog.metastore, self._info, last, timeout_s, plan))
+        try:
+            return self._ask(lambda: plan_when_complete(self._catalog.metastore, self._info, last, timeout_s, plan))
+        except SnapshotExpired as error:
+            (kept,) = self._catalog.metastore.list_latest([self.uuid])
+            if after >= kept.earliest_change_id - 1:
+                raise
+            raise to_expired_position(
+                "changes(after=)",
+                self.name,
+                after,
+                earliest=kept.earliest_change_id,
+                latest=kept.snapshot_id,
+                remedy=f"give after={kept.earliest_change_id - 1} or more, or read the whole table by scan()",
+            ) from error
 
     def subscribe(
         self,

@@ -34,10 +34,11 @@ SCAN_MODE: Final = Option[str](
 )
 STREAM_SNAPSHOT_ID: Final = Option[int | None](
     "scan.snapshot-id",
-    Whole(1, _LAST),
+    Whole(0, _LAST),
     None,
-    "`from-snapshot`: begin with what this snapshot changed. `from-snapshot-full`: with the rows at it. One that is no "
-    "longer kept stands for the oldest that is.",
+    "`from-snapshot`: begin with what this snapshot changed. `from-snapshot-full`: with the rows at it. 0 is the "
+    "beginning. One that is no longer kept stands for the earliest that is, unless 'scan.expired-position' = 'fail' is "
+    "given with it.",
     Scope.STREAM,
 )
 STREAM_TIMESTAMP_MILLIS: Final = Option[int | None](
@@ -67,8 +68,9 @@ EXPIRED_POSITION: Final = Option[str](
     "scan.expired-position",
     Choice(("fail", "earliest", "full")),
     "fail",
-    "What happens when the next change is no longer kept: `fail` with an error, go on with the `earliest` one that is, "
-    "or with the rows there are in `full`.",
+    "What happens when the next change of a consumer, a checkpoint or a running stream is no longer kept: `fail` with "
+    "an error, go on with the `earliest` one that is, or with the rows there are in `full`. Given by hand, `fail` also "
+    "holds for where a stream begins, which else begins with the earliest.",
     Scope.STREAM,
 )
 SCAN_BOUNDED_WATERMARK: Final = Option[int | None](

@@ -17,6 +17,7 @@ from lakelog.options.stream_options import (
 )
 from lakelog.options.table_options import CHANGELOG_PRODUCER, FULL_COMPACTION
 from lakelog.options.values import StreamOptions, TableOptions
+from lakelog.reads.expired_position import GO_ON_WITH_OPTION, to_expired_position
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ def find_starts(metastore: Metastore, tables: Sequence[TableInfo], options: Stre
 
     Raises:
         NotFound: `from-snapshot-full` names a snapshot that is not there yet.
+        SnapshotExpired: It begins before what is kept, and `scan.expired-position` was given as `fail`.
         InvalidArgument: A snapshot is named, and there are several tables.
     """
     if len(tables) > 1 and options.mode in ("from-snapshot", "from-snapshot-full"):
@@ -80,6 +82,12 @@ def _find_start(
     earliest_change = found.earliest_change_id
     mode = options.mode
     wanted = options.get(STREAM_SNAPSHOT_ID)
+    # Start options are clamped, unless to fail was asked for by hand.
+    strict = options.given().get(EXPIRED_POSITION.key) is not None and options.get(EXPIRED_POSITION) == "fail"
+    if strict and wanted is not None:
+        kept = earliest_change if mode == "from-snapshot" else earliest
+        if max(wanted, 1) < kept:
+            raise _begins_too_early(table, f"'{STREAM_SNAPSHOT_ID.key}' = {wanted}", kept, latest)
     if mode == "latest":
         return StreamStart(latest, found.snapshot_uuid)
     if mode == "from-snapshot":
@@ -94,11 +102,15 @@ def _find_start(
                 reason="SNAPSHOT_NOT_FOUND",
                 metadata={"snapshot_id": str(wanted), "latest": str(latest)},
             )
-        return _full(max(wanted, earliest))
+        # In front of the first snapshot there are no rows.
+        return _full(max(wanted, earliest) if earliest > 1 else wanted)
     if mode == "from-timestamp":
         since_ms = options.get(STREAM_TIMESTAMP_MILLIS)
         assert since_ms is not None, "the options were checked"
         before = _count_before(metastore, table, since_ms, earliest_change, latest)
+        if strict and 1 < earliest_change == before + 1:
+            # What has expired may have been committed since that time.
+            raise _begins_too_early(table, f"'{STREAM_TIMESTAMP_MILLIS.key}' = {since_ms}", earliest_change, latest)
         return StreamStart(before, first_time_ms=since_ms)
     if mode == "from-file-creation-time":
         start = _full(latest, found.snapshot_uuid)
@@ -128,15 +140,13 @@ def resume(
         start = StreamStart(consumer.snapshot_id, consumer.snapshot_uuid)
         if at.snapshot_id and start.after < at.earliest_change_id - 1:
             if policy == "fail":
-                raise SnapshotExpired(
-                    f"Consumer '{consumer.consumer_id}' of {table.name} is at snapshot {start.after}, but snapshots "
-                    f"{at.earliest_change_id} to {at.snapshot_id} are all that is kept. Reset it, or subscribe with "
-                    f"'{EXPIRED_POSITION.key}' = 'earliest' or 'full'.",
-                    metadata={
-                        "table": str(table.name),
-                        "earliest": str(at.earliest_change_id),
-                        "latest": str(at.snapshot_id),
-                    },
+                raise to_expired_position(
+                    f"Consumer '{consumer.consumer_id}'",
+                    str(table.name),
+                    start.after,
+                    earliest=at.earliest_change_id,
+                    latest=at.snapshot_id,
+                    remedy=f"reset it (consumers.reset, lakelog consumers reset), or {GO_ON_WITH_OPTION}",
                 )
             expired = True
             start = StreamStart(at.earliest_change_id - 1)
@@ -151,6 +161,14 @@ def start_over(metastore: Metastore, tables: Sequence[TableInfo], policy: str) -
     if policy == "full":
         return [_full(each.snapshot_id, each.snapshot_uuid) for each in found]
     return [StreamStart(max(each.earliest_change_id - 1, 0)) for each in found]
+
+
+def _begins_too_early(table: TableInfo, start: str, earliest: int, latest: int) -> SnapshotExpired:
+    return SnapshotExpired(
+        f"{start} of {table.name} lies before snapshot {earliest}, and snapshots {earliest} to {latest} are all that "
+        f"is kept. Give a later one, or leave '{EXPIRED_POSITION.key}' = 'fail' out to begin with the earliest.",
+        metadata={"table": str(table.name), "earliest": str(earliest), "latest": str(latest)},
+    )
 
 
 def _full(snapshot_id: int, snapshot_uuid: str = "") -> StreamStart:

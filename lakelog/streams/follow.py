@@ -11,6 +11,7 @@ from lakelog.client.metastore import Metastore, Watch, WatchEvent, WatchPosition
 from lakelog.errors import HistoryDiverged, NotFound, SnapshotExpired
 from lakelog.format.commit_order import MAX_KNOWN, Commit, CommitOrder
 from lakelog.format.snapshot import Snapshot
+from lakelog.reads.expired_position import GO_ON_WITH_OPTION, to_expired_position
 from lakelog.reads.stream_start import StreamStart, start_over
 from lakelog.storage.read_counts import ReadCounts, ReadMetrics
 from lakelog.streams.batch import Position, Progress, StreamBatch
@@ -84,9 +85,9 @@ class TablesFollower:
             begun = self._starts
             try:
                 yield from self._follow()
-            except SnapshotExpired:
+            except SnapshotExpired as error:
                 if self._expired == "fail":
-                    raise
+                    raise self._explain_expired() or error from error
                 self._starts = self._start_over()
                 if self._starts == begun:
                     # It would fail again: what the oldest snapshot replaced is no longer known, for instance.
@@ -107,6 +108,24 @@ class TablesFollower:
         for table in self._tables.values():
             table.close()
         self._on_close()
+
+    def _explain_expired(self) -> SnapshotExpired | None:
+        """The error for the table that was left behind; None: none was, so something else has expired."""
+        tables = list(self._tables.values())
+        found = self._metastore.list_latest([table.info.table_uuid for table in tables])
+        for table, kept in zip(tables, found, strict=True):
+            shown = self._shown.get(table.info.table_uuid)
+            after = self._starts[table.info.table_uuid].after if shown is None else shown.snapshot_id
+            if after < kept.earliest_change_id - 1:
+                return to_expired_position(
+                    "The stream",
+                    table.name,
+                    after,
+                    earliest=kept.earliest_change_id,
+                    latest=kept.snapshot_id,
+                    remedy=GO_ON_WITH_OPTION,
+                )
+        return None
 
     def _follow(self) -> Iterator[Progress]:
         self._shown = {}

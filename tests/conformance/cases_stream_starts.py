@@ -53,6 +53,15 @@ BEGINNINGS = (
     begins("compacted-full without a compaction", {"scan.mode": "compacted-full"}, ROWS, FOURTH),
     begins("from-snapshot", {"scan.mode": "from-snapshot", "scan.snapshot-id": "2"}, SECOND, THIRD, FOURTH),
     begins("default resolves to from-snapshot", {"scan.snapshot-id": "3"}, THIRD, FOURTH),
+    begins("from-snapshot 0 is the beginning", {"scan.snapshot-id": "0"}, CHANGES),
+    begins(
+        "from-snapshot-full 0 is the beginning", {"scan.mode": "from-snapshot-full", "scan.snapshot-id": "0"}, CHANGES
+    ),
+    begins(
+        "a start that is kept is no position that fails",
+        {"scan.snapshot-id": "1", "scan.expired-position": "fail"},
+        CHANGES,
+    ),
     begins("from-snapshot of the next one", {"scan.snapshot-id": "4"}, FOURTH),
     begins("from-snapshot above the newest waits", {"scan.snapshot-id": "5"}),
     begins(
@@ -87,6 +96,9 @@ EMPTY_TABLES = (
     empty("latest", {"scan.mode": "latest"}),
     empty("compacted-full", {"scan.mode": "compacted-full"}),
     empty("from-snapshot", {"scan.snapshot-id": "1"}),
+    empty("from-snapshot 0", {"scan.snapshot-id": "0"}),
+    empty("from-snapshot-full 0", {"scan.mode": "from-snapshot-full", "scan.snapshot-id": "0"}),
+    empty("from-snapshot that is to fail", {"scan.snapshot-id": "0", "scan.expired-position": "fail"}),
     empty("from-timestamp", {"scan.timestamp-millis": "0"}),
     empty("from-file-creation-time", {"scan.file-creation-time-millis": "0"}),
     StreamCase(
@@ -221,9 +233,32 @@ ERRORS = (
         wrong({"scan.mode": mode}, f"'scan.mode' = '{mode}' needs the option '{key}'. Give it, too")
         for mode, key in _KEYS.items()
     ),
+    *(
+        StreamCase(
+            f"5.6 {what} below the earliest fails where that is asked for",
+            KV,
+            (*HISTORY, Forget(3)),
+            options={**options, "scan.expired-position": "fail"},
+            error="lies before snapshot 3, and snapshots 3 to 3 are all that is kept. Give a later one, or leave "
+            "'scan.expired-position' = 'fail' out",
+        )
+        for what, options in (
+            ("from-snapshot", {"scan.snapshot-id": "2"}),
+            ("from-snapshot 0", {"scan.snapshot-id": "0"}),
+            ("from-snapshot-full", {"scan.mode": "from-snapshot-full", "scan.snapshot-id": "1"}),
+            ("from-timestamp", {"scan.timestamp-millis": "0"}),
+        )
+    ),
+    StreamCase(
+        "5.6 from-timestamp behind the earliest does not fail",
+        KV,
+        (*HISTORY, Forget(3)),
+        THEN,
+        {"scan.timestamp-millis": "after 1", "scan.expired-position": "fail"},
+        shows=FOURTH,
+    ),
     wrong({"scan.mode": "incremental"}, "'scan.mode' = 'incremental' .*it is a read with an end.*incremental-between"),
     wrong({"scan.mode": "oldest"}, "'scan.mode' = 'oldest' is not possible"),
-    wrong({"scan.snapshot-id": "0"}, "'scan.snapshot-id' = '0' is not possible"),
     wrong({"scan.snapshot-id": "x"}, "'scan.snapshot-id' = 'x' is not possible"),
     wrong({"scan.timestamp-millis": "-1"}, "'scan.timestamp-millis' = '-1' is not possible"),
     wrong({"scan.file-creation-time-millis": "now"}, "'scan.file-creation-time-millis' = 'now' is not possible"),

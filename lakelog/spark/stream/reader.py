@@ -33,6 +33,7 @@ from lakelog.format.snapshot import Snapshot
 from lakelog.format.table import TableInfo
 from lakelog.options.stream_options import EXPIRED_POSITION, SCAN_BOUNDED_WATERMARK, SCAN_REMOVE_NORMALIZE
 from lakelog.reads.change_plan import describe_skipped, find_overwrites
+from lakelog.reads.expired_position import GO_ON_WITH_OPTION, to_expired_position
 from lakelog.reads.stream_start import start_over
 from lakelog.spark.connection import SparkConnection, open_metastore
 from lakelog.spark.source_options import SourceOptions
@@ -364,9 +365,11 @@ def _check_columns(table: TableInfo, schema: StructType) -> None:
 
 
 def _expired(table: TableInfo, offset: StreamOffset, earliest: int, latest: int) -> SnapshotExpired:
-    return SnapshotExpired(
-        f"The checkpoint is at snapshot {offset.snapshot_id} of {table.name}, but snapshots {earliest} to {latest} are "
-        f"all that is kept. Begin with a new checkpoint, or give the option '{EXPIRED_POSITION.key}' = 'earliest' or "
-        "'full'.",
-        metadata={"table": str(table.name), "earliest": str(earliest), "latest": str(latest)},
+    return to_expired_position(
+        "The checkpoint",
+        str(table.name),
+        offset.snapshot_id,
+        earliest=earliest,
+        latest=latest,
+        remedy=f"begin with a new checkpoint, or {GO_ON_WITH_OPTION}",
     )

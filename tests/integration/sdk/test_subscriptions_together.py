@@ -243,7 +243,7 @@ def test_an_expired_position_in_one_table(
     options = {"scan.expired-position": policy}
     if policy == "fail":
         with pytest.raises(
-            SnapshotExpired, match=r"Consumer 'etl' of shop\.items is at snapshot 1, but snapshots 3 to 3"
+            SnapshotExpired, match=r"Consumer 'etl' is at snapshot 1 of shop\.items, but snapshots 3 to 3"
         ):
             catalog.subscribe(NAMES, consumer_id="etl", options=options)
         return
@@ -301,3 +301,13 @@ def test_an_unknown_table_is_named(catalog: Catalog) -> None:
     make_shop(catalog)
     with pytest.raises(NotFound, match=r"'shop\.itemz' does not exist\. The nearest name is 'items'"):
         catalog.subscribe(["shop.orders", "shop.itemz"])
+
+
+def test_snapshots_of_a_transaction(catalog: Catalog) -> None:
+    make_shop(catalog)
+    with catalog.subscribe(NAMES, "latest") as stream:
+        commit_both(catalog, 1)
+        commit_both(catalog, 5)
+        found = [(each.table, each.snapshot_id, each.data.num_rows) for each in stream.snapshots(timeout=2)]
+    assert sorted(found[:2]) == [("shop.items", 1, 2), ("shop.orders", 1, 1)]
+    assert sorted(found[2:]) == [("shop.items", 2, 2), ("shop.orders", 2, 1)]
