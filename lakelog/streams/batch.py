@@ -37,6 +37,26 @@ class StreamBatch:
 
 
 @dataclass(frozen=True)
+class SnapshotChanges:
+    """All that a subscription shows of one snapshot of a table.
+
+    Attributes:
+        table: `database.table`.
+        snapshot_id: The snapshot; 0: rows that came before their commit (`StreamBatch.is_early`).
+        batches: The rows of all its buckets in their order; at least one batch.
+    """
+
+    table: str
+    snapshot_id: int
+    batches: Sequence[pa.RecordBatch]
+
+    @property
+    def data(self) -> pa.Table:
+        """The rows as one table; nothing is copied."""
+        return pa.Table.from_batches(self.batches)
+
+
+@dataclass(frozen=True)
 class Position:
     """Where a reader of a table is: all up to and with this snapshot is done.
 

@@ -16,10 +16,12 @@ from contextlib import closing
 from types import TracebackType
 from typing import Final, Protocol
 
+import pyarrow as pa
+
 from lakelog.client.retry import CLOSED
 from lakelog.errors import Fenced, InvalidArgument, LakelogError, NotFound, Unavailable
 from lakelog.storage.read_counts import ReadMetrics
-from lakelog.streams.batch import Position, Progress, StreamBatch
+from lakelog.streams.batch import Position, Progress, SnapshotChanges, StreamBatch
 
 _QUEUED: Final = 2
 """Batches that wait for their reader."""
@@ -224,6 +226,32 @@ class Subscription:
                 self._move_by_itself()
             if left_s == 0.0:
                 return None
+
+    def snapshots(self, timeout: float | None = None) -> Iterator[SnapshotChanges]:
+        """The snapshots that come, each whole: all buckets of a table together. For readers that keep state.
+
+        A snapshot is held in memory as a whole; iterate the subscription itself where one may be too large. Snapshots
+        without rows to show are passed over. Of a commit to several tables each table's part comes by itself. The
+        position moves when the snapshot behind a whole commit is asked for, or by `commit`.
+
+        Args:
+            timeout: How many seconds to wait for each batch; the iteration ends when none comes. None: for ever.
+
+        Raises:
+            LakelogError: As `read`.
+        """
+        parts: dict[tuple[str, int], list[pa.RecordBatch]] = {}
+        while (batch := None if self._over else self.read(timeout)) is not None:
+            parts.setdefault((batch.table, batch.snapshot_id), []).append(batch.data)
+            if self._whole or batch.is_early:
+                yield from (SnapshotChanges(table, number, data) for (table, number), data in parts.items())
+                parts = {}
+        if parts and not self.ended:
+            # Its rest is on the way: nothing of it may be left out of what comes next.
+            raise Unavailable(
+                f"Part of a snapshot of {self._name} came, but not its end within {timeout} s. Subscribe again, with a "
+                "longer timeout: it comes again as a whole."
+            )
 
     @property
     def is_whole(self) -> bool:

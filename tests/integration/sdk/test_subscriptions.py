@@ -335,3 +335,37 @@ def test_no_column_of_an_append_table_still_tells_the_snapshots(catalog: Catalog
             (1, 2, 0),
             (2, 1, 0),
         ]
+
+
+def test_snapshots_come_whole(catalog: Catalog) -> None:
+    """All buckets of a snapshot together, though each bucket is a batch; what shows nothing is passed over."""
+    table = catalog.create_table("shop.wide", orders().schema, primary_key=["id"], options={"bucket": "8"})
+    table.upsert(orders(*((n, "a", None) for n in range(40))))
+    table.upsert(orders((7, "a", None)))
+    table.upsert(orders(*((n, "b", None) for n in range(40))))
+    with table.subscribe("from-snapshot", options={"scan.snapshot-id": 1}) as stream:
+        found = list(stream.snapshots(timeout=2))
+        assert [(each.table, each.snapshot_id, each.data.num_rows) for each in found] == [
+            ("shop.wide", 1, 40),
+            ("shop.wide", 3, 80),
+        ]
+        assert len(found[0].batches) > 1
+        assert stream.position == 3
+        table.upsert(orders((1, "c", None)))
+        assert [each.snapshot_id for each in stream.snapshots(timeout=2)] == [4]
+    assert list(stream.snapshots()) == []
+
+
+def test_a_position_moves_behind_whole_snapshots(catalog: Catalog) -> None:
+    table = catalog.create_table("shop.wide", orders().schema, primary_key=["id"], options={"bucket": "8"})
+    for name in ("a", "b"):
+        table.upsert(orders(*((n, name, None) for n in range(40))))
+    with table.subscribe("from-snapshot", "me", options={"scan.snapshot-id": 1}) as stream:
+        snapshots = stream.snapshots(timeout=WAIT_S)
+        assert next(snapshots).snapshot_id == 1
+        assert stream.position != 1
+        assert next(snapshots).snapshot_id == 2
+        assert stream.position == 1
+    with table.subscribe(consumer_id="me") as stream:
+        again = next(stream.snapshots(timeout=WAIT_S))
+        assert (again.snapshot_id, again.data.num_rows) == (2, 80)
