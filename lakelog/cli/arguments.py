@@ -38,7 +38,7 @@ class Whole(click.ParamType[int]):
 
 
 class Span(click.ParamType[int]):
-    """A span of time, as options of tables write it, in milliseconds."""
+    """A span of time with its unit, as options of tables write it; in milliseconds."""
 
     name = "TIME"
 
@@ -47,7 +47,7 @@ class Span(click.ParamType[int]):
         if isinstance(value, int):
             return value
         try:
-            return Duration().parse(str(value))
+            return Duration().parse_new(str(value))
         except ValueError as error:
             self.fail(f"{str(value)[:40]!r} is no span of time. {error}.", param, ctx)
 

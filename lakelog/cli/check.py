@@ -59,7 +59,7 @@ _BROKEN: Final = (
     default="1 d",
     show_default=True,
     metavar="TIME",
-    help="Give up attempts that have been open for so long; delete files of unknown origin that are so old.",
+    help="Give up attempts that have been open for so long, as 12 h; delete files of unknown origin that are so old.",
 )
 @click.option("-y", "--yes", is_flag=True, help="Repair without asking.")
 @pass_invocation

@@ -31,6 +31,7 @@ _DURATION_UNITS: Final[dict[str, int]] = {
 }
 _QUANTITY: Final = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?\s*([A-Za-z]*)", re.ASCII)
 _NUMBER: Final = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,9})?", re.ASCII)
+_MILLISECONDS: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 
@@ -135,8 +136,8 @@ class Duration:
 
         A whole number without a unit means milliseconds: older tables may hold one. `check_new` refuses it.
         """
-        bare = _WHOLE.fullmatch(text.strip())
-        duration = int(text) if bare and int(text) >= 0 else _parse_quantity(text, _DURATION_UNITS)
+        bare = _MILLISECONDS.fullmatch(text.strip())
+        duration = int(text) if bare else _parse_quantity(text, _DURATION_UNITS)
         if duration is None or duration > self.last:
             raise ValueError("Give a duration such as '1 h', at most 100 years; the units are ms, s, min, h and d")
         return duration
@@ -146,6 +147,11 @@ class Duration:
         number = text.strip()
         if _NUMBER.fullmatch(number):
             raise ValueError(f"A duration has a unit: give '{number} s' for seconds or '{number} ms' for milliseconds")
+
+    def parse_new(self, text: str) -> int:
+        """Reads a value that is given now, in milliseconds; ValueError as in `check_new` and `parse`."""
+        self.check_new(text)
+        return self.parse(text)
 
     def format(self, value: Any) -> str:
         """Writes a value so that `parse` reads it back."""

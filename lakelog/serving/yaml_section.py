@@ -172,8 +172,7 @@ class Section:
         def read(node: yaml.Node, full: str) -> float | None:
             try:
                 text = str(node.value) if isinstance(node, yaml.ScalarNode) else ""
-                _DURATION.check_new(text)
-                seconds = _DURATION.parse(text) / 1000
+                seconds = _DURATION.parse_new(text) / 1000
                 if not first <= seconds <= last:
                     raise ValueError(f"Give a duration from {first:g} s to {last:g} s, for instance `5 s`")
             except ValueError as error:

@@ -6,6 +6,7 @@ import pytest
 from lakelog.client.metastore import Metastore
 from lakelog.errors import AlreadyExists, InvalidArgument, NotFound
 from lakelog.format.table import DatabaseInfo, TableName
+from lakelog.options.value_types import Duration
 from tests.contract.metastore.making import SCHEMA, append, make_table
 
 
@@ -141,6 +142,22 @@ def test_options_are_altered_where_they_may_be(metastore: Metastore) -> None:
     with pytest.raises(InvalidArgument, match="target-file-size"):
         metastore.alter_table(table.table_uuid, set_options={"target-file-sise": "1"}, unset_options=[])
     assert metastore.get_table(table.name) == back
+
+
+def test_a_duration_without_a_unit_is_refused_and_kept_where_it_is(
+    metastore: Metastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = {"snapshot.time-retained": "3600"}
+    with monkeypatch.context() as earlier_version:
+        earlier_version.setattr(Duration, "check_new", lambda *_: None)
+        old = make_table(metastore, options=bare)
+    altered = metastore.alter_table(old.table_uuid, set_options={"target-file-size": "64 mb"}, unset_options=[])
+    assert altered.options["snapshot.time-retained"] == "3600"
+    new = {"snapshot.time-retained": "7200"}
+    with pytest.raises(InvalidArgument, match=r"'snapshot.time-retained' = '7200' is.*'7200 s'.*'7200 ms'"):
+        metastore.alter_table(old.table_uuid, set_options=new, unset_options=[])
+    with pytest.raises(InvalidArgument, match=r"'snapshot.time-retained' = '3600' is.*'3600 s'.*'3600 ms'"):
+        make_table(metastore, options=bare)
 
 
 @pytest.mark.parametrize(

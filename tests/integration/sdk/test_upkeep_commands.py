@@ -108,6 +108,8 @@ def test_files_are_checked_and_repaired(
     assert not left.exists()
     code, _, err = call(catalog, capsys, "check", "shop.orders", "--older-than", "soon")
     assert (code, "'soon' is no span of time" in err) == (2, True)
+    code, _, err = call(catalog, capsys, "check", "shop.orders", "--repair", "-y", "--older-than", "3600")
+    assert (code, "'3600' is no span of time" in err, "'3600 s'" in err, "'3600 ms'" in err) == (2, True, True, True)
     (file,) = (warehouse / orders.uuid).rglob("*.parquet")
     file.unlink()
     code, out, err = call(catalog, capsys, "check", "shop.orders")

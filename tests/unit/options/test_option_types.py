@@ -71,6 +71,7 @@ def test_values_are_read(value_type: ValueType[Any], text: str, value: object) -
         (Duration(), "1 year", "the units are"),
         (Duration(), "10 us", "the units are"),
         (Duration(), "-5", "the units are"),
+        (Duration(), "+3600", "the units are"),
         (Duration(), "0.5 ms", "the units are"),
         (Duration(), "999999 d", "at most 100 years"),
         (Choice(("a", "b")), "c", "Give one of 'a', 'b'"),
