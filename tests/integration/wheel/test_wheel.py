@@ -69,7 +69,7 @@ def test_only_lakelog_is_importable(wheel: Path) -> None:
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"lakelog"}
     assert "lakelog/py.typed" in names
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
-    assert not [name for name in names if "test_" in name or "__pycache__" in name]
+    assert not [name for name in names if Path(name).name.startswith("test_") or "__pycache__" in name]
 
 
 @pytest.mark.parametrize("service", sorted({*SERVICES, "compactor"}))
