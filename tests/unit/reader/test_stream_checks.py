@@ -56,7 +56,7 @@ TABLE = SinkType.TABLE
         (Source("shop.keyed"), Sink(TABLE, "shop.copy")),
         (Source("shop.keyed"), Sink(TABLE, "shop.log", row_kind_column="op")),
         (Source("shop.append"), Sink(TABLE, "shop.keyed")),
-        (Source("shop.keyed", ("id",), "id > 3", {"scan.mode": "latest"}), Sink(TABLE, "shop.copy")),
+        (Source("shop.keyed", ("id",), "id > 3", {"scan.mode": "latest"}), Sink(TABLE, "shop.copy", fill_missing=True)),
         (Source("shop.keyed"), Sink(TABLE, "shop.pair")),
         (Source("shop.keyed"), Sink(TABLE, "shop.log_by_v", row_kind_column="op")),
         (Source("shop.append"), Sink(TABLE, "shop.by_v")),
@@ -86,6 +86,7 @@ def test_what_fits(metastore: InProcessMetastore, source: Source, sink: Sink) ->
             r"shop\.append has no column op",
         ),
         (Source("shop.append", ("v",)), Sink(TABLE, "shop.copy"), InvalidArgument, "needs the column id"),
+        (Source("shop.keyed", ("id",)), Sink(TABLE, "shop.copy"), InvalidArgument, "needs the column v, .*missing_col"),
         (
             Source("shop.keyed"),
             Sink(TABLE, "shop.by_v"),

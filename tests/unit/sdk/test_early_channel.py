@@ -183,7 +183,7 @@ def test_who_writes_is_told_where_answers_come_too_late(caplog: pytest.LogCaptur
 
     assert channel.submit(wait, 1)
     assert channel.flush(0) is None
-    assert [(r.levelname, r.message) for r in caplog.records] == [
+    assert [(r.levelname, r.getMessage()) for r in caplog.records] == [
         (
             "WARNING",
             "rows of table shop.orders are not sent before their commit for a while: "
