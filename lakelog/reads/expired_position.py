@@ -6,7 +6,7 @@ from lakelog.errors import SnapshotExpired
 from lakelog.options.stream_options import EXPIRED_POSITION
 
 GO_ON_WITH_OPTION = (
-    f"subscribe with '{EXPIRED_POSITION.key}' = 'earliest' for the changes that are kept, or 'full' for all rows first"
+    f"give the option '{EXPIRED_POSITION.key}' = 'earliest' for the changes that are kept, or 'full' for all rows first"
 )
 
 
