@@ -74,8 +74,8 @@ class TableWrites(TableHandle):
     def write(self, data: Any, *, fill_missing: bool = False, **commit: Unpack[CommitOptions]) -> WriteResult:
         """Writes rows of all kinds, as a column `_row_kind` of `+I -U +U -D` says, or the table's `rowkind.field`.
 
-        Arguments as of `append`. `-U` and `-D` remove the row of their key and need no more than the key: a piece of
-        data that has no other rows may leave the other columns out.
+        Arguments as of `append`. `-U` and `-D` remove the row of their key and need no more than the key and the
+        table's `sequence.field`: a piece of data that has no other rows may leave the other columns out.
         """
         return self._write("write", lambda part: part.write(data, fill_missing=fill_missing), commit)
 

@@ -11,11 +11,14 @@ import pyarrow as pa
 from lakelog.arguments import parse_table_name
 from lakelog.cli.arguments import Whole
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
+from lakelog.cli.json_file import MayLeaveOut
 from lakelog.cli.source_files import FORMATS, detect_format, open_batches
 from lakelog.cli.text import plural
 from lakelog.errors import InvalidArgument
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.table import TableInfo
+from lakelog.options.table_options import IGNORE_DELETE, ROWKIND_FIELD, SEQUENCE_FIELD
+from lakelog.options.values import TableOptions
 
 _MODES: Final = ("append", "upsert", "delete", "write", "overwrite")
 _VERBS: Final = {
@@ -92,7 +95,13 @@ def insert(
         )
     deletes = mode == "delete"
     more = {"latest": latest} if deletes else {"fill_missing": fill_missing}
-    with open_batches(path, file_format, _text_types(info, mode), fill_missing or deletes) as reader:
+    options = TableOptions(info.options)
+    may_leave_out = MayLeaveOut(
+        fill_missing or deletes,
+        options.get(ROWKIND_FIELD) or ROW_KIND_COLUMN,
+        () if options.get(IGNORE_DELETE) else options.get(SEQUENCE_FIELD),
+    )
+    with open_batches(path, file_format, _text_types(info, mode), may_leave_out) as reader:
         counted = _CountedRows(reader)
         result = getattr(invocation.catalog.table(name), mode)(
             counted.as_reader(),
@@ -108,7 +117,9 @@ def insert(
 def _text_types(info: TableInfo, mode: str) -> pa.Schema:
     """The types that texts are read as: the table's, without ids, and that of the row kind where it is asked for."""
     fields = [pa.field(field.name, field.type) for field in info.schema.arrow]
-    return pa.schema([*fields, pa.field(ROW_KIND_COLUMN, pa.string())] if mode == "write" else fields)
+    if mode == "write" and TableOptions(info.options).get(ROWKIND_FIELD) is None:
+        fields.append(pa.field(ROW_KIND_COLUMN, pa.string()))
+    return pa.schema(fields)
 
 
 class _CountedRows:

@@ -6,7 +6,8 @@ or refuses is read by Python's parser, which also tells the line and the column 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,19 +21,46 @@ from lakelog.errors import InvalidArgument
 from lakelog.format.rowkind import ROW_KIND_COLUMN, RowKind
 from lakelog.log.codecs.json_members import find_left_out
 
-_KEYS_DO: Final = (RowKind.UPDATE_BEFORE.text, RowKind.DELETE.text)
+_RETRACTS: Final = (RowKind.UPDATE_BEFORE.text, RowKind.DELETE.text)
 _ROWS: Final = 16 * 1024
 """Rows of Python objects that are held at once."""
 
 
-def open_json(source: ByteStream, name: str, schema: pa.Schema, fill_missing: bool = False) -> pa.RecordBatchReader:
+@dataclass(frozen=True)
+class MayLeaveOut:
+    """Which columns a line need not name; they are NULL then.
+
+    Args:
+        all: Every column.
+        kind_column: Where a line says its kind: a delete, or an old row, needs no more than its key and `sequence`.
+        sequence: The table's `sequence.field`: without it a delete deletes nothing.
+    """
+
+    all: bool = False
+    kind_column: str = ROW_KIND_COLUMN
+    sequence: tuple[str, ...] = ()
+
+    def find_missing(self, fields: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+        """The columns of `names` that a line lacks and needs. Pure."""
+        if self.all:
+            return []
+        retracts = fields.get(self.kind_column) in _RETRACTS
+        return [name for name in names if name not in fields and (not retracts or name in self.sequence)]
+
+
+NOTHING_LEFT_OUT: Final = MayLeaveOut()
+
+
+def open_json(
+    source: ByteStream, name: str, schema: pa.Schema, may_leave_out: MayLeaveOut = NOTHING_LEFT_OUT
+) -> pa.RecordBatchReader:
     """Reads a file of JSON objects, one a line, while its batches are asked for; empty lines are passed over.
 
     Args:
         source: Its bytes, UTF-8.
         name: For messages.
         schema: The columns.
-        fill_missing: What a line does not name is NULL; else that is an error.
+        may_leave_out: Which columns a line need not name.
 
     Raises:
         InvalidArgument: While batches are read: a line is no object, or holds what does not fit the columns.
@@ -42,10 +70,10 @@ def open_json(source: ByteStream, name: str, schema: pa.Schema, fill_missing: bo
     def batches() -> Iterator[pa.RecordBatch]:
         for block in read_text_blocks(source, name, has_quotes=False):
             found = None if as_texts is None else _read_by_arrow(block.data, as_texts, schema)
-            if found is not None and (fill_missing or not _leaves_out(found, block.data)):
+            if found is not None and (may_leave_out.all or not _leaves_out(found, block.data)):
                 yield from found.to_batches()
             else:
-                yield from _read_by_line(block, name, schema, fill_missing)
+                yield from _read_by_line(block, name, schema, may_leave_out)
 
     return pa.RecordBatchReader.from_batches(schema, batches())
 
@@ -99,13 +127,15 @@ def _leaves_out(rows: pa.Table, data: bytes) -> bool:
     return any(mask.any() for mask in find_left_out(lines, sparse))
 
 
-def _read_by_line(block: TextBlock, name: str, schema: pa.Schema, fill_missing: bool) -> Iterator[pa.RecordBatch]:
+def _read_by_line(
+    block: TextBlock, name: str, schema: pa.Schema, may_leave_out: MayLeaveOut
+) -> Iterator[pa.RecordBatch]:
     rows: list[list[Any]] = []
     for number, line in enumerate(block.data.split(b"\n"), block.first_line):
         if not line.strip():
             continue
         try:
-            rows.append(_read_line(line, schema, fill_missing))
+            rows.append(_read_line(line, schema, may_leave_out))
         except ValueError as error:
             raise InvalidArgument(f"{name}, line {number}: {error}.", metadata={"line": str(number)}) from error
         if len(rows) == _ROWS:
@@ -115,13 +145,13 @@ def _read_by_line(block: TextBlock, name: str, schema: pa.Schema, fill_missing: 
         yield _to_batch(rows, schema)
 
 
-def _read_line(line: bytes, schema: pa.Schema, fill_missing: bool) -> list[Any]:
+def _read_line(line: bytes, schema: pa.Schema, may_leave_out: MayLeaveOut) -> list[Any]:
     fields = parse_object(line)
     unknown = next((key for key in fields if key not in schema.names), None)
     if unknown is not None:
         raise ValueError(f"the table has no column '{unknown[:100]}'; it has {', '.join(schema.names[:30])}")
-    missing = [name for name in schema.names if name not in fields]
-    if missing and not fill_missing and fields.get(ROW_KIND_COLUMN) not in _KEYS_DO:
+    missing = may_leave_out.find_missing(fields, schema.names)
+    if missing:
         raise ValueError(f"it leaves out {', '.join(missing[:30])}; name every column, or add --fill-missing for NULL")
     row = []
     for field in schema:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakelog.cli.csv_file import open_csv
-from lakelog.cli.json_file import open_json
+from lakelog.cli.json_file import NOTHING_LEFT_OUT, MayLeaveOut, open_json
 from lakelog.errors import InvalidArgument, LakelogError, NotFound
 from lakelog.storage.local import translate_os_error
 
@@ -62,7 +62,7 @@ def read_file_schema(path: str) -> pa.Schema:
 
 @contextmanager
 def open_batches(
-    path: str, file_format: str, schema: pa.Schema, fill_missing: bool = False
+    path: str, file_format: str, schema: pa.Schema, may_leave_out: MayLeaveOut = NOTHING_LEFT_OUT
 ) -> Iterator[pa.RecordBatchReader]:
     """Opens a file and reads it while its batches are asked for, in bounded memory.
 
@@ -70,7 +70,7 @@ def open_batches(
         path: Of the file; `-` for the standard input (not for Parquet, which is read from its end).
         file_format: One of `FORMATS`; JSON means one object a line, in the forms of `lakelog.cli.json_rows`.
         schema: The types that texts are read as, by column; files with types of their own keep those.
-        fill_missing: Whether a line of JSON may leave columns out.
+        may_leave_out: Which columns a line of JSON need not name.
 
     Raises:
         NotFound: There is no such file.
@@ -83,7 +83,7 @@ def open_batches(
     told: list[LakelogError] = []
     try:
         with _open_source(path, file_format) as source:
-            yield _remembering(_open_reader(source, name, file_format, schema, fill_missing), told)
+            yield _remembering(_open_reader(source, name, file_format, schema, may_leave_out), told)
     except FileNotFoundError as error:
         raise NotFound(f"There is no file {path}.", reason="FILE_NOT_FOUND") from error
     except IsADirectoryError as error:
@@ -119,14 +119,14 @@ def _open_source(path: str, file_format: str) -> Any:
 
 
 def _open_reader(
-    source: Any, name: str, file_format: str, schema: pa.Schema, fill_missing: bool
+    source: Any, name: str, file_format: str, schema: pa.Schema, may_leave_out: MayLeaveOut
 ) -> pa.RecordBatchReader:
     if file_format == "parquet":
         file = pq.ParquetFile(source)
         return pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches(_BATCH_ROWS))
     if file_format == "arrow":
         return _open_arrow(source)
-    return open_csv(source, name, schema) if file_format == "csv" else open_json(source, name, schema, fill_missing)
+    return open_csv(source, name, schema) if file_format == "csv" else open_json(source, name, schema, may_leave_out)
 
 
 def _open_arrow(source: Any) -> pa.RecordBatchReader:

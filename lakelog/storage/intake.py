@@ -100,7 +100,10 @@ class Intake:
                 f"Add it, or use {'upsert() or delete()' if self.schema.primary_key else 'append()'}.",
                 metadata={"column": ROW_KIND_COLUMN},
             )
-        return self._keep(rows, kinds)
+        # A delete by DELETES is checked above, row by row; by kinds a NULL may be meant, but not a column left out.
+        sequence = self.options.get(SEQUENCE_FIELD)
+        lacks_sequence = not deletes and not set(sequence) <= set(table.schema.names)
+        return self._keep(rows, kinds, lacks_sequence)
 
     @cached_property
     def _relaxed(self) -> pa.Schema:
@@ -130,7 +133,7 @@ class Intake:
             raise InvalidArgument(message, reason=error.reason, metadata=error.metadata | {"column": name}) from None
         return kinds
 
-    def _keep(self, table: pa.Table, kinds: Kinds) -> tuple[pa.Table, Kinds | None]:
+    def _keep(self, table: pa.Table, kinds: Kinds, lacks_sequence: bool) -> tuple[pa.Table, Kinds | None]:
         """Drops what the options ignore, and checks what is left."""
         if not kinds.any():
             self._check_not_null(table, None)
@@ -160,6 +163,8 @@ class Intake:
                 "them dropped.",
                 metadata={"table": self.table_name, "kind": kind.text},
             )
+        if lacks_sequence:
+            self._check_sequence(table.filter(pa.array(retracts)))
         self._check_not_null(table, retracts)
         return table, kinds if kinds.any() else None
 

@@ -47,6 +47,7 @@ class Stream:
                 checkpoint_location=str(self.checkpoint),
                 trigger={"availableNow": True},
                 commit_user=more.get("commit-user"),
+                fill_missing=more.get("fill-missing") == "true",
             )
         else:
             writer = df.writeStream.format("lakelog").option("table", self.table.name).trigger(availableNow=True)
@@ -130,6 +131,19 @@ def test_upserts(spark: SparkSession, make_table: MakeTable, tmp_path: Path) -> 
         stream.put(str(number), list(range(number, 10)), number)
     stream.run()
     assert dict(rows_of(stream.table)) == {0: 0, 1: 1} | dict.fromkeys(range(2, 10), 2)
+
+
+@pytest.mark.parametrize("form", ["write_stream", "format"])
+def test_columns_that_a_stream_leaves_out(
+    spark: SparkSession, make_table: MakeTable, tmp_path: Path, form: str
+) -> None:
+    stream = Stream(spark, make_table(SCHEMA.append(pa.field("w", pa.string())), ("k",)), tmp_path, form)
+    stream.put("a", [1], 2)
+    with pytest.raises(StreamingQueryException, match="w: expected string, got nothing"):
+        stream.run()
+    assert rows_of(stream.table) == []
+    stream.run(**{"fill-missing": "true"})
+    assert rows_of(stream.table) == [(1, 2)]
 
 
 def test_a_sink_without_a_name_is_refused(spark: SparkSession, make_table: MakeTable, tmp_path: Path) -> None:

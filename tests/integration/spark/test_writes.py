@@ -28,7 +28,7 @@ def parts(make_table: MakeTable) -> Table:
     return table
 
 
-def state(table: Table) -> list[tuple[int, int, str]]:
+def state(table: Table) -> list[tuple[int, int, str | None]]:
     return sorted((row["day"].day, row["k"], row["v"]) for row in table.scan().to_arrow().to_pylist())
 
 
@@ -68,6 +68,22 @@ def test_overwrites_through_the_data_source(spark: SparkSession, parts: Table) -
     assert state(parts) == [(1, 5, "x"), (2, 6, "y"), (3, 3, "c")]
     through_format(rows(spark, "39w"), parts, dynamic_partition_overwrite="false")
     assert state(parts) == [(3, 9, "w")]
+
+
+def test_columns_that_are_left_out_are_null_only_where_that_is_said(spark: SparkSession, parts: Table) -> None:
+    sparse, there = rows(spark, "11x").drop("v"), stored_files(parts)
+    writer = sparse.write.format("lakelog").option("table", parts.name).mode("append")
+    with pytest.raises(PySparkException, match="v: expected string, got nothing: add the column, or set fill_missing"):
+        writer.save()
+    with pytest.raises(InvalidArgument, match="v: expected string, got nothing"):
+        lakelog.spark.write(sparse, parts.name)
+    assert (state(parts)[0], stored_files(parts)) == ((1, 1, "a"), there)
+    writer.option("fill-missing", "true").save()
+    lakelog.spark.write(rows(spark, "22x").drop("v"), parts.name, fill_missing=True)
+    through_format(rows(spark, "39x").drop("v"), parts, fill_missing="true")
+    assert state(parts) == [(1, 1, None), (2, 2, None), (3, 9, None)]
+    lakelog.spark.write(sparse, parts.name, mode="delete")
+    assert state(parts) == [(2, 2, None), (3, 9, None)]
 
 
 def test_a_write_that_rests_on_what_was_read_loses_no_row_of_another(spark: SparkSession, parts: Table) -> None:

@@ -200,6 +200,9 @@ class FakeTable:
     def delete(self, data: Any, **arguments: Any) -> FakeResult:
         return self._write("delete", data, arguments)
 
+    def write(self, data: Any, **arguments: Any) -> FakeResult:
+        return self._write("write", data, arguments)
+
     def _write(self, mode: str, data: Any, arguments: dict[str, Any]) -> FakeResult:
         self.calls.append({"mode": mode, **arguments})
         # As the SDK does it, through Arrow's C interface.

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+
+from lakelog.format.table import TableName
 
 from .conftest import Lake
 
@@ -80,6 +83,28 @@ def test_insert_refuses_what_it_cannot_read(lake: Lake, tmp_path: Path) -> None:
     assert (unknown.code, "--format csv|parquet|json|arrow" in unknown.err) == (2, True)
     alone = lake.run("insert", "shop.orders", str(bad), "--writer", "me")
     assert (alone.code, "give both or none" in alone.err) == (2, True)
+
+
+@pytest.mark.parametrize(("kind_column", "mode"), [("_row_kind", "write"), ("op", "upsert"), ("op", "write")])
+def test_a_delete_in_json_needs_its_key_and_its_sequence(
+    lake: Lake, tmp_path: Path, kind_column: str, mode: str
+) -> None:
+    fields = [pa.field("id", pa.int64(), nullable=False), ("seq", pa.int64()), ("item", pa.string())]
+    options = {"sequence.field": "seq"}
+    if kind_column == "op":
+        fields.append(("op", pa.string()))
+        options["rowkind.field"] = "op"
+    lake.metastore.create_table(TableName("shop", "kinds"), pa.schema(fields), primary_key=["id"], options=options)
+    file = tmp_path / "rows.jsonl"
+    arguments = ("insert", "shop.kinds", str(file), "--mode", mode)
+    file.write_text(f'{{"id": 1, "seq": 2, "{kind_column}": "-D"}}\n')
+    assert lake.run(*arguments).code == 0
+    assert lake.table.written is not None
+    assert lake.table.written.schema.names == ["id", "seq", "item", kind_column]
+    for line, missing in (('"id": 1, "{}": "-D"', "seq"), ('"id": 1, "seq": 2, "{}": "+U"', "item")):
+        file.write_text(f"{{{line.format(kind_column)}}}\n")
+        refused = lake.run(*arguments)
+        assert (refused.code, f"line 1: it leaves out {missing};" in refused.err) == (2, True), refused.err
 
 
 def test_latest_is_for_deletes(lake: Lake, tmp_path: Path) -> None:

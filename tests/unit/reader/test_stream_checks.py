@@ -88,6 +88,18 @@ def test_what_fits(metastore: InProcessMetastore, source: Source, sink: Sink) ->
         (Source("shop.append", ("v",)), Sink(TABLE, "shop.copy"), InvalidArgument, "needs the column id"),
         (Source("shop.keyed", ("id",)), Sink(TABLE, "shop.copy"), InvalidArgument, "needs the column v, .*missing_col"),
         (
+            Source("shop.append", ("v",)),
+            Sink(TABLE, "shop.copy", fill_missing=True),
+            InvalidArgument,
+            "needs the column id",
+        ),
+        (
+            Source("shop.keyed", ("id",)),
+            Sink(TABLE, "shop.copy"),
+            InvalidArgument,
+            r'needs the column v, which the stream does not have.*sink\.missing_columns: "null"',
+        ),
+        (
             Source("shop.keyed"),
             Sink(TABLE, "shop.by_v"),
             InvalidArgument,

@@ -56,6 +56,15 @@ def test_all_keys(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("more", "fills"), [("", False), (", missing_columns: error", False), (', missing_columns: "null"', True)]
+)
+def test_a_sink_says_whether_columns_may_be_missing(tmp_path: Path, more: str, fills: bool) -> None:
+    sink = f"{{type: table, table: shop.copy{more}}}"
+    text = WHOLE.replace("{type: parquet, path: ./out, row_kind_column: op}", sink)
+    assert read_stream(write(tmp_path, text)).sink.fill_missing is fills
+
+
+@pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
         ("name: orders-copy", "name: 7", r"s\.yaml:1:\d+: name: '7' is a number, but must be a text"),

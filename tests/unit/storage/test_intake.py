@@ -88,6 +88,20 @@ def test_a_field_of_kinds_says_whether_columns_may_be_left_out() -> None:
         intake.take(pa.table({"id": [1, 2], "op": ["-D", "+I"]}), KindSource.INSERTS)
 
 
+@pytest.mark.parametrize("fill_missing", [False, True])
+def test_a_delete_by_its_kind_does_not_leave_its_sequence_out(fill_missing: bool) -> None:
+    """It would lose against every row: it would delete nothing."""
+    schema = TableSchema(0, assign_field_ids(pa.schema([COLUMNS[0], ("seq", pa.int64())])), ("id",))
+    intake = Intake("db.t", schema, TableOptions({"sequence.field": "seq"}))
+    rows = pa.table({"id": [1], "_row_kind": ["-D"]})
+    with pytest.raises(InvalidArgument, match=r"keys to delete from db\.t has no value for 'seq'.*latest=True"):
+        intake.take(rows, KindSource.COLUMN, fill_missing=fill_missing)
+    ignoring = Intake("db.t", schema, TableOptions({"sequence.field": "seq", "ignore-delete": "true"}))
+    assert ignoring.take(rows, KindSource.COLUMN)[0].num_rows == 0
+    given = rows.append_column("seq", pa.nulls(1, pa.int64()))
+    assert intake.take(given, KindSource.COLUMN)[0].num_rows == 1
+
+
 def test_two_kind_columns_are_refused() -> None:
     rows = pa.Table.from_arrays([pa.array([1]), pa.array(["+I"]), pa.array(["+I"])], ["id", "_row_kind", "_row_kind"])
     with pytest.raises(InvalidArgument, match="more than once"):

@@ -46,6 +46,7 @@ def test_smallest(tmp_path: Path) -> None:
     assert pipeline.source.path == tmp_path / "incoming"
     assert pipeline.checkpoint == tmp_path / "state"
     assert (pipeline.source.format, pipeline.source.order) == (Format.CSV, Order.NAME)
+    assert (pipeline.source.ignore_unknown, pipeline.source.fill_missing) == (False, False)
     assert (pipeline.interval_s, pipeline.bad_records, pipeline.dead_letters) == (5.0, BadRecords.STOP, None)
     assert (pipeline.writer, pipeline.lease) == ("pipeline-flights", "pipeline/flights")
 
@@ -67,6 +68,7 @@ source:
   order: modified
   max_files_per_batch: 7
   unknown_columns: ignore
+  missing_columns: "null"
   columns:
     id: key
     day: {from: d, format: ["%d/%m/%Y", "%Y"]}
@@ -90,6 +92,7 @@ properties: {team: air, run: 7}
         Order.MODIFIED,
         7,
     )
+    assert (source.ignore_unknown, source.fill_missing) == (True, True)
     assert pipeline.row_kind is not None
     assert pipeline.row_kind.values == {"c": "+I", "d": "-D"}
     assert (pipeline.interval_s, pipeline.dead_letters) == (0.5, Path("/data/dead"))
@@ -118,6 +121,7 @@ def test_available_now(tmp_path: Path) -> None:
         ("  format: csv", "  format: avro", "7:11", ["source.format", "'avro'", "csv, json, parquet"]),
         ("  format: csv", "  format: csv\n  max_files_per_batch: 0", "8:24", ["source.max_files_per_batch", "'0'"]),
         ("  format: csv", "  format: csv\n  max_files_per_batch: many", "8:24", ["'many'", "whole number from 1"]),
+        ("  format: csv", "  format: csv\n  missing_columns: null", "8:20", ["missing_columns", "put it into quotes"]),
         ("  format: csv", "  format: csv\n  recursive: maybe", "8:14", ["'maybe'", "neither true nor false"]),
         ("  format: csv", "  format: csv\n  pattern: a/b", "8:12", ["source.pattern", "without folders"]),
         ("  format: csv", "  format: csv\n  options: {delimiter: ab}", "8:24", ["source.options.delimiter", "'ab'"]),
