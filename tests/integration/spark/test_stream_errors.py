@@ -139,7 +139,8 @@ def test_a_checkpoint_whose_next_change_is_no_longer_kept(stack: EmbeddedStack, 
     with pytest.raises(
         SnapshotExpired,
         match=rf"The checkpoint is at snapshot 1 of {appended.name}, but snapshots 4 to 5 are all that is kept\. "
-        r"Begin with a new checkpoint, or give the option 'scan\.expired-position' = 'earliest' for the changes that are kept, or 'full'",
+        r"Begin with a new checkpoint, or give the option 'scan\.expired-position' = 'earliest' for the changes that "
+        r"are kept, or 'full'",
     ):
         first.run()
     with pytest.raises(SnapshotExpired, match="The checkpoint is at snapshot 0 of"):
