@@ -163,6 +163,7 @@ class Table(TableWrites, TableUpkeep):
         check_flag(raw, "raw")
         if raw:
             check_raw(self._info, "raw=True")
+        given = after
         if after is None:
             after = self._ask(lambda: find_begin(self._catalog.metastore, self._info, until, raw=raw))
         last = until
@@ -195,12 +196,12 @@ class Table(TableWrites, TableUpkeep):
             return self._ask(lambda: plan_when_complete(self._catalog.metastore, self._info, last, timeout_s, plan))
         except SnapshotExpired as error:
             (kept,) = self._catalog.metastore.list_latest([self.uuid])
-            if after >= kept.earliest_change_id - 1:
+            if given is None or given >= kept.earliest_change_id - 1:
                 raise
             raise to_expired_position(
-                "changes(after=)",
+                "The read of changes",
                 self.name,
-                after,
+                given,
                 earliest=kept.earliest_change_id,
                 latest=kept.snapshot_id,
                 remedy=f"give after={kept.earliest_change_id - 1} or more, or read the whole table by scan()",

@@ -289,7 +289,7 @@ def take(stream: Subscription, count: int) -> Iterator[Any]:
         ({"options": {"scan.tag-name": "x"}}, "It is an option of reads"),
         ({"options": {"scan.snapshot-idd": "1"}}, r"Did you mean 'scan\.snapshot-id'"),
         ({"options": {"incremental-between": "1,2"}}, "It is an option of reads"),
-        ({"options": {"scan.snapshot-id": "0"}}, r"'scan\.snapshot-id' = '0' is not possible"),
+        ({"options": {"scan.snapshot-id": "-1"}}, r"'scan\.snapshot-id' = '-1' is not possible"),
         ({"consumer_id": ""}, "consumer-id"),
         ({"consumer_id": 7}, "consumer_id=7 is no text. Give one in quotes, for instance 'reports'."),
         ({"scan_mode": 3}, "scan_mode=3 is no text. Give one of 'default', 'latest-full', 'latest', "),
