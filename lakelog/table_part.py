@@ -14,7 +14,7 @@ from lakelog.format.log_content import plan_log_content, to_log_files
 from lakelog.format.snapshot import LogContent, SnapshotKind
 from lakelog.format.table import TableInfo
 from lakelog.options.values import TableOptions
-from lakelog.storage.commit_merge import CommitMerger, merge_small_files
+from lakelog.storage.commit_merge import CommitMerger, merge_commit_files
 from lakelog.storage.input_copies import plan_input_copies
 from lakelog.storage.intake import Intake, Kinds, KindSource
 from lakelog.storage.store import ObjectStore
@@ -160,7 +160,7 @@ class TablePart:
     def _merge(self, attempt_id: str) -> None:
         """Merges what is small, where the table asks for it."""
         merger = CommitMerger(self.info.schema, self.options, attempt_id)
-        files, inputs = merge_small_files(merger, self.store, self.files, self.inputs)
+        files, inputs = merge_commit_files(merger, self.store, self.files, self.inputs)
         self.files, self.inputs = list(files), list(inputs)
         left = {file.path for file in files}
         self.runs = {path: rows for path, rows in self.runs.items() if path in left}

@@ -45,7 +45,7 @@ from lakelog.spark.connection import open_caches, open_table_store
 from lakelog.spark.early import merge_sent
 from lakelog.spark.tasks import LookupBase, WrittenFiles
 from lakelog.storage.bucket_changelog import TellBuckets, tell_in_threads
-from lakelog.storage.commit_merge import CommitMerger, MergeFiles, merge_in_threads, merge_small_files
+from lakelog.storage.commit_merge import CommitMerger, MergeFiles, merge_commit_files, merge_in_threads
 from lakelog.storage.input_copies import InputCopies, plan_input_copies
 from lakelog.writes.commit_changelog import commit_lookups, find_producer, to_changelog_state, to_open_rules
 from lakelog.writes.commit_note import check_identity, name_dropped_table
@@ -192,7 +192,7 @@ def commit_attempt(
         if merge is not None:
             store = open_table_store(attempt.info.location)
             merger = CommitMerger(attempt.info.schema, TableOptions(attempt.info.options), attempt.attempt_id)
-            files, inputs = merge_small_files(merger, store, files, inputs, merge=merge)
+            files, inputs = merge_commit_files(merger, store, files, inputs, merge=merge)
         if producer == "lookup" and files:
             lookup = _open_lookup(metastore, attempt, files, tell)
             if base is not None:

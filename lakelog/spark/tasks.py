@@ -29,7 +29,7 @@ from lakelog.spark.connection import open_caches, open_table_store
 from lakelog.spark.early import EarlyTask, begin_early
 from lakelog.spark.task_errors import told_to_driver
 from lakelog.storage.bucket_changelog import BucketChangelogs, BucketLookup, ToldBucket, to_added, to_lookups
-from lakelog.storage.commit_merge import CommitMerger, MergeWork, merge_small_files
+from lakelog.storage.commit_merge import CommitMerger, MergeWork, merge_commit_files
 from lakelog.storage.input_copies import InputCopies
 from lakelog.storage.intake import Intake, KindSource
 from lakelog.storage.live_file import LiveFile, to_live_files
@@ -267,7 +267,7 @@ def write_rows(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> WrittenFil
         if task.by_bucket:
             # No other task writes to this bucket, and where its rows stand must be settled before they are looked up.
             merger = CommitMerger(task.schema, task.options, task.attempt_id)
-            files, inputs = merge_small_files(
+            files, inputs = merge_commit_files(
                 merger, store, files, inputs, name_prefix=prefix, merge=CommitMerger.merge_all
             )
             merged += (*files, *inputs)

@@ -65,7 +65,12 @@ def read_run(data_files: DataFiles, part: RunPart) -> pa.Table:
 
 
 def read_aligned(
-    data_files: DataFiles, parts: Sequence[RunPart], key: Sequence[str], *, held_bytes: int | None = None
+    data_files: DataFiles,
+    parts: Sequence[RunPart],
+    key: Sequence[str],
+    *,
+    held_bytes: int | None = None,
+    keys_repeat: bool = False,
 ) -> Iterator[list[AlignedRows]]:
     """Reads runs side by side, a row group of each at a time; a file is begun where its key range begins.
 
@@ -75,10 +80,12 @@ def read_aligned(
         key: Names of the key's columns.
         held_bytes: About how much of all runs may be held at once, however many there are. Where whole row groups would
             be more, they are read in parts, each time decoding the rows before. None: a row group of each run.
+        keys_repeat: Whether a run may have several rows of one key, as changelogs do. A key may have more rows than
+            may be held, so they may come in several steps: those of earlier runs first.
 
     Yields:
         The next rows of each run. All rows of one key come in the same step, and the keys of a step lie above those of
-        the steps before.
+        the steps before; where keys repeat, above them or at the last of them.
 
     Raises:
         DataCorrupted: A file is damaged, missing or not sorted; named.
@@ -91,10 +98,11 @@ def read_aligned(
     begun: list[_Cursor] = []
     while True:
         _begin(begun, waiting, key)
-        begun = [cursor for cursor in begun if cursor.held.num_rows]
-        if not begun:
+        holding = {id(cursor) for cursor in begun if cursor.held.num_rows}
+        if not holding:
             return
-        counts = _count_complete(data_files, begun, key)
+        begun = [cursor for cursor in cursors if id(cursor) in holding]
+        counts = _count_complete(data_files, begun, key, keys_repeat=keys_repeat)
         taken = {id(cursor): cursor.take(count) for cursor, count in zip(begun, counts, strict=True)}
         yield [taken.get(id(cursor)) or cursor.take(0) for cursor in cursors]
 
@@ -120,8 +128,10 @@ def _begin(begun: list[_Cursor], waiting: list[_Cursor], key: Sequence[str]) -> 
         begun.extend(due)
 
 
-def _count_complete(data_files: DataFiles, cursors: Sequence[_Cursor], key: Sequence[str]) -> list[int]:
-    """How many of each cursor's held rows have keys that no row still to be read can have."""
+def _count_complete(
+    data_files: DataFiles, cursors: Sequence[_Cursor], key: Sequence[str], *, keys_repeat: bool
+) -> list[int]:
+    """How many of each cursor's held rows come before all rows still to be read: by key, then by cursor."""
     held = pa.concat_tables([cursor.held.select(list(key)) for cursor in cursors])
     keys = comparable_keys([held.column(name) for name in key])
     ends = np.cumsum([cursor.held.num_rows for cursor in cursors])
@@ -134,10 +144,16 @@ def _count_complete(data_files: DataFiles, cursors: Sequence[_Cursor], key: Sequ
                 f"{', '.join(key)}. Restore it from a backup, or overwrite its partition.",
                 metadata={"path": path},
             )
-    open_ends = [own[-1] for cursor, own in zip(cursors, parts, strict=True) if cursor.has_more and len(own)]
+    open_ends = [own[-1] for cursor, own in zip(cursors, parts, strict=True) if cursor.has_more]
     if not open_ends:
         return [len(own) for own in parts]
-    return [int(np.searchsorted(own, min(open_ends), side="right")) for own in parts]
+    last = min(open_ends)
+    # The run that may have more rows of this key; those of later runs wait for them.
+    first = next(place for place, cursor in enumerate(cursors) if cursor.has_more and parts[place][-1] == last)
+    return [
+        int(np.searchsorted(own, last, side="left" if keys_repeat and place > first else "right"))
+        for place, own in enumerate(parts)
+    ]
 
 
 class _Cursor:

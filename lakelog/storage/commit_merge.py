@@ -1,4 +1,7 @@
-"""Merging the small files of one commit before they enter its snapshot (`precommit-compact`, semantics 6.4).
+"""Merging files of one commit before they enter its snapshot.
+
+Small files are merged where the table has `precommit-compact` (semantics 6.4). Changelog files of the producer
+`input` are merged where their keys overlap, so that a bucket reads by key, then arrival (semantics 3.4).
 
 Objectives, which conflict: the commit means what it meant without; memory is bounded whatever was written; whatever
 dies in between leaves only files of an open attempt.
@@ -22,7 +25,14 @@ import numpy as np
 import pyarrow as pa
 
 from lakelog.errors import LakelogError
-from lakelog.format.compaction.commit_files import MergeGroup, plan_append_files, plan_keyed_files, replace_files
+from lakelog.format.compaction.commit_files import (
+    MergeGroup,
+    plan_append_files,
+    plan_changelog_files,
+    plan_keyed_files,
+    replace_files,
+    sort_by_key,
+)
 from lakelog.format.compaction.settings import CompactionSettings
 from lakelog.format.files import DataFile
 from lakelog.format.merge import MergeRun, merge_runs
@@ -30,7 +40,7 @@ from lakelog.format.ordering import comparable_keys
 from lakelog.format.rowkind import ROW_KIND_COLUMN
 from lakelog.format.schema import TableSchema
 from lakelog.format.sections import KeyRange, find_depth
-from lakelog.options.table_options import FILE_COMPRESSION, PRECOMMIT_COMPACT
+from lakelog.options.table_options import CHANGELOG_PRODUCER, FILE_COMPRESSION, PRECOMMIT_COMPACT
 from lakelog.options.values import TableOptions
 from lakelog.storage.aligned_runs import AlignedRows, RunPart, read_aligned
 from lakelog.storage.append_rewrite import FileRewrite, rewrite_files
@@ -143,7 +153,8 @@ class CommitMerger:
         parts = [RunPart(file, fields) for file in inputs]
         key = self.schema.trimmed_key
         try:
-            for step in read_aligned(data_files, parts, key, held_bytes=_MEMORY_BYTES):
+            steps = read_aligned(data_files, parts, key, held_bytes=_MEMORY_BYTES, keys_repeat=work.is_changelog)
+            for step in steps:
                 writer.write(self._merge_step(step, work.is_changelog))
             return writer.finish()
         except BaseException:
@@ -212,7 +223,7 @@ def merge_in_threads(
             raise
 
 
-def merge_small_files(
+def merge_commit_files(
     merger: CommitMerger,
     store: ObjectStore,
     files: Sequence[DataFile],
@@ -221,7 +232,7 @@ def merge_small_files(
     name_prefix: str = "",
     merge: MergeFiles = merge_in_threads,
 ) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
-    """Merges the small files of a commit where its table asks for it; those that are replaced are deleted. Blocks.
+    """Merges the files of a commit that have to be; those that are replaced are deleted. Blocks.
 
     It comes before anything that says where rows stand, as positions of superseded rows do. Done again, it finds
     nothing to do.
@@ -230,38 +241,37 @@ def merge_small_files(
         merger: Whose files they are.
         store: Where they are.
         files: The data files, in the commit's order.
-        inputs: The changelog files of the producer `input`, in the commit's order.
+        inputs: The files that hold records as they came, in the commit's order.
         name_prefix: Begins the names of the new files; whoever merges for the same attempt has another one.
         merge: Does the work.
 
     Returns:
-        The same, merged.
+        The same, merged; changelog files of a bucket in the order of their keys.
 
     Raises:
         DataCorrupted: A data file is damaged or missing; named. All that was given is still there.
         LakelogError: The store failed. All that was given is still there.
     """
     options = merger.options
-    if not options.get(PRECOMMIT_COMPACT):
-        return tuple(files), tuple(inputs)
-    has_key = bool(merger.schema.primary_key)
+    has_key, is_changelog = bool(merger.schema.primary_key), options.get(CHANGELOG_PRODUCER) == "input"
     settings = CompactionSettings(options.target_file_size_bytes(has_key))
     small, target = settings.small_file_bytes, settings.target_file_size_bytes
+    if not options.get(PRECOMMIT_COMPACT):
+        small = 0
     if has_key:
         groups = plan_keyed_files(files, small)
     else:
         groups = plan_append_files(files, small, target, has_buckets=options.bucket_count(False) > 0)
-    input_groups = plan_keyed_files(inputs, small)
+    input_groups = (plan_changelog_files if is_changelog else plan_keyed_files)(inputs, small)
     works = [
         *_to_works(f"{name_prefix}merged", files, groups),
         *_to_works(f"{name_prefix}merged-changelog", inputs, input_groups, is_changelog=True),
     ]
-    if not works:
-        return tuple(files), tuple(inputs)
-    made = merge(merger, store, works)
+    made = merge(merger, store, works) if works else ()
     _delete(store, (file for work in works for file in work.files))
     count = len(groups)
-    return replace_files(files, groups, made[:count]), replace_files(inputs, input_groups, made[count:])
+    left = replace_files(inputs, input_groups, made[count:])
+    return replace_files(files, groups, made[:count]), sort_by_key(left) if is_changelog else left
 
 
 def _to_works(

@@ -31,6 +31,11 @@ NESTED = TableSpec(
     options={"changelog-producer": "lookup", "changelog-producer.row-deduplicate": "true"},
 )
 INPUT = TableSpec("k INT NOT NULL, v STRING", key=("k",), options={"changelog-producer": "input"})
+INPUT_BUFFERS = TableSpec(
+    "k INT NOT NULL, v STRING",
+    key=("k",),
+    options={"changelog-producer": "input", "write-buffer-size": "1 kb", "target-file-size": "1 kb"},
+)
 INPUT_PT = TableSpec(PT, key=("pt", "k"), partition=("pt",), options={"changelog-producer": "input"})
 FIRST = TableSpec("k INT NOT NULL, v STRING", key=("k",), options={"merge-engine": "first-row"})
 FIRST_LOOKUP = TableSpec(
@@ -42,6 +47,7 @@ FIRST_IGNORING = TableSpec(
     "k INT NOT NULL, v STRING", key=("k",), options={"merge-engine": "first-row", "ignore-delete": "true"}
 )
 
+_KINDS = ("+I", "-D", "-U", "+U")
 _FIRST = upsert("1|10|100", "1|20|200", "1|40|400")
 _SECOND = write("+I 1|10|101", "+I 1|30|300", "+I 1|10|102", "-D 1|40|0")
 
@@ -126,6 +132,7 @@ INPUT_CASES = (
         expect=("1|10|102", "1|20|200", "1|30|300"),
         changes={2: ("+I 1|10|101", "+I 1|10|102", "+I 1|30|300", "-D 1|40|0")},
         raw={2: ("+I 1|10|102", "+I 1|30|300", "-D 1|40|0")},
+        ordered_changes=True,
     ),
     Case(
         "3.4 input: all kinds as written, nothing merged or checked",
@@ -133,6 +140,14 @@ INPUT_CASES = (
         (write("-U 1|a", "+U 1|b", "-D 2|x", "+I 3|c", "-D 3|c"),),
         expect=("1|b",),
         changes={1: ("-U 1|a", "+U 1|b", "-D 2|x", "+I 3|c", "-D 3|c")},
+        ordered_changes=True,
+    ),
+    Case(
+        "3.4 input: by key, then arrival, however many tasks and buffers there are",
+        INPUT_BUFFERS,
+        (write(*(f"{_KINDS[turn % 4]} {key}|{turn:060d}" for turn in range(12) for key in (9, 2, 7, 4))),),
+        changes={1: tuple(f"{_KINDS[turn % 4]} {key}|{turn:060d}" for key in (2, 4, 7, 9) for turn in range(12))},
+        ordered_changes=True,
     ),
     Case("3.4 input: overwrites add nothing", INPUT, (upsert("1|a"), overwrite("1|b")), changes={2: ()}),
 )

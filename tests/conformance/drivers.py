@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakelog.catalog import Catalog
 from lakelog.table import Table
-from tests.conformance.language import Outcome, Step, TableSpec
+from tests.conformance.language import KIND_COLUMN, Outcome, Step, TableSpec
 from tests.integration.compactor.attaching import attach_all
 
 if TYPE_CHECKING:
@@ -100,6 +100,35 @@ class SparkDriver(SdkDriver):
         import lakelog.spark
 
         return lakelog.spark.read_table(self._spark, name, **_named(state)).toArrow()
+
+
+class FormatDriver(SdkDriver):
+    """Tables are made by the SDK; rows are written, each half by a task of its own, and read by `format("lakelog")`."""
+
+    def __init__(self, catalog: Catalog, spark: SparkSession) -> None:
+        super().__init__(catalog)
+        self._spark = spark
+
+    def apply(self, name: str, table: TableSpec, step: Step) -> Outcome:
+        assert step.call in ("upsert", "write", "overwrite"), "no case asks for more"
+        frame = self._spark.createDataFrame(table.rows(step.rows, step.columns))
+        assert frame.rdd.getNumPartitions() == min(2, len(step.rows))
+        mode = "overwrite" if step.call == "overwrite" else "append"
+        frame.write.format("lakelog").option("table", name).mode(mode).save()
+        return Outcome(self._catalog.table(name).snapshots(1).column("id")[0].as_py(), False)
+
+    def read(self, name: str, state: int | str | None = None) -> pa.Table:
+        assert state is None, "no case asks for it"
+        return self._spark.read.format("lakelog").option("table", name).load().toArrow()
+
+    def changes(self, name: str, snapshot_id: int, *, raw: bool) -> pa.Table:
+        reader = self._spark.read.format("lakelog").option("table", name)
+        reader = reader.option("incremental-between", f"{snapshot_id - 1},{snapshot_id}")
+        if raw:
+            reader = reader.option("lakelog-raw", "true").option("metadata-columns", KIND_COLUMN)
+        else:
+            reader = reader.option("incremental-between-scan-mode", "changelog")
+        return reader.load().toArrow()
 
 
 def _named(state: int | str | None) -> dict[str, Any]:

@@ -115,6 +115,7 @@ class Case:
         at: Rows in any order, by snapshot id or tag.
         ordered: The rows must come in exactly this order.
         changes: What the snapshots changed, by snapshot id, with kinds; in any order, but for `-U` before its `+U`.
+        ordered_changes: They must come in exactly this order.
         raw: What they wrote, by snapshot id, with kinds; in any order.
     """
 
@@ -125,6 +126,7 @@ class Case:
     at: Mapping[int | str, tuple[str, ...]] = field(default_factory=dict)
     ordered: bool = False
     changes: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    ordered_changes: bool = False
     raw: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -242,7 +244,7 @@ def check(driver: Driver, case: Case) -> None:
     for state, rows in case.at.items():
         _compare(case, driver.read(name, state), rows)
     for snapshot_id, rows in case.changes.items():
-        _compare_changes(case, driver.changes(name, snapshot_id, raw=False), rows)
+        _compare_changes(case, driver.changes(name, snapshot_id, raw=False), rows, ordered=case.ordered_changes)
     for snapshot_id, rows in case.raw.items():
         _compare_changes(case, driver.changes(name, snapshot_id, raw=True), rows)
 
@@ -256,12 +258,15 @@ def _compare(case: Case, data: pa.Table, rows: Sequence[str]) -> None:
     assert actual == expected, case.rule
 
 
-def _compare_changes(case: Case, data: pa.Table, rows: Sequence[str]) -> None:
+def _compare_changes(case: Case, data: pa.Table, rows: Sequence[str], *, ordered: bool = False) -> None:
     kinds = data.column(KIND_COLUMN).to_pylist()
     lines = as_lines(data.drop_columns([KIND_COLUMN]))
     actual = [f"{kind} {line}" for kind, line in zip(kinds, lines, strict=True)]
     plain = case.table.rows([line[3:] for line in rows]) if rows else pa.table({})
     expected = [f"{line[:2]} {again}" for line, again in zip(rows, as_lines(plain), strict=True)]
+    if ordered:
+        assert actual == expected, case.rule
+        return
     assert sorted(actual) == sorted(expected), case.rule
     befores = [place for place, line in enumerate(actual) if line.startswith("-U")]
     assert all(actual[place + 1].startswith("+U") for place in befores), "an old row stands right before its new one"

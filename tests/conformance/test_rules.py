@@ -1,9 +1,10 @@
-"""Every case through the SDK and through Spark, named for its rule."""
+"""Every case through the SDK and through Spark, named for its rule; those of arrival by tasks that write alone, too."""
 
 from __future__ import annotations
 
 import pytest
 
+from lakelog.catalog import Catalog
 from tests.conformance import (
     cases_changelog,
     cases_commits,
@@ -14,6 +15,7 @@ from tests.conformance import (
     cases_tables,
     cases_touched_buckets,
 )
+from tests.conformance.drivers import FormatDriver
 from tests.conformance.language import Case, Driver, check
 
 CASES = (
@@ -31,3 +33,9 @@ CASES = (
 @pytest.mark.parametrize("case", CASES, ids=[case.rule.replace(" ", "-") for case in CASES])
 def test_rule(driver: Driver, case: Case) -> None:
     check(driver, case)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("case", cases_producers.INPUT_CASES, ids=lambda case: f"[spark-{case.rule.replace(' ', '-')}")
+def test_rule_by_format(catalog: Catalog, request: pytest.FixtureRequest, case: Case) -> None:
+    check(FormatDriver(catalog, request.getfixturevalue("spark")), case)

@@ -1,4 +1,4 @@
-"""Small files of one commit that are merged before they enter its snapshot (semantics 6.4).
+"""Files of one commit that are merged before they enter its snapshot: small ones, changelogs (semantics 6.4, 3.4).
 
 Objectives, which conflict: few files in the snapshot; no row is written again that is well placed already; no order
 changes. So only what is small is merged, by the same measure as compactions have, and what must come along with it:
@@ -8,12 +8,15 @@ changes. So only what is small is merged, by the same measure as compactions hav
    keys with the small ones, so that they come along.
 2. Append tables with buckets: neighbours in the commit's order that are all small are put together.
 3. Append tables without: small files of a partition are put together, in the order in which they were written.
+4. Changelog files of the producer `input` hold the records of a bucket by key, then arrival. Several tasks or buffers
+   each bring such files: those whose keys overlap become one, whatever their size, and then stand in the order of keys.
 
 A stretch that stays as it is keeps its files in their places. All of it is pure, and costs what the commit has files.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -65,6 +68,41 @@ def plan_keyed_files(files: Sequence[DataFile], small_file_bytes: int) -> tuple[
                 stretch = []
         groups += _close(files, stretch, small_file_bytes)
     return tuple(groups)
+
+
+def plan_changelog_files(files: Sequence[DataFile], small_file_bytes: int) -> tuple[MergeGroup, ...]:
+    """Plan which changelog files become one, so that those of a bucket can stand in the order of their keys. Pure.
+
+    Args:
+        files: A commit's changelog files of the producer `input`, in the order of arrival.
+        small_file_bytes: As for `plan_keyed_files`; 0: none is small.
+
+    Returns:
+        Its groups, and those of other files of one bucket that share keys and do not follow each other by key.
+    """
+    groups = [*plan_keyed_files(files, small_file_bytes)]
+    merged = {place for group in groups for place in group.places}
+    for places in _group_places(files, by_bucket=True):
+        for section in split_sections([KeyRange(files[place].min_key, files[place].max_key) for place in places]):
+            members = [places[index] for index in section]
+            if not merged.isdisjoint(members) or _follow_by_key([files[place] for place in members]):
+                continue
+            groups.append(MergeGroup(tuple(members), sum(files[place].size_bytes for place in members)))
+    return tuple(groups)
+
+
+def sort_by_key(files: Sequence[DataFile]) -> tuple[DataFile, ...]:
+    """Put the files of each bucket in the order of their keys, into the places that they have together. Pure.
+
+    Args:
+        files: What is left behind the groups of `plan_changelog_files`.
+    """
+    ordered = list(files)
+    for places in _group_places(files, by_bucket=True):
+        found = sorted((files[place] for place in places), key=lambda file: file.min_key or b"")
+        for place, file in zip(places, found, strict=True):
+            ordered[place] = file
+    return tuple(ordered)
 
 
 def plan_append_files(
@@ -124,6 +162,13 @@ def _group_places(files: Sequence[DataFile], *, by_bucket: bool) -> Iterable[lis
     for place, file in enumerate(files):
         groups.setdefault((file.partition, file.bucket if by_bucket else 0), []).append(place)
     return groups.values()
+
+
+def _follow_by_key(files: Sequence[DataFile]) -> bool:
+    """Whether no key of a file lies above one of the next; what is cut in the middle of a key does."""
+    return all(
+        each.max_key is not None and each.max_key <= (later.min_key or b"") for each, later in itertools.pairwise(files)
+    )
 
 
 def _close(files: Sequence[DataFile], places: Sequence[int], small_file_bytes: int) -> list[MergeGroup]:

@@ -92,8 +92,8 @@ def write_by_spark(target: str, folder: str, step: str) -> None:
         "killed", "local[2]", {"spark.sql.warehouse.dir": f"{folder}/wh", "spark.log.level": "OFF"}
     )
     lakelog.spark.install(spark, target)
-    whole: Any = vars(commit)["merge_small_files"]
-    vars(commit)["merge_small_files"] = lambda merger, store, *more, **further: whole(
+    whole: Any = vars(commit)["merge_commit_files"]
+    vars(commit)["merge_commit_files"] = lambda merger, store, *more, **further: whole(
         merger, mortal(store, step), *more, **further
     )
     rows = spark.range(0, ROWS, numPartitions=8).selectExpr("id k", "concat('value ', id) v")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from lakelog.options.values import TableOptions
 from lakelog.storage import commit_merge
 from lakelog.storage.aligned_runs import RunPart, read_aligned, read_run
 from lakelog.storage.bucket_changelog import to_added
-from lakelog.storage.commit_merge import CommitMerger, MergeFiles, MergeWork, merge_in_threads, merge_small_files
+from lakelog.storage.commit_merge import CommitMerger, MergeFiles, MergeWork, merge_commit_files, merge_in_threads
 from lakelog.storage.data_files import DataFiles
 from lakelog.storage.input_copies import InputCopies
 from lakelog.storage.memory import MemoryStore
@@ -78,7 +79,7 @@ def merge(
         files += more
         inputs += told
     assert len(files) == len(flushes)
-    made, told_made = merge_small_files(CommitMerger(schema, TableOptions(given), ATTEMPT), store, files, inputs)
+    made, told_made = merge_commit_files(CommitMerger(schema, TableOptions(given), ATTEMPT), store, files, inputs)
     assert len(made) == 1
     assert len(told_made) == (1 if schema.primary_key else 0)
     assert {each.path for each in store.list_objects()} == {file.path for file in (*made, *told_made)}
@@ -113,6 +114,52 @@ def test_runs_become_what_one_larger_buffer_would_have_made(options: dict[str, s
     assert rows == read(whole, files)
     # By key, then arrival, and nothing left out.
     assert told == read(whole, inputs) == sorted(one_buffer, key=lambda row: row[0])
+
+
+INPUT = {"changelog-producer": "input", "target-file-size": "1 mb"}
+
+
+@pytest.mark.parametrize("more", [{}, {"precommit-compact": "true"}])
+def test_a_changelog_of_several_tasks_reads_by_key_then_arrival(more: dict[str, str]) -> None:
+    store, options = MemoryStore(), TableOptions(INPUT | more)
+    # Tasks with other keys and with the same ones, what came last lowest; and one that stands apart.
+    flushes: list[list[Row]] = [[(90, 0, "far")], *FLUSHES, [(1, 1, "last", DELETE), (0, 0, "low")]]
+    files, inputs = [], []
+    for number, rows in enumerate(flushes):
+        written, copies = write(store, rows, name=f"{number}-", options=INPUT)
+        files += written
+        inputs += copies
+    made, told = merge_commit_files(CommitMerger(KEYED, options, ATTEMPT), store, files, inputs)
+    assert read(store, told) == sorted((row for rows in flushes for row in rows), key=lambda row: row[0])
+    assert {each.path for each in store.list_objects()} == {file.path for file in (*made, *told)}
+    assert len(told) == (1 if more else 2), "what shares no keys is not written again unless it is small"
+    assert [*made] == files or more
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_changelog_reads_so_where_a_key_goes_on_in_the_next_row_group(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random, store = Random(seed), MemoryStore()
+    # Buffers and files so small that a key is cut between row groups and between files.
+    options = {"changelog-producer": "input", "write-buffer-size": "1 kb", "target-file-size": "1 kb"}
+    monkeypatch.setattr(commit_merge, "_MEMORY_BYTES", 1 << random.randrange(24))
+    flushes: list[list[Row]] = [
+        [(random.randrange(4), turn, f"{flush}.{turn:050d}") for turn in range(random.randrange(1, 60))]
+        for flush in range(4)
+    ]
+    inputs = [file for n, rows in enumerate(flushes) for file in write(store, rows, name=f"{n}-", options=options)[1]]
+    assert any(rows.row_count > 12 for rows in inputs), "some have several row groups"
+    _, told = merge_commit_files(CommitMerger(KEYED, TableOptions(options), ATTEMPT), store, (), inputs)
+    assert read(store, told) == sorted((row for rows in flushes for row in rows), key=lambda row: row[0])
+
+
+def test_a_changelog_in_order_is_not_written_again() -> None:
+    store = MemoryStore()
+    flushes: list[list[Row]] = [[(7, 0, "c")], [(1, 0, "a"), (2, 0, "b")], [(2, 0, "c"), (5, 0, "d")]]
+    inputs = [file for n, rows in enumerate(flushes) for file in write(store, rows, name=f"{n}-", options=INPUT)[1]]
+    _, told = merge_commit_files(CommitMerger(KEYED, TableOptions(INPUT), ATTEMPT), FaultyStore(store), (), inputs)
+    assert [*told] == [inputs[1], inputs[2], inputs[0]]
 
 
 def test_the_first_row_stays_where_the_table_says_so() -> None:
@@ -183,11 +230,11 @@ def test_a_failure_takes_back_what_is_new_and_keeps_what_was_there(
     merger = CommitMerger(KEYED, TableOptions(options), ATTEMPT)
     store.fail_at(operation, number)  # type: ignore[arg-type]
     with pytest.raises(Unavailable, match="told to fail"):
-        merge_small_files(merger, store, files, (), merge=merge_files)
+        merge_commit_files(merger, store, files, (), merge=merge_files)
     assert store.failures
     assert {each.path for each in store.list_objects()} == before
     store.heal()
-    made, _ = merge_small_files(merger, store, files, (), name_prefix="again-", merge=merge_files)
+    made, _ = merge_commit_files(merger, store, files, (), name_prefix="again-", merge=merge_files)
     assert len(made) == 2
     assert {each.path for each in store.list_objects() if each.path not in before} == {file.path for file in made}
 
@@ -197,15 +244,15 @@ def test_a_damaged_file_is_named() -> None:
     files = many_runs(store, 3)
     store.delete(files[1].path)
     with pytest.raises(DataCorrupted, match=files[1].path):
-        merge_small_files(CommitMerger(KEYED, TableOptions(ON), ATTEMPT), store, files, ())
+        merge_commit_files(CommitMerger(KEYED, TableOptions(ON), ATTEMPT), store, files, ())
 
 
 def test_nothing_is_done_unasked_or_twice() -> None:
     store = MemoryStore()
     files = many_runs(store, 3)
     off = CommitMerger(KEYED, TableOptions({}), ATTEMPT)
-    assert merge_small_files(off, store, files, ()) == (tuple(files), ())
+    assert merge_commit_files(off, store, files, ()) == (tuple(files), ())
     on = CommitMerger(KEYED, TableOptions(ON), ATTEMPT)
-    once = merge_small_files(on, store, files, ())
+    once = merge_commit_files(on, store, files, ())
     assert len(once[0]) == 1
-    assert merge_small_files(on, FaultyStore(store), *once) == once
+    assert merge_commit_files(on, FaultyStore(store), *once) == once

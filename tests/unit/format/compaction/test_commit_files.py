@@ -1,4 +1,4 @@
-"""Which small files of a commit are merged (semantics 6.4). Files are told by their sizes and key ranges."""
+"""Which files of a commit are merged (semantics 6.4, 3.4). Files are told by their sizes and key ranges."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from lakelog.format.compaction.commit_files import (
     MAX_GROUP_FILES,
     MergeGroup,
     plan_append_files,
+    plan_changelog_files,
     plan_keyed_files,
     replace_files,
+    sort_by_key,
 )
 from lakelog.format.files import DataFile
 
@@ -52,6 +54,44 @@ def keyed(text: str) -> list[DataFile]:
 )
 def test_stretches_of_a_bucket(text: str, groups: list[tuple[int, ...]]) -> None:
     assert [group.places for group in plan_keyed_files(keyed(text), SMALL)] == groups
+
+
+@pytest.mark.parametrize(
+    ("text", "groups"),
+    [
+        # Files that stand apart or follow each other stay, also where a key is cut in the middle.
+        ("100:a-z", []),
+        ("100:d-f 100:a-c", []),
+        ("100:a-c 100:c-c 100:c-f", []),
+        # What came later and lies below is merged, and so is all that shares keys through others.
+        ("100:c-f 100:a-c", [(0, 1)]),
+        ("100:a-d 100:x-z 100:c-f 100:e-h", [(0, 2, 3)]),
+        ("10:a-z 10:a-z 100:0-1", [(0, 1)]),
+    ],
+)
+def test_changelog_files_that_share_keys(text: str, groups: list[tuple[int, ...]]) -> None:
+    assert [group.places for group in plan_changelog_files(keyed(text), 0)] == groups
+
+
+def test_changelog_files_are_merged_once_where_small_ones_are_too() -> None:
+    groups = plan_changelog_files(keyed("10:a-b 10:b-c 100:m-p 100:n-o 10:x-y 10:y-z"), SMALL)
+    assert sorted(group.places for group in groups) == [(0, 1), (2, 3), (4, 5)]
+
+
+def test_changelog_files_without_bounds_are_merged_with_all() -> None:
+    files = [make_file("a", 100, "a-b"), make_file("b", 100), make_file("c", 100, "x-z")]
+    assert plan_changelog_files(files, 0) == (MergeGroup((0, 1, 2), 300),)
+
+
+def test_files_are_sorted_within_their_buckets_only() -> None:
+    files = [
+        make_file("0", 1, "m-n"),
+        make_file("1", 1, "x-z", bucket=1),
+        make_file("2", 1, "a-c"),
+        make_file("3", 1, "c-c"),
+        make_file("4", 1, "a-b", bucket=1),
+    ]
+    assert [file.path[-1] for file in sort_by_key(files)] == ["2", "4", "3", "0", "1"]
 
 
 def test_files_without_bounds_may_share_all_keys() -> None:
