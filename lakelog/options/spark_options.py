@@ -20,8 +20,8 @@ MAX_FILES_PER_TRIGGER: Final = Option[int | None](
     Whole(1, 10**12),
     None,
     "Take no further snapshot into a batch that would read more files than this: changelog files of snapshots that "
-    "have a changelog, else data files. A snapshot is never torn: one of more files is a batch by itself, and so are "
-    "the rows that a stream begins with.",
+    "have a changelog, else data files. A snapshot is never cut: one of more files is a batch by itself. The rows that "
+    "a stream begins with are cut at files, those of a table with a primary key at files that share no keys.",
     Scope.SPARK_STREAM,
 )
 MAX_BYTES_PER_TRIGGER: Final = Option[int | None](

@@ -78,7 +78,13 @@ class HeldReads:
 
     @contextlib.contextmanager
     def reading(
-        self, table: TableInfo, snapshot_id: int, *, is_range: bool = False, of_changelogs: bool = False
+        self,
+        table: TableInfo,
+        snapshot_id: int,
+        *,
+        is_range: bool = False,
+        of_changelogs: bool = False,
+        at_once: bool = False,
     ) -> Iterator[None]:
         """Holds a snapshot, and all behind it, if the block lasts.
 
@@ -87,11 +93,14 @@ class HeldReads:
             snapshot_id: The earliest snapshot that is read.
             is_range: Changes are read, from that snapshot on, and not its state alone.
             of_changelogs: They are read from changelog files only, which may be kept longer than states.
+            at_once: It is known to last: held from its begin on. Blocks on the metastore.
 
         Raises:
             SnapshotExpired: A file that is missing is so because the snapshot has expired.
         """
         number, read = self._begin(table.table_uuid, snapshot_id)
+        if at_once:
+            self._hold(read, self._clock.monotonic_s())
         try:
             yield
         except DataCorrupted as error:

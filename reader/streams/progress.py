@@ -11,6 +11,7 @@ from lakelog.client.metastore import Metastore
 from lakelog.errors import LakelogError
 from lakelog.serving.logs import Log
 from lakelog.serving.pipeline_report import PipelineReport
+from lakelog.spark.stream.offsets import StreamOffset
 
 from .metrics import StreamMetrics
 from .spec import SinkType, Stream
@@ -53,8 +54,11 @@ class StreamProgress:
     def see(self, progress: Mapping[str, Any]) -> None:
         """Takes note of a batch as Spark tells of it; of one that was told of before, or took nothing, of nothing."""
         batch_id, rows = int(progress["batchId"]), int(progress["numInputRows"])
-        snapshot_id, table_uuid = _read_offset(progress)
+        offset = _read_offset(progress)
+        snapshot_id, table_uuid = offset.snapshot_id, offset.table_uuid
         position = f"snapshot {snapshot_id}"
+        if offset.has_rows_before and offset.file_count is not None:
+            position += f", {offset.files_done} of {offset.file_count} files of its rows"
         if batch_id <= self._seen_batch or position == self._report.state.position:
             return
         self._seen_batch = batch_id
@@ -95,9 +99,9 @@ class StreamProgress:
         return max(latest.snapshot_id - snapshot_id, 0)
 
 
-def _read_offset(progress: Mapping[str, Any]) -> tuple[int, str]:
+def _read_offset(progress: Mapping[str, Any]) -> StreamOffset:
     offset = progress["sources"][0]["endOffset"]
     while isinstance(offset, str):
         # Spark tells it as a text, which holds the JSON that the source made.
         offset = json.loads(offset)
-    return int(offset["snapshot"]), str(offset["table"])
+    return StreamOffset.from_json(offset)

@@ -31,7 +31,7 @@ class ReadSize:
 
 @dataclass(frozen=True)
 class TriggerLimits:
-    """At most so much a batch, but at least one snapshot; None: any.
+    """At most so much a batch, but at least one snapshot, or one piece of the first rows; None: any.
 
     Args:
         files: That are read.

@@ -32,6 +32,8 @@ class StreamOffset:
             which it comes may be another one when the batch is repeated; None: written before it was kept.
         is_initial: Nothing has been shown; the stream begins here.
         began: The initial offset in front of the batch that ends here, where it is the first one.
+        files_done: Of the files of the rows at the snapshot, in the order of `lakelog.spark.stream.first_rows`.
+        file_count: How many there are; None: no batch ended among them.
     """
 
     table_uuid: str
@@ -45,6 +47,8 @@ class StreamOffset:
     shows_overwrites: bool | None = None
     is_initial: bool = False
     began: StreamOffset | None = None
+    files_done: int = 0
+    file_count: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """What Spark writes down; always the same for the same offset."""
@@ -57,6 +61,8 @@ class StreamOffset:
             "overwrites": self.shows_overwrites,
             "initial": self.is_initial or None,
             "began": None if self.began is None else self.began.to_json(),
+            "files-done": self.files_done or None,
+            "files": self.file_count,
         }
         return {"table": self.table_uuid, "snapshot": self.snapshot_id, "uuid": self.snapshot_uuid} | {
             key: value for key, value in optional.items() if value is not None
@@ -78,6 +84,8 @@ class StreamOffset:
                 value.get("overwrites"),
                 bool(value.get("initial", False)),
                 StreamOffset.from_json(value["began"]) if "began" in value else None,
+                int(value.get("files-done", 0)),
+                value.get("files"),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidArgument(

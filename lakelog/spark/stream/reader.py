@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, Final, cast
 
 import pyarrow as pa
@@ -34,18 +35,20 @@ from lakelog.format.table import TableInfo
 from lakelog.options.stream_options import EXPIRED_POSITION, SCAN_BOUNDED_WATERMARK, SCAN_REMOVE_NORMALIZE
 from lakelog.reads.change_plan import describe_skipped, find_overwrites
 from lakelog.reads.expired_position import GO_ON_WITH_OPTION, to_expired_position
+from lakelog.reads.held_reads import HeldReads
 from lakelog.reads.stream_start import start_over
 from lakelog.spark.connection import SparkConnection, open_metastore
 from lakelog.spark.source_options import SourceOptions
 from lakelog.spark.source_reader import pick_given_columns
 from lakelog.spark.stream.beginning import find_beginning
+from lakelog.spark.stream.first_rows import FirstRows, RowsAt, plan_row_splits
 from lakelog.spark.stream.limits import TriggerLimits, pick_last
 from lakelog.spark.stream.log_reach import LogReach
 from lakelog.spark.stream.log_splits import LogSplit
 from lakelog.spark.stream.log_tasks import read_log_split
 from lakelog.spark.stream.offsets import StreamOffset, check_history, check_table
 from lakelog.spark.stream.sizes import ChangelogSizes
-from lakelog.spark.stream.splits import plan_change_splits, plan_logged_splits, plan_row_splits
+from lakelog.spark.stream.splits import plan_change_splits, plan_logged_splits
 from lakelog.spark.stream.tasks import ChangeSplit, read_split
 from lakelog.spark.stream.terms import StreamTerms, to_change_schema
 from lakelog.spark.stream.waiting import SnapshotWaiter
@@ -82,6 +85,9 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._newest: StreamOffset | None = None
         self._waiter: SnapshotWaiter | None = None
         self._log_reach: LogReach | None = None
+        self._first_rows: FirstRows | None = None
+        self._held = ExitStack()
+        self._held_snapshot: int | None = None
 
     @told_briefly
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -123,15 +129,16 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         table = self._find_table(offset)
         page = self._load_page(table, offset.snapshot_id)
         check_history(offset, page, str(table.name))
+        self._hold_rows(table, offset)
         if offset.has_rows_before:
             is_gone = offset.snapshot_id < page.earliest_snapshot_id
         else:
             is_gone = offset.snapshot_id + 1 < page.earliest_change_id
         if is_gone:
             return self._start_over(table, offset, page).to_json()
-        if offset.has_rows_before:
-            return self._end(table, offset, has_rows_before=False, rows_since_ms=None).to_json()
         limits = TriggerLimits() if isinstance(limit, ReadAllAvailable) else self._terms.limits
+        if offset.has_rows_before:
+            return self._end_rows(table, offset, limits).to_json()
         reach = self._reach(page)
         until = reach if self._last is None else min(reach, self._last)
         until = min(self._reach_log(table, offset, until), offset.snapshot_id + _MAX_SNAPSHOTS)
@@ -147,7 +154,8 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._end(table, offset, snapshot_id=last.snapshot_id, snapshot_uuid=last.snapshot_uuid).to_json()
 
     def stop(self) -> None:
-        """Ends the wait for snapshots."""
+        """Ends the wait for snapshots, and holds none any more."""
+        self._held.close()
         if self._waiter is not None:
             self._waiter.close()
 
@@ -161,19 +169,15 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first, last = StreamOffset.from_json(start), StreamOffset.from_json(end)
         table = self._find_table(first)
         check_table(last, table.table_uuid, str(table.name))
-        if first == last or last.is_jump or last.has_rows_before or last.is_initial:
+        if first == last or last.is_jump or last.is_initial:
             return []
         first = last.began or first
         splits: Sequence[ChangeSplit] | Sequence[LogSplit]
         if first.has_rows_before:
-            plan, splits = plan_row_splits(
-                self._metastore,
-                table,
-                first.snapshot_id,
-                first.rows_since_ms,
-                self._terms.filter,
-                told=not self._shows_raw,
-            )
+            self._hold_rows(table, first)
+            rows = self._find_rows(table, first)
+            paths = self._pick_paths(rows, first, last)
+            plan, splits = plan_row_splits(self._metastore, rows, self._terms.filter, paths)
         else:
             plan, splits = self._plan_changes(table, first, last)
         _check_plan(plan, last)
@@ -188,7 +192,8 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         # Tasks need to know what to return, and nothing of where the stream is.
-        return self.__dict__ | {"_table": None, "_newest": None, "_waiter": None, "_log_reach": None}
+        dropped = ("_table", "_newest", "_waiter", "_log_reach", "_first_rows", "_held")
+        return self.__dict__ | dict.fromkeys(dropped)
 
     @property
     def _metastore(self) -> Metastore:
@@ -311,6 +316,43 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Spark's checkpoint keeps no offset in front of the first batch: it asks anew, and the table has gone on.
         began = start if start.is_initial else None
         return dataclasses.replace(start, is_jump=False, shows_overwrites=shows, is_initial=False, began=began, **moved)
+
+    def _end_rows(self, table: TableInfo, start: StreamOffset, limits: TriggerLimits) -> StreamOffset:
+        """The end of a batch of the rows that the stream begins with."""
+        if not limits.are_none:
+            found = self._find_first_rows(self._find_rows(table, start))
+            found.check_count(start.file_count)
+            done = found.pick_end(start.files_done, limits)
+            if done < found.file_count:
+                return self._end(table, start, files_done=done, file_count=found.file_count)
+        return self._end(table, start, has_rows_before=False, rows_since_ms=None, files_done=0, file_count=None)
+
+    def _find_rows(self, table: TableInfo, offset: StreamOffset) -> RowsAt:
+        return RowsAt(table, offset.snapshot_id, offset.rows_since_ms, told=not self._shows_raw)
+
+    def _find_first_rows(self, rows: RowsAt) -> FirstRows:
+        """All files of the rows that the stream begins with; they stay what they are until all are read."""
+        if self._first_rows is None:
+            self._first_rows = FirstRows.find(self._metastore, rows)
+        return self._first_rows
+
+    def _pick_paths(self, rows: RowsAt, first: StreamOffset, last: StreamOffset) -> set[str] | None:
+        """The files of a batch of first rows; None: all."""
+        if not first.files_done and not last.has_rows_before:
+            return None
+        found = self._find_first_rows(rows)
+        found.check_count(last.file_count if last.has_rows_before else first.file_count)
+        return found.pick_paths(first.files_done, last.files_done if last.has_rows_before else None)
+
+    def _hold_rows(self, table: TableInfo, offset: StreamOffset) -> None:
+        """Holds the snapshot that the stream begins with, and all behind, while its rows are read (reliability C7)."""
+        wanted = offset.snapshot_id if offset.has_rows_before else None
+        if wanted == self._held_snapshot:
+            return
+        self._held.close()
+        self._held_snapshot, self._first_rows = wanted, None
+        if wanted:
+            self._held.enter_context(HeldReads(self._metastore).reading(table, wanted, at_once=True))
 
     def _plan_changes(
         self, table: TableInfo, first: StreamOffset, last: StreamOffset

@@ -25,38 +25,8 @@ from lakelog.spark.stream.tasks import ChangeSplit
 from lakelog.storage.bucket_changes import group_by_bucket
 from lakelog.storage.live_file import LiveFile, to_live_files
 
-_READ_BYTES: Final = 128 << 20
+READ_BYTES: Final = 128 << 20
 """Of files that one task reads as they are, as in Spark's own sources."""
-
-
-def plan_row_splits(
-    metastore: Metastore,
-    table: TableInfo,
-    snapshot_id: int,
-    since_ms: int | None,
-    condition: str | None,
-    *,
-    told: bool,
-) -> tuple[Plan, list[ChangeSplit]]:
-    """The rows that a stream begins with; blocks.
-
-    Args:
-        metastore: Who plans.
-        table: The table.
-        snapshot_id: Of its state.
-        since_ms: Only the rows of files committed at or after this time; None: all.
-        condition: Of the rows wanted; None: all.
-        told: What streams have been shown by then, which is not the state where full compactions tell changes.
-    """
-    plan, _ = plan_files(metastore, table, AtSnapshot(snapshot_id), make_parser(condition), told=told)
-    files = [file for file in to_live_files(plan.files) if since_ms is None or file.order_time_ms >= since_ms]
-    assert plan.snapshot is not None, "it was asked for by its number"
-    whole = dataclasses.replace(plan.table, schema=plan.schema)
-    times = {snapshot_id: plan.snapshot.committed_at_ms}
-    return plan, [
-        ChangeSplit(whole, tuple(group), times, rows_at=snapshot_id)
-        for group in group_units(_to_units(plan, files), _READ_BYTES)
-    ]
 
 
 def plan_change_splits(
@@ -111,7 +81,7 @@ def plan_logged_splits(
     """
     told, plan, whole = _plan_told(metastore, table, after, until, condition, raw=False, offset=offset)
     logged = plan_log_splits(
-        metastore, told, whole, plan.range_snapshots, condition, insists=insists, size_bytes=_READ_BYTES
+        metastore, told, whole, plan.range_snapshots, condition, insists=insists, size_bytes=READ_BYTES
     )
     if logged is not None:
         return plan, logged
@@ -130,7 +100,7 @@ def plan_difference_splits(
     old = ask_state(metastore, PlanRequest(table.table_uuid, AtSnapshot(before))) if before else []
     states = {until - 1: group_by_bucket(old), until: group_by_bucket(to_live_files(plan.files))}
     segment = KeyedSegment((), states, (until,), shows_overwrites=True)
-    return to_keyed_splits(whole, [segment], {until: plan.snapshot.committed_at_ms}, _READ_BYTES)
+    return to_keyed_splits(whole, [segment], {until: plan.snapshot.committed_at_ms}, READ_BYTES)
 
 
 def _plan_told(
@@ -158,9 +128,9 @@ def _to_change_splits(
     times = {each.snapshot_id: each.committed_at_ms for each in plan.range_snapshots}
     if raw or not plan.schema.primary_key:
         files = pick_shown_files(told.data, plan.range_snapshots, overwrites=overwrites)
-        return [_to_split(whole, group, times) for group in group_units(_to_units(plan, files), _READ_BYTES)]
+        return [_to_split(whole, group, times) for group in group_units(to_units(plan, files), READ_BYTES)]
     segments = plan_segments(metastore, told, plan.range_snapshots, overwrites=overwrites)
-    return to_keyed_splits(whole, segments, times, _READ_BYTES)
+    return to_keyed_splits(whole, segments, times, READ_BYTES)
 
 
 def _to_split(table: TableInfo, files: Sequence[LiveFile], times: Mapping[int, int]) -> ChangeSplit:
@@ -169,7 +139,7 @@ def _to_split(table: TableInfo, files: Sequence[LiveFile], times: Mapping[int, i
     return ChangeSplit(table, tuple(ordered), pick_times(files, times))
 
 
-def _to_units(plan: Plan, files: Sequence[LiveFile]) -> list[list[LiveFile]]:
+def to_units(plan: Plan, files: Sequence[LiveFile]) -> list[list[LiveFile]]:
     """What cannot be taken apart: a bucket, or a file of a table without buckets."""
     if TableOptions(plan.table.options).bucket_count(bool(plan.schema.primary_key)) > 0:
         return [found for _, found in sorted(group_by_bucket(files).items())]

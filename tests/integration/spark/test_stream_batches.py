@@ -136,7 +136,7 @@ def test_bytes_are_those_of_the_files(stack: EmbeddedStack, appended: Table) -> 
 def test_a_batch_is_planned_again_as_it_was(
     stack: EmbeddedStack, make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(splits, "_READ_BYTES", 1)
+    monkeypatch.setattr(splits, "READ_BYTES", 1)
     table = make_table(STREAMED, ("k",), options={"bucket": "4"})
     for number in range(4):
         table.upsert(put(*((k, str(number)) for k in range(20))))
@@ -316,7 +316,7 @@ def test_a_stream_shows_what_the_sdk_shows(
     random = history.random
     until = len(history.model.snapshots)
     for _ in range(4):
-        monkeypatch.setattr(splits, "_READ_BYTES", random.choice((1, 1 << 25)))
+        monkeypatch.setattr(splits, "READ_BYTES", random.choice((1, 1 << 25)))
         first = random.randrange(until) + 1
         names = random.sample([*history.by_name], random.randrange(len(history.by_name)) + 1)
         condition = draw_condition(random, history.columns, history.model.snapshots[-1].rows).sql

@@ -243,3 +243,22 @@ def test_progress_is_counted_once_and_goes_on_over_restarts(metastore: InProcess
         "changes of shop.keyed to table shop.copy",
     )
     assert (found.total_rows, found.position, found.last_batch_id, found.lag) == (20, "snapshot 4", 2, 0)
+
+
+@pytest.mark.usefixtures("kept_logs")
+def test_progress_tells_of_each_batch_of_the_rows_that_a_stream_begins_with(metastore: InProcessMetastore) -> None:
+    table_uuid = metastore.get_table(TableName("shop", "keyed")).table_uuid
+    stream = make(Source("shop.keyed"), Sink(TABLE, "shop.rows"))
+    progress = StreamProgress(stream, metastore, StreamMetrics(), set_up_logs("error"))
+    progress.lead(metastore.acquire_lease(stream.lease, "test", 10_000).epoch)
+    positions = []
+    for number, more in enumerate(({"rows": True, "files-done": 3, "files": 7}, {"rows": True, "files-done": 6}, {})):
+        offset = json.dumps({"table": table_uuid, "snapshot": 4, "uuid": ""} | ({"files": 7} if more else {}) | more)
+        progress.see({"batchId": number, "numInputRows": 5, "sources": [{"endOffset": offset}]})
+        (found,) = (each for each in metastore.list_pipelines() if each.table == "shop.rows")
+        positions.append((found.position, found.total_rows))
+    assert positions == [
+        ("snapshot 4, 3 of 7 files of its rows", 5),
+        ("snapshot 4, 6 of 7 files of its rows", 10),
+        ("snapshot 4", 15),
+    ]

@@ -61,7 +61,7 @@ def test_batches_take_log_and_files_in_turn(
     catalog: Catalog, publisher: Any, uses: LogUses, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     # A task for each partition of the topic, which hands records out in small pieces.
-    monkeypatch.setattr(splits, "_READ_BYTES", 1)
+    monkeypatch.setattr(splits, "READ_BYTES", 1)
     monkeypatch.setattr(log_span, "TOLD_ROWS", 20)
     monkeypatch.setattr(log_span, "_FETCHED", 7)
     keyed, options = TABLES[name]
@@ -89,7 +89,7 @@ def test_batches_take_log_and_files_in_turn(
 def test_the_tasks_of_a_batch_are_the_same_whenever_they_are_planned(
     catalog: Catalog, publisher: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(splits, "_READ_BYTES", 1)
+    monkeypatch.setattr(splits, "READ_BYTES", 1)
     table = make(catalog, True, {"bucket": "3"})
     by_hand = publisher(table)
     for seed in range(3):

@@ -1,0 +1,152 @@
+"""The rows that a stream begins with: cut into batches at files and buckets (semantics 5.7).
+
+A batch goes from one count of files to a later one, in an order that is the same whoever plans and however late: the
+files of a snapshot by bucket, those of a bucket by key. Counts are of all files of the snapshot, so that the condition
+of a query decides what is read, and not where batches are cut.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from lakelog.client.metastore import Metastore
+from lakelog.errors import InvalidArgument
+from lakelog.format.plan import AtSnapshot, Plan
+from lakelog.format.sections import KeyRange, split_sections
+from lakelog.format.table import TableInfo
+from lakelog.reads.reading import make_parser, plan_files
+from lakelog.spark.stream.limits import ReadSize, TriggerLimits
+from lakelog.spark.stream.packing import group_units, sum_bytes
+from lakelog.spark.stream.splits import READ_BYTES, to_units
+from lakelog.spark.stream.tasks import ChangeSplit
+from lakelog.storage.bucket_changes import group_by_bucket
+from lakelog.storage.live_file import LiveFile, to_live_files
+
+
+@dataclass(frozen=True)
+class RowsAt:
+    """Which rows a stream begins with.
+
+    Args:
+        table: The table.
+        snapshot_id: They are those of its state.
+        since_ms: Only those of files committed at or after this time; None: all.
+        told: What streams have been shown by then, which is not the state where full compactions tell changes.
+    """
+
+    table: TableInfo
+    snapshot_id: int
+    since_ms: int | None
+    told: bool
+
+    def plan(self, metastore: Metastore, condition: str | None) -> tuple[Plan, list[LiveFile]]:
+        """The files that may hold rows of a condition; blocks."""
+        at = AtSnapshot(self.snapshot_id)
+        plan, _ = plan_files(metastore, self.table, at, make_parser(condition), told=self.told)
+        since_ms = self.since_ms
+        files = to_live_files(plan.files)
+        return plan, [file for file in files if since_ms is None or file.order_time_ms >= since_ms]
+
+
+@dataclass(frozen=True)
+class FirstRows:
+    """The files of a state, in the order in which batches take them.
+
+    Args:
+        pieces: Files that batches never part: what of a bucket shares keys, or one file of a table without keys.
+        table_name: For messages.
+    """
+
+    pieces: Sequence[Sequence[LiveFile]]
+    table_name: str
+
+    @staticmethod
+    def find(metastore: Metastore, rows: RowsAt) -> FirstRows:
+        """Plans them; blocks. Raises as a plan does."""
+        plan, files = rows.plan(metastore, None)
+        return FirstRows(cut(files, has_key=bool(plan.schema.primary_key)), str(plan.table.name))
+
+    @cached_property
+    def file_count(self) -> int:
+        """Of all pieces."""
+        return sum(map(len, self.pieces))
+
+    def pick_end(self, done: int, limits: TriggerLimits) -> int:
+        """How many files are done after the batch that begins behind `done` files: at least one piece more. Pure."""
+        size, end = ReadSize(), done
+        for piece in self._pieces_behind(done):
+            size = size.plus(ReadSize(len(piece), sum_bytes(piece), sum(file.row_count for file in piece)))
+            if end > done and not limits.admit(size):
+                break
+            end += len(piece)
+        return end
+
+    def pick_paths(self, done: int, end: int | None) -> set[str]:
+        """The paths of the files of a batch; `end` None: of the last one. Pure."""
+        paths: set[str] = set()
+        for piece in self._pieces_behind(done):
+            if end is not None and done >= end:
+                break
+            paths.update(file.path for file in piece)
+            done += len(piece)
+        return paths
+
+    def check_count(self, file_count: int | None) -> None:
+        """Raises InvalidArgument where the files are not as many as a checkpoint knows; None: it does not say."""
+        if file_count is not None and file_count != self.file_count:
+            raise InvalidArgument(
+                f"The checkpoint counts {file_count} files of {self.table_name} that the stream begins with, but with "
+                f"the options of this query they are {self.file_count}. Give the options that it was begun with, or a "
+                "new checkpoint.",
+                reason="CHECKPOINT_INVALID",
+                metadata={"field": "checkpointLocation", "table": self.table_name},
+            )
+
+    def _pieces_behind(self, done: int) -> Sequence[Sequence[LiveFile]]:
+        count = 0
+        for place, piece in enumerate(self.pieces):
+            if count >= done:
+                return self.pieces[place:]
+            count += len(piece)
+        return ()
+
+
+def cut(files: Sequence[LiveFile], *, has_key: bool) -> list[list[LiveFile]]:
+    """The pieces of the files of a state, in the order of batches. Pure.
+
+    Args:
+        files: In a plan's order.
+        has_key: Whether files may hold rows of one key, of which only one is shown.
+    """
+    pieces: list[list[LiveFile]] = []
+    for _, found in sorted(group_by_bucket(files).items()):
+        if has_key:
+            sections = split_sections([KeyRange(file.min_key, file.max_key) for file in found])
+            pieces += [[found[place] for place in section] for section in sections]
+        else:
+            pieces += [[file] for file in found]
+    return pieces
+
+
+def plan_row_splits(
+    metastore: Metastore, rows: RowsAt, condition: str | None, paths: set[str] | None
+) -> tuple[Plan, list[ChangeSplit]]:
+    """The tasks that read the rows that a stream begins with; blocks.
+
+    Args:
+        metastore: Who plans.
+        rows: Which rows.
+        condition: Of the rows wanted; None: all.
+        paths: Only those of these files; None: of all.
+    """
+    plan, files = rows.plan(metastore, condition)
+    assert plan.snapshot is not None, "it was asked for by its number"
+    whole = dataclasses.replace(plan.table, schema=plan.schema)
+    times = {rows.snapshot_id: plan.snapshot.committed_at_ms}
+    units = to_units(plan, [file for file in files if paths is None or file.path in paths])
+    return plan, [
+        ChangeSplit(whole, tuple(group), times, rows_at=rows.snapshot_id) for group in group_units(units, READ_BYTES)
+    ]
