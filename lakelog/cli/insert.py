@@ -1,18 +1,24 @@
-"""`lakelog insert`: a file's rows into a table, in one commit."""
+"""`lakelog insert`: the rows of files into a table, in one commit or in one a file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+import datetime as dt
+import functools
+import re
+import secrets
+from typing import Any, Final
 
 import click
 import pyarrow as pa
 
 from lakelog.arguments import parse_table_name
 from lakelog.cli.arguments import Whole
+from lakelog.cli.insert_files import FileInsert, Inserted
+from lakelog.cli.insert_progress import InsertProgress
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.json_file import MayLeaveOut
-from lakelog.cli.source_files import FORMATS, detect_format, open_batches
+from lakelog.cli.source_files import FORMATS, STDIN
+from lakelog.cli.source_paths import find_sources
 from lakelog.cli.text import plural
 from lakelog.errors import InvalidArgument
 from lakelog.format.rowkind import ROW_KIND_COLUMN
@@ -28,14 +34,19 @@ _VERBS: Final = {
     "write": "Wrote",
     "overwrite": "Replaced all rows of the table by",
 }
+_JOB: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 
 
 @click.command(
     cls=LakelogCommand,
-    example=("lakelog insert shop.orders orders.csv", "lakelog insert shop.orders - --format json < orders.json"),
+    example=(
+        "lakelog insert shop.orders orders.csv",
+        "lakelog insert shop.orders exports/ 'more/2024-*.parquet' --job exports-2024",
+        "lakelog insert shop.orders - --format json < orders.json",
+    ),
 )
 @click.argument("name", metavar="DATABASE.TABLE")
-@click.argument("path", metavar="FILE")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option(
     "--mode",
     type=click.Choice(_MODES),
@@ -48,9 +59,18 @@ _VERBS: Final = {
     "file_format",
     type=click.Choice(FORMATS),
     metavar="FORMAT",
-    help=f"{', '.join(FORMATS)}.  [default: by the name of FILE]",
+    help=f"{', '.join(FORMATS)}.  [default: by the name of each file]",
 )
-@click.option("--fill-missing", is_flag=True, help="Columns that FILE leaves out become NULL; else they are an error.")
+@click.option(
+    "--fill-missing", is_flag=True, help="Columns that a file leaves out become NULL; else they are an error."
+)
+@click.option(
+    "--job",
+    metavar="NAME",
+    help="Go on under this name: files that it has written are not written again.  [default: several files make a "
+    "name, and say it]",
+)
+@click.option("--one-commit", is_flag=True, help="All files in one commit: all of them or none.")
 @click.option("--writer", metavar="NAME", help="With --identifier: a commit under both is applied once, ever.")
 @click.option("--identifier", type=Whole(0), metavar="N", help="The writer's own number of this commit.")
 @click.option(
@@ -69,49 +89,108 @@ _VERBS: Final = {
 def insert(
     invocation: Invocation,
     name: str,
-    path: str,
+    paths: tuple[str, ...],
     mode: str | None,
     file_format: str | None,
     fill_missing: bool,
+    job: str | None,
+    one_commit: bool,
     writer: str | None,
     identifier: int | None,
     latest: bool,
     if_snapshot: int | None,
     if_unchanged: int | None,
 ) -> None:
-    """Write the rows of a file in one commit.
+    """Write the rows of files.
 
-    FILE is csv, parquet, json (an object a line, values as --output json writes them) or arrow; - is the standard
-    input.
+    PATH is a file, a folder with all that is below it, or a glob in quotes. Files are csv, parquet, json (an object a
+    line, values as --output json writes them) or arrow, mixed as you like; csv and json also as .gz, .bz2, .zst and
+    .lz4. A single - is the standard input.
+
+    A single file is one commit. Several files are one commit each, under the name of a job: run it again with --job
+    NAME after an interruption, and each file is in the table once. All files are one commit with --one-commit,
+    --mode overwrite, --writer, --if-snapshot and --if-unchanged.
     """
     if (writer is None) != (identifier is None):
         raise InvalidArgument("--writer and --identifier say together which commit this is; give both or none.")
     info = invocation.metastore.get_table(parse_table_name(name))
     mode = mode or ("upsert" if info.schema.primary_key else "append")
-    file_format = file_format or detect_format(path)
     if latest and mode != "delete":
         raise InvalidArgument(
             f"--latest is for --mode delete, and the mode is {mode}. Leave it out.", metadata={"field": "latest"}
         )
-    deletes = mode == "delete"
-    more = {"latest": latest} if deletes else {"fill_missing": fill_missing}
-    options = TableOptions(info.options)
-    may_leave_out = MayLeaveOut(
-        fill_missing or deletes,
-        options.get(ROWKIND_FIELD) or ROW_KIND_COLUMN,
-        () if options.get(IGNORE_DELETE) else options.get(SEQUENCE_FIELD),
-    )
-    with open_batches(path, file_format, _text_types(info, mode), may_leave_out) as reader:
-        counted = _CountedRows(reader)
-        result = getattr(invocation.catalog.table(name), mode)(
-            counted.as_reader(),
-            writer=writer,
-            identifier=identifier,
-            if_snapshot=if_snapshot,
-            if_unchanged=if_unchanged,
-            **more,
+    commit = {"writer": writer, "identifier": identifier, "if_snapshot": if_snapshot, "if_unchanged": if_unchanged}
+    given = [f"--{key.replace('_', '-')}" for key, value in commit.items() if value is not None]
+    _check_job(job, [*["--one-commit"] * one_commit, *["--mode overwrite"] * (mode == "overwrite"), *given], paths)
+    sources = find_sources(paths, file_format)
+    at_once = one_commit or mode == "overwrite" or bool(given) or (len(sources) == 1 and job is None)
+    more: dict[str, Any] = {"latest": latest} if mode == "delete" else {"fill_missing": fill_missing}
+    write = functools.partial(getattr(invocation.catalog.table(name), mode), **more)
+    total_bytes = sum(source.size_bytes for source in sources)
+    with InsertProgress(invocation.printer, total_bytes, len(sources)) as progress:
+        files = FileInsert(
+            invocation.metastore,
+            info,
+            mode,
+            write,
+            _text_types(info, mode),
+            _may_leave_out(info, fill_missing, mode),
+            progress,
         )
-    _report(invocation, info, mode, counted.row_count, result.snapshot_id, result.already_applied)
+        if at_once:
+            files.insert_at_once(sources, **commit)
+        else:
+            is_new, job = job is None, job or _new_job()
+            invocation.printer.note(
+                f"Job {job}: a commit for each of {plural(len(sources), 'file')}. If it is interrupted, go on by the "
+                f"same command with --job {job}."
+            )
+            try:
+                files.insert_each(sources, job, is_new=is_new)
+            except KeyboardInterrupt:
+                done = files.inserted.files + files.inserted.files_before
+                invocation.printer.warn(
+                    f"Interrupted: {done:,} of {plural(len(sources), 'file')} are in {info.name}, of the others "
+                    f"nothing. Go on by the same command with --job {job}."
+                )
+                raise
+    _report(invocation, info, mode, files.inserted, None if at_once else job)
+
+
+def _check_job(job: str | None, one_commit: list[str], paths: tuple[str, ...]) -> None:
+    if job is None:
+        return
+    if not _JOB.fullmatch(job):
+        raise InvalidArgument(
+            f"--job {job[:100]!r} is no name: use up to 100 letters, digits, '.', '_' and '-', the first no sign.",
+            metadata={"field": "job"},
+        )
+    if one_commit:
+        raise InvalidArgument(
+            f"--job goes on file by file, and {one_commit[0]} makes one commit of all files: leave one of them out.",
+            metadata={"field": "job"},
+        )
+    if STDIN in paths:
+        raise InvalidArgument(
+            "The standard input cannot be read a second time, so no --job can go on with it. Give files, or use "
+            "--writer and --identifier.",
+            metadata={"field": "job"},
+        )
+
+
+def _new_job() -> str:
+    return f"{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+
+
+def _may_leave_out(info: TableInfo, fill_missing: bool, mode: str) -> MayLeaveOut:
+    options = TableOptions(info.options)
+    # Rows that are all deletes are checked where they are written, which knows --latest.
+    needs_sequence = mode != "delete" and not options.get(IGNORE_DELETE)
+    return MayLeaveOut(
+        fill_missing or mode == "delete",
+        options.get(ROWKIND_FIELD) or ROW_KIND_COLUMN,
+        options.get(SEQUENCE_FIELD) if needs_sequence else (),
+    )
 
 
 def _text_types(info: TableInfo, mode: str) -> pa.Schema:
@@ -122,30 +201,27 @@ def _text_types(info: TableInfo, mode: str) -> pa.Schema:
     return pa.schema(fields)
 
 
-class _CountedRows:
-    """Counts rows as they pass."""
-
-    def __init__(self, reader: pa.RecordBatchReader) -> None:
-        self._reader = reader
-        self.row_count = 0
-
-    def as_reader(self) -> pa.RecordBatchReader:
-        return pa.RecordBatchReader.from_batches(self._reader.schema, self._batches())
-
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        for batch in self._reader:
-            self.row_count += batch.num_rows
-            yield batch
-
-
-def _report(
-    invocation: Invocation, info: TableInfo, mode: str, rows: int, snapshot_id: int | None, already_applied: bool
-) -> None:
-    if already_applied:
+def _report(invocation: Invocation, info: TableInfo, mode: str, inserted: Inserted, job: str | None) -> None:
+    rows, snapshot_id = inserted.rows, inserted.snapshot_id
+    count = inserted.files
+    if inserted.already_applied:
         sentence = f"This commit had been applied before, as snapshot {snapshot_id}; nothing was changed."
+    elif job is not None and not count:
+        sentence = f"Job {job} had written all {plural(inserted.files_before, 'file')} before; nothing was changed."
     elif snapshot_id is None:
         sentence = f"No rows to write; {info.name} is as it was."
     else:
-        sentence = f"{_VERBS[mode]} {plural(rows, 'row')}: {info.name} is at snapshot {snapshot_id}."
-    record = {"table": str(info.name), "rows": rows, "snapshot_id": snapshot_id, "already_applied": already_applied}
+        of_files = f" of {plural(count, 'file')}" if count > 1 or job is not None else ""
+        sentence = f"{_VERBS[mode]} {plural(rows, 'row')}{of_files}: {info.name} is at snapshot {snapshot_id}."
+        if inserted.files_before:
+            sentence += f" {plural(inserted.files_before, 'file')} had been written before."
+    record = {
+        "table": str(info.name),
+        "rows": rows,
+        "snapshot_id": snapshot_id,
+        "already_applied": inserted.already_applied,
+        "files": count,
+        "files_before": inserted.files_before,
+        "job": job,
+    }
     invocation.printer.done(sentence, record)

@@ -31,7 +31,7 @@ class MayLeaveOut:
     """Which columns a line need not name; they are NULL then.
 
     Args:
-        all: Every column.
+        all: Every column, but `sequence` of a delete.
         kind_column: Where a line says its kind: a delete, or an old row, needs no more than its key and `sequence`.
         sequence: The table's `sequence.field`: without it a delete deletes nothing.
     """
@@ -42,10 +42,20 @@ class MayLeaveOut:
 
     def find_missing(self, fields: Mapping[str, Any], names: Sequence[str]) -> list[str]:
         """The columns of `names` that a line lacks and needs. Pure."""
-        if self.all:
-            return []
         retracts = fields.get(self.kind_column) in _RETRACTS
+        if self.all and not retracts:
+            return []
         return [name for name in names if name not in fields and (not retracts or name in self.sequence)]
+
+    def may_lack(self, rows: pa.Table) -> list[str]:
+        """The columns that a line may lack and need, as far as NULLs tell. Pure."""
+        names = rows.column_names
+        if self.all:
+            kinds = rows.column(self.kind_column) if self.kind_column in names else None
+            if kinds is None or not pc.any(pc.is_in(kinds, value_set=pa.array(_RETRACTS))).as_py():
+                return []
+            names = [name for name in self.sequence if name in names]
+        return [name for name in names if rows.column(name).null_count]
 
 
 NOTHING_LEFT_OUT: Final = MayLeaveOut()
@@ -70,7 +80,7 @@ def open_json(
     def batches() -> Iterator[pa.RecordBatch]:
         for block in read_text_blocks(source, name, has_quotes=False):
             found = None if as_texts is None else _read_by_arrow(block.data, as_texts, schema)
-            if found is not None and (may_leave_out.all or not _leaves_out(found, block.data)):
+            if found is not None and not _leaves_out(block.data, may_leave_out.may_lack(found)):
                 yield from found.to_batches()
             else:
                 yield from _read_by_line(block, name, schema, may_leave_out)
@@ -117,9 +127,8 @@ def _read_by_arrow(data: bytes, as_texts: pa.Schema, schema: pa.Schema) -> pa.Ta
     return pa.table(columns, schema=schema)
 
 
-def _leaves_out(rows: pa.Table, data: bytes) -> bool:
-    """Whether a line does not name a column: Arrow reads that as a NULL, too."""
-    sparse = [column for column in rows.column_names if rows.column(column).null_count]
+def _leaves_out(data: bytes, sparse: list[str]) -> bool:
+    """Whether a line does not name one of these columns: Arrow reads that as a NULL, too."""
     if not sparse:
         return False
     lines = pa.array(data.split(b"\n"), pa.binary())
@@ -151,6 +160,11 @@ def _read_line(line: bytes, schema: pa.Schema, may_leave_out: MayLeaveOut) -> li
     if unknown is not None:
         raise ValueError(f"the table has no column '{unknown[:100]}'; it has {', '.join(schema.names[:30])}")
     missing = may_leave_out.find_missing(fields, schema.names)
+    if missing and may_leave_out.all:
+        raise ValueError(
+            f"it is a delete that leaves out {', '.join(missing[:30])}, the table's sequence.field, and would delete "
+            "nothing; give the value, which beats all rows up to it"
+        )
     if missing:
         raise ValueError(f"it leaves out {', '.join(missing[:30])}; name every column, or add --fill-missing for NULL")
     row = []

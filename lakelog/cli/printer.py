@@ -80,7 +80,7 @@ class Printer:
         plain = self._console.color_system is None or self._console.no_color
         self._color_system = None if plain else ColorSystem.STANDARD
         self._err = err or sys.stderr
-        self._notes = _Console(file=self._err, highlight=False, markup=False, emoji=False, soft_wrap=True)
+        self.notes = _Console(file=self._err, highlight=False, markup=False, emoji=False, soft_wrap=True)
         self.width = width or (self._console.width if self._console.is_terminal or "COLUMNS" in os.environ else None)
 
     @property
@@ -92,6 +92,11 @@ class Printer:
     def is_terminal(self) -> bool:
         """Whether a person looks at the output right now."""
         return self._console.is_terminal
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether a person looks at the standard error, where progress is shown."""
+        return not self.is_json and self.notes.is_terminal
 
     def records(self, columns: Sequence[Column], records: Sequence[Mapping[str, Any]], *, empty: str) -> None:
         """Prints a listing: a table, or a JSON array of the records with all their keys.
@@ -157,7 +162,7 @@ class Printer:
     def note(self, sentence: str, style: str = "dim") -> None:
         """Tells a person something beside the data, on the standard error; nothing where programs read the output."""
         if not self.is_json:
-            self._notes.print(sentence, style=style)
+            self.notes.print(sentence, style=style)
 
     def warn(self, sentence: str) -> None:
         """Tells people as a note does, and programs as a JSON object on a line of the standard error.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 
 from lakelog.cli.csv_file import open_csv
 from lakelog.cli.json_file import NOTHING_LEFT_OUT, MayLeaveOut, open_json
-from lakelog.errors import InvalidArgument, LakelogError, NotFound
+from lakelog.errors import InvalidArgument, NotFound
 from lakelog.storage.local import translate_os_error
 
 FORMATS: Final = ("csv", "parquet", "json", "arrow")
@@ -31,7 +32,25 @@ _SUFFIXES: Final = {
     ".feather": "arrow",
     ".ipc": "arrow",
 }
+_COMPRESSIONS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 _BATCH_ROWS: Final = 64 * 1024
+
+
+@dataclass(frozen=True)
+class OpenFile:
+    """A file that is being read.
+
+    Args:
+        schema: The columns of its rows.
+        batches: Its rows in order, at least one batch; reads in bounded memory while they are asked for.
+        bytes_read: How many bytes of the file are read by now, about; 0 where that is not known.
+        place: Where in the file the batch that came last stands, for messages.
+    """
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+    bytes_read: Callable[[], int]
+    place: Callable[[], str]
 
 
 def detect_format(path: str) -> str:
@@ -40,7 +59,13 @@ def detect_format(path: str) -> str:
     Raises:
         InvalidArgument: It tells none.
     """
-    found = _SUFFIXES.get(Path(path).suffix.lower())
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    is_compressed = suffixes[-1:] and suffixes[-1] in _COMPRESSIONS
+    found = _SUFFIXES.get(suffixes[-2 if is_compressed else -1]) if len(suffixes) > bool(is_compressed) else None
+    if is_compressed and found in ("parquet", "arrow"):
+        raise InvalidArgument(
+            f"{path}: only csv and json are read compressed. Unpack it: these compress by themselves."
+        )
     if found is None:
         what = "The standard input" if path == STDIN else f"The name of {path}"
         raise InvalidArgument(f"{what} does not tell its format; add --format {'|'.join(FORMATS)}.")
@@ -56,19 +81,20 @@ def read_file_schema(path: str) -> pa.Schema:
     file_format = detect_format(path)
     if file_format not in ("parquet", "arrow"):
         raise InvalidArgument(f"{path} is a {file_format} file, which has no column types; give them by --schema.")
-    with open_batches(path, file_format, pa.schema([])) as reader:
-        return reader.schema.remove_metadata()
+    with open_batches(path, file_format, pa.schema([])) as file:
+        return file.schema.remove_metadata()
 
 
 @contextmanager
 def open_batches(
     path: str, file_format: str, schema: pa.Schema, may_leave_out: MayLeaveOut = NOTHING_LEFT_OUT
-) -> Iterator[pa.RecordBatchReader]:
+) -> Iterator[OpenFile]:
     """Opens a file and reads it while its batches are asked for, in bounded memory.
 
     Args:
         path: Of the file; `-` for the standard input (not for Parquet, which is read from its end).
-        file_format: One of `FORMATS`; JSON means one object a line, in the forms of `lakelog.cli.json_rows`.
+        file_format: One of `FORMATS`; JSON means one object a line, in the forms of `lakelog.cli.json_rows`. CSV and
+            JSON may be compressed, as the ending of the name tells.
         schema: The types that texts are read as, by column; files with types of their own keep those.
         may_leave_out: Which columns a line of JSON need not name.
 
@@ -80,63 +106,114 @@ def open_batches(
     if path == STDIN and file_format == "parquet":
         raise InvalidArgument("Parquet is read from its end and cannot come from the standard input; give a file.")
     name = _NAME_OF_STDIN if path == STDIN else path
-    told: list[LakelogError] = []
+    with _translated(path, name, file_format):
+        raw = pa.PythonFile(sys.stdin.buffer, mode="r") if path == STDIN else pa.OSFile(path)
+    with raw:
+        with _translated(path, name, file_format):
+            file = _open(raw, path, name, file_format, schema, may_leave_out)
+        yield OpenFile(
+            file.schema, _translating(file.schema, file.batches, path, name, file_format), file.bytes_read, file.place
+        )
+
+
+@contextmanager
+def _translated(path: str, name: str, file_format: str) -> Iterator[None]:
     try:
-        with _open_source(path, file_format) as source:
-            yield _remembering(_open_reader(source, name, file_format, schema, may_leave_out), told)
+        yield
     except FileNotFoundError as error:
         raise NotFound(f"There is no file {path}.", reason="FILE_NOT_FOUND") from error
     except IsADirectoryError as error:
         raise InvalidArgument(f"{path} is a folder; give one file.") from error
     except (pa.ArrowException, OSError) as error:
-        if told:
-            raise told[0] from error
         if isinstance(error, OSError) and error.errno is not None:
             raise translate_os_error(error, name) from error
         first = (str(error) or type(error).__name__).splitlines()[0]
         raise InvalidArgument(f"{name} cannot be read as {file_format} with the table's columns: {first}") from error
 
 
-def _remembering(reader: pa.RecordBatchReader, told: list[LakelogError]) -> pa.RecordBatchReader:
-    """The reader, whose errors are kept: on their way through Arrow's C interface they become texts."""
+def _translating(
+    schema: pa.Schema, batches: Iterator[pa.RecordBatch], path: str, name: str, file_format: str
+) -> Iterator[pa.RecordBatch]:
+    """The batches, with errors as lakelog's; one without rows where there is none."""
+    with _translated(path, name, file_format):
+        first = next(batches, None)
+    if first is None:
+        yield pa.RecordBatch.from_pylist([], schema=schema)
+    while first is not None:
+        yield first
+        with _translated(path, name, file_format):
+            first = next(batches, None)
+
+
+def _open(raw: Any, path: str, name: str, file_format: str, schema: pa.Schema, may_leave_out: MayLeaveOut) -> OpenFile:
+    if file_format == "parquet":
+        return _open_parquet(raw)
+    if file_format == "arrow":
+        return _open_arrow(raw)
+    codec = _COMPRESSIONS.get(Path(path).suffix.lower())
+    source = raw if codec is None else pa.CompressedInputStream(raw, codec)
+    reader = open_csv(source, name, schema) if file_format == "csv" else open_json(source, name, schema, may_leave_out)
+    counted = _RowPlace()
+    return OpenFile(
+        reader.schema,
+        counted.count(reader),
+        lambda: 0 if path == STDIN or raw.closed else int(raw.tell()),
+        counted.tell,
+    )
+
+
+class _RowPlace:
+    """Counts the rows that pass."""
+
+    def __init__(self) -> None:
+        self.group = ""
+        self.first = self.end = 0
+
+    def count(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            self.first, self.end = self.end, self.end + batch.num_rows
+            yield batch
+
+    def tell(self) -> str:
+        return f"{self.group}rows {self.first + 1:,} to {self.end:,}"
+
+
+def _open_parquet(raw: Any) -> OpenFile:
+    file = pq.ParquetFile(raw)
+    place, size = _RowPlace(), raw.size()
 
     def batches() -> Iterator[pa.RecordBatch]:
-        try:
-            yield from reader
-        except LakelogError as error:
-            told.append(error)
-            raise
+        for number in range(file.num_row_groups):
+            place.group = f"row group {number + 1}, "
+            yield from file.iter_batches(_BATCH_ROWS, row_groups=[number])
 
-    return pa.RecordBatchReader.from_batches(reader.schema, batches())
-
-
-def _open_source(path: str, file_format: str) -> Any:
-    if path == STDIN:
-        return pa.PythonFile(sys.stdin.buffer, mode="r")
-    if file_format in ("parquet", "arrow"):
-        return pa.OSFile(path)
-    return pa.input_stream(path)
+    return OpenFile(
+        file.schema_arrow,
+        place.count(batches()),
+        lambda: size * place.end // max(file.metadata.num_rows, 1),
+        place.tell,
+    )
 
 
-def _open_reader(
-    source: Any, name: str, file_format: str, schema: pa.Schema, may_leave_out: MayLeaveOut
-) -> pa.RecordBatchReader:
-    if file_format == "parquet":
-        file = pq.ParquetFile(source)
-        return pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches(_BATCH_ROWS))
-    if file_format == "arrow":
-        return _open_arrow(source)
-    return open_csv(source, name, schema) if file_format == "csv" else open_json(source, name, schema, may_leave_out)
-
-
-def _open_arrow(source: Any) -> pa.RecordBatchReader:
+def _open_arrow(raw: Any) -> OpenFile:
     """Arrow's file format where the source can be read at any place and begins as one, else its stream format."""
-    if source.seekable() and source.size() >= 6 and source.read(6) == b"ARROW1":
-        source.seek(0)
-        file = pa.ipc.open_file(source)
-        return pa.RecordBatchReader.from_batches(
-            file.schema, (file.get_batch(i) for i in range(file.num_record_batches))
-        )
-    if source.seekable():
-        source.seek(0)
-    return pa.ipc.open_stream(source)
+    place = _RowPlace()
+    if raw.seekable() and raw.size() >= 6 and raw.read(6) == b"ARROW1":
+        raw.seek(0)
+        file = pa.ipc.open_file(raw)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for number in range(file.num_record_batches):
+                place.group = f"record batch {number + 1}, "
+                yield file.get_batch(number)
+
+        return OpenFile(file.schema, place.count(batches()), lambda: 0 if raw.closed else int(raw.tell()), place.tell)
+    if raw.seekable():
+        raw.seek(0)
+    stream = pa.ipc.open_stream(raw)
+    return OpenFile(
+        stream.schema,
+        place.count(stream),
+        lambda: int(raw.tell()) if not raw.closed and raw.seekable() else 0,
+        place.tell,
+    )

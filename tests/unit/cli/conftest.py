@@ -205,8 +205,7 @@ class FakeTable:
 
     def _write(self, mode: str, data: Any, arguments: dict[str, Any]) -> FakeResult:
         self.calls.append({"mode": mode, **arguments})
-        # As the SDK does it, through Arrow's C interface.
-        self.written = pa.RecordBatchReader.from_stream(data).read_all()
+        self.written = pa.Table.from_batches(list(data))
         return FakeResult(8 if self.written.num_rows else None)
 
     def files(self, *, snapshot_id: int | None = None) -> pa.Table:

@@ -1,0 +1,48 @@
+"""`lakelog insert` as a process that is killed in the middle."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakelog.catalog import Catalog
+from lakelog.embedded.stack import EmbeddedStack
+
+from .conftest import COMMAND, wait_until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+
+_FILES = 60
+_ROWS = 500
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
+def test_a_job_that_ends_in_the_middle_goes_on_with_each_file_once(
+    stack: EmbeddedStack, catalog: Catalog, tmp_path: Path, sent: signal.Signals
+) -> None:
+    for number in range(_FILES):
+        rows = "".join(f"{number * _ROWS + row},some text\n" for row in range(_ROWS))
+        (tmp_path / f"{number:03d}.csv").write_text("id,item\n" + rows)
+    name = f"inserts.log_{sent.name.lower()}"
+    catalog.create_database("inserts", if_not_exists=True)
+    log = catalog.create_table(name, pa.schema([("id", pa.int64()), ("item", pa.string())]))
+    command = [*COMMAND, "-t", stack.target, "insert", name, str(tmp_path), "--job", "j"]
+    environment = {**os.environ, "NO_COLOR": "1"}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    wait_until(lambda: log.snapshots().num_rows >= 3, 60, "some files are in")
+    process.send_signal(sent)
+    _, err = process.communicate(timeout=30)
+    done = log.snapshots().num_rows
+    assert 3 <= done < _FILES, "it was over before it was killed, or never began"
+    assert log.scan().count() == done * _ROWS
+    assert process.returncode == (-9 if sent == signal.SIGKILL else 130)
+    assert ("Go on by the same command with --job j." in err) == (sent == signal.SIGINT)
+    again = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert f"{done} files had been written before." in again.stdout
+    ids = sorted(log.scan(["id"]).to_arrow()["id"].to_pylist())
+    assert ids == list(range(_FILES * _ROWS))
