@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from lakelog.format.convert import find_mismatch
 from lakelog.format.table import TableInfo
-from lakelog.options.table_options import ROWKIND_FIELD
+from lakelog.options.table_options import IGNORE_DELETE, ROWKIND_FIELD, SEQUENCE_FIELD
 from lakelog.options.values import TableOptions
 from lakelog.serving.misfits import Misfits
 
@@ -24,7 +24,8 @@ def make_fitting(pipeline: Pipeline, info: TableInfo, misfits: Misfits) -> Fitti
     """How the pipeline's rows become the table's; what does not fit is noted."""
     schema, source = info.schema, pipeline.source
     says_kinds = isinstance(source, KafkaSource) and source.format is RecordFormat.DEBEZIUM_JSON
-    rowkind_field = TableOptions(info.options).get(ROWKIND_FIELD)
+    options = TableOptions(info.options)
+    rowkind_field = options.get(ROWKIND_FIELD)
     heeded = heeds_headers(pipeline, info)
     fitting = Fitting(
         schema=schema,
@@ -35,6 +36,7 @@ def make_fitting(pipeline: Pipeline, info: TableInfo, misfits: Misfits) -> Fitti
         ignore_unknown=source.ignore_unknown,
         fill_missing=source.fill_missing,
         text=source.text,
+        sequence=() if options.get(IGNORE_DELETE) else options.get(SEQUENCE_FIELD),
     )
     problems = []
     if isinstance(source, FileSource):

@@ -117,4 +117,8 @@ class Sequences:
             given = columns[name]
             # A record that was read alone has texts for numbers.
             columns[name] = pc.if_else(of_deletes, values.take(taken).cast(given.type), given)
-        return replace(rows, columns=columns)
+        find = rows.find_left_out
+        if find is None:
+            return replace(rows, columns=columns)
+        said = self.deletes[places]
+        return replace(rows, columns=columns, find_left_out=lambda names, chosen: find(names, chosen & ~said))

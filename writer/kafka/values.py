@@ -128,9 +128,13 @@ def read_debezium_values(
     columns[KIND_COLUMN] = _KINDS.take(pa.array(kinds.astype(np.int64)))
 
     def find(names: Sequence[str], chosen: Mask) -> list[Mask]:
-        # An old row may leave out what its database did not keep of it.
-        of_new = chosen & ~is_old
-        return spread(of_new, find_left_out(values.take(pa.array(records[of_new])), names, path=("payload", "after")))
+        # An old row may leave out what its database did not keep of it; one that is deleted says what it was.
+        gone = chosen & (kinds == RowKind.DELETE)
+        left_out = [np.zeros(len(chosen), bool) for _ in names]
+        for rows, side in ((gone, "before"), (chosen & ~is_old & ~gone, "after")):
+            found = find_left_out(values.take(pa.array(records[rows])), names, path=("payload", side))
+            left_out = [mask | more for mask, more in zip(left_out, spread(rows, found), strict=True)]
+        return left_out
 
     return SourceRows(
         columns, len(records), offsets[records], lambda row: values[int(records[row])].as_py() or b"", find

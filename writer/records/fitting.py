@@ -33,6 +33,9 @@ Offences = list[tuple[str, Mask, str, pa.Array | None]]
 """By column that does not fit: its name, the rows, what it needs, and what it has; None: no value."""
 
 _LEFT_OUT: Final = 'it, or set source.missing_columns: "null"'
+_NO_SEQUENCE: Final = (
+    "one: it is of the table's sequence.field, without which a delete deletes nothing. Send it along with the key"
+)
 _RETRACTS: Final = (RowKind.UPDATE_BEFORE.text, RowKind.DELETE.text)
 
 
@@ -49,6 +52,7 @@ class Fitting:
         ignore_unknown: Whether columns that the table does not have are passed over.
         fill_missing: Whether nullable columns that the source leaves out become NULL; deletes need only the key.
         text: How text is to be understood.
+        sequence: The table's `sequence.field`, of which a delete needs the values; none where deletes are ignored.
     """
 
     schema: TableSchema
@@ -59,6 +63,7 @@ class Fitting:
     ignore_unknown: bool
     fill_missing: bool
     text: TextOptions
+    sequence: tuple[str, ...] = ()
 
     @cached_property
     def sources(self) -> dict[str, ColumnSource]:
@@ -135,6 +140,7 @@ class Fitting:
                 self._check_not_null(values, field, retracts, why)
             arrays.append(values)
         self._check_left_out(rows, arrays, retracts, why)
+        self._check_sequence(rows, arrays, kinds, why)
         if self.row_kind is not None:
             arrays.append(kinds)
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.output)
@@ -211,6 +217,29 @@ class Fitting:
             for name, mask in zip(nulls, found, strict=True)
             if (nulls[name] & mask).any()
         ]
+
+    def _check_sequence(
+        self, rows: SourceRows, arrays: Sequence[pa.Array], kinds: pa.Array | None, why: Offences
+    ) -> None:
+        """A delete without its sequence loses against every row that has one: it would delete nothing, in silence.
+
+        Where rows say that they are deletes, NULL is a value, the least; of keys to delete it is none.
+        """
+        by_mode = self.mode is Mode.DELETE
+        if not self.sequence or (kinds is None and not by_mode):
+            return
+        deletes = np.ones(rows.count, bool)
+        if not by_mode:
+            deletes = _mask(pc.fill_null(pc.equal(kinds, RowKind.DELETE.text), False))
+        for name in self.sequence:
+            lacking = deletes & _mask(arrays[self.schema.arrow.get_field_index(name)].is_null())
+            source = self.sources[name].name
+            if not by_mode and source in rows.columns and lacking.any():
+                if rows.find_left_out is None:
+                    continue
+                lacking = rows.find_left_out([source], lacking)[0]
+            if lacking.any():
+                why.append((name, lacking, _NO_SEQUENCE, None))
 
     def _fit_kinds(self, rows: SourceRows, why: Offences) -> pa.Array | None:
         """The kind of each row; NULL where it is none."""

@@ -46,6 +46,7 @@ class Case:
     fill_missing: bool = True
     stop: bool = False
     fields: list[pa.Field] = field(default_factory=lambda: FIELDS)
+    sequence: tuple[str, ...] = ()
 
     def read(self, data: bytes, name: str = "file") -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Rows without their NULLs, and dead letters."""
@@ -54,7 +55,15 @@ class Case:
         status = path.stat()
         schema = TableSchema(0, assign_field_ids(pa.schema(self.fields)), self.key)
         fitting = Fitting(
-            schema, self.mode, self.columns, self.row_kind, None, self.ignore_unknown, self.fill_missing, self.text
+            schema,
+            self.mode,
+            self.columns,
+            self.row_kind,
+            None,
+            self.ignore_unknown,
+            self.fill_missing,
+            self.text,
+            self.sequence,
         )
         letters = self.folder / "letters"
         task = ReadTask("p", 3, self.folder, self.format, fitting, None if self.stop else letters)

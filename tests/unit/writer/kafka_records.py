@@ -43,6 +43,7 @@ class Case:
     headers: bool = False
     fields: list[pa.Field] = field(default_factory=lambda: FIELDS)
     key: tuple[str, ...] = ("id",)
+    sequence: tuple[str, ...] = ()
 
     def read(self, start: int = 0, end: int = 100) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Rows without their NULLs, and dead letters."""
@@ -50,7 +51,15 @@ class Case:
         says_kinds = self.headers or self.format is RecordFormat.DEBEZIUM_JSON
         kinds = RowKindSource(KIND_COLUMN) if says_kinds else None
         fitting = Fitting(
-            schema, Mode.UPSERT, self.columns, kinds, None, self.ignore_unknown, self.fill_missing, TextOptions()
+            schema,
+            Mode.UPSERT,
+            self.columns,
+            kinds,
+            None,
+            self.ignore_unknown,
+            self.fill_missing,
+            TextOptions(),
+            self.sequence,
         )
         letters = None if self.stop else self.folder / "letters"
         source = make_source(self.format, time_unit=self.time_unit, avro=self.avro)

@@ -198,3 +198,24 @@ def test_a_column_that_the_new_row_leaves_out_is_refused(topics: Topics, tmp_pat
     rows, bad = case.read()
     assert [(row["_row_kind"], row["id"]) for row in rows] == [("+I", 1), ("-U", 1), ("+U", 1), ("-D", 1)]
     assert [letter["column"] for letter in bad] == ["price"]
+
+
+@pytest.mark.parametrize("with_schema", [False, True])
+def test_a_delete_whose_old_row_leaves_its_sequence_out_is_refused(
+    topics: Topics, tmp_path: Path, with_schema: bool
+) -> None:
+    case = Case(topics, tmp_path, RecordFormat.DEBEZIUM_JSON, fields=FIELDS[:3], sequence=("price",))
+    messages = [
+        change("d", {"id": 1}, None),
+        change("d", {"id": 2, "price": "1.5"}, None),
+        change("d", {"id": 3, "price": None}, None),
+        # Another key: the old row is deleted, and the record is one.
+        change("u", {"id": 4}, {"id": 5, "item": "a", "price": "2"}),
+        change("u", {"id": 6, "price": "1"}, {"id": 7, "item": "a", "price": "2"}),
+    ]
+    if with_schema:
+        messages = [b'{"schema": null, "payload": %s}' % message for message in messages]
+    topics.send(*messages)
+    rows, bad = case.read()
+    assert [(row["_row_kind"], row["id"]) for row in rows] == [("-D", 2), ("-D", 3), ("-D", 6), ("+I", 7)]
+    assert [(letter["offset"], letter["column"]) for letter in bad] == [(0, "price"), (3, "price")]

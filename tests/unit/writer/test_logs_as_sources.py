@@ -165,7 +165,8 @@ def read(
     pipeline = Pipeline(
         folder / "p.yaml", "p", "lab.copy", None, source, Mode.UPSERT, None, 1.0, folder, BadRecords.STOP, None
     )
-    copy = TableInfo("2" * 32, TableName("lab", "copy"), "file:///y/", SCHEMA, {}, 0, 0)
+    options = {"sequence.field": ",".join(sequence_fields)} if sequence_fields else {}
+    copy = TableInfo("2" * 32, TableName("lab", "copy"), "file:///y/", SCHEMA, options, 0, 0)
     misfits = Misfits(pipeline.places)
     fitting = make_fitting(pipeline, copy, misfits)
     misfits.check()

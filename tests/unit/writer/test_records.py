@@ -256,6 +256,29 @@ def test_deletes_may_leave_columns_out(tmp_path: Path) -> None:
     assert [letter["line"] for letter in bad] == [2]
 
 
+@pytest.mark.parametrize("fill_missing", [False, True])
+def test_a_delete_without_its_sequence_is_a_bad_record(tmp_path: Path, fill_missing: bool) -> None:
+    """It would delete nothing; NULL is a value where a row says that it is a delete."""
+    case = Case(tmp_path, Format.JSON, fill_missing=fill_missing, fields=FIELDS[:2], sequence=("name",))
+    case.row_kind = RowKindSource("op")
+    data = (
+        b'{"id": 1, "op": "-D"}\n{"id": 2, "op": "-D", "name": "b"}\n{"id": 3, "op": "-D", "name": null}\n'
+        b'{"id": 4, "op": "-U"}\n'
+    )
+    rows, bad = case.read(data)
+    assert [row["id"] for row in rows] == [2, 3, 4]
+    assert places(bad) == [(1, "name")]
+    assert "it is of the table's sequence.field, without which a delete deletes nothing" in bad[0]["reason"]
+    case.sequence = ()
+    assert [row["id"] for row in case.read(data)[0]] == [1, 2, 3, 4]
+    case = Case(tmp_path, Format.CSV, fields=FIELDS[:2], sequence=("name",), row_kind=RowKindSource("op"))
+    rows, bad = case.read(b"id,op\n1,-D\n2,+I\n")
+    assert ([row["id"] for row in rows], places(bad)) == ([2], [(2, "name")])
+    keys = Case(tmp_path, Format.JSON, fields=FIELDS[:2], sequence=("name",), mode=Mode.DELETE)
+    rows, bad = keys.read(b'{"id": 1}\n{"id": 2, "name": "b"}\n{"id": 3, "name": null}\n')
+    assert ([row["id"] for row in rows], places(bad)) == ([2], [(1, "name"), (3, "name")])
+
+
 def test_unknown_columns_may_be_passed_over(tmp_path: Path) -> None:
     assert Case(tmp_path, Format.CSV, ignore_unknown=True).read(b"id,foo\n1,2\n") == ([{"id": 1}], [])
     assert Case(tmp_path, Format.JSON, ignore_unknown=True).read(b'{"id":1,"foo":2}\n') == ([{"id": 1}], [])
