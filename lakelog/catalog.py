@@ -368,6 +368,11 @@ class Catalog:
         """Where a table's files are."""
         return self._stores.open(info.location)
 
+    @property
+    def stores(self) -> Stores:
+        """The stores that this catalog knows how to reach."""
+        return self._stores
+
 
 def _unpickle(
     metastore: Metastore,

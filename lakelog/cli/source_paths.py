@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import glob
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from lakelog.cli.source_files import STDIN, detect_format
 from lakelog.errors import InvalidArgument, NotFound
-
-_HIDDEN: Final = (".", "_")
-"""What the names of files begin with that programs keep beside the data, as `_SUCCESS`."""
+from lakelog.storage.source_paths import S3, expand_path
 
 
 @dataclass(frozen=True)
@@ -47,8 +43,7 @@ def find_sources(paths: Sequence[str], file_format: str | None) -> list[SourceFi
     """Looks which files the paths mean.
 
     Args:
-        paths: Of files, of folders, which stand for all files below them, and globs, in which `**` stands for any
-            folders. In folders and globs names that begin with `.` or `_` are passed over.
+        paths: Files, folders and globs, as of `expand_path`; or the standard input alone.
         file_format: Of all files; None: by the name of each.
 
     Returns:
@@ -62,45 +57,12 @@ def find_sources(paths: Sequence[str], file_format: str | None) -> list[SourceFi
         if len(paths) > 1:
             raise InvalidArgument("The standard input, '-', is read alone; leave the other paths out.")
         return [SourceFile(STDIN, file_format or detect_format(STDIN))]
-    found = {os.path.abspath(path): path for given in paths for path in _expand(given)}
+    found = {os.path.abspath(path): path for given in paths for path in expand_path(given)}
     return [_look_at(path, file_format) for path in found.values()]
 
 
-def _expand(given: str) -> Iterator[str]:
-    if os.path.isdir(given):
-        yield from _require(given, _walk(given), "The folder {} holds no files.")
-    elif os.path.exists(given) or not glob.has_magic(given):
-        yield given
-    else:
-        matches = sorted(match for match in glob.glob(given, recursive=True) if not _is_hidden(match))
-        files = [path for match in matches for path in ([match] if os.path.isfile(match) else _walk(match))]
-        yield from _require(given, files, "No file matches {}.")
-
-
-def _walk(folder: str) -> list[str]:
-    files: list[str] = []
-    for root, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not _is_hidden(name)]
-        files += [os.path.join(root, name) for name in names if not _is_hidden(name)]
-    return sorted(files)
-
-
-def _is_hidden(path: str) -> bool:
-    return os.path.basename(path).startswith(_HIDDEN)
-
-
-def _require(given: str, files: Sequence[str], message: str) -> Sequence[str]:
-    if not files:
-        raise NotFound(
-            f"{message.format(given)} Names that begin with {' or '.join(_HIDDEN)} are passed over.",
-            reason="FILE_NOT_FOUND",
-            metadata={"path": given},
-        )
-    return files
-
-
 def _look_at(path: str, file_format: str | None) -> SourceFile:
-    if path.startswith("s3://"):
+    if path.startswith(S3):
         raise InvalidArgument(
             f"{path} is no file of this machine. Read it by SQL: INSERT INTO ... SELECT * FROM read_parquet('{path}').",
             metadata={"path": path},

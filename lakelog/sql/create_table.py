@@ -13,7 +13,7 @@ from lakelog.format.schema import TableSchema
 from lakelog.format.sql_types import from_sql_type, to_sql_type
 from lakelog.format.table import TableName
 from lakelog.options.registry import renew_values
-from lakelog.sql.statements import CreateTable
+from lakelog.sql.statements import CreateTable, CreateTableAs, Name, Query
 from lakelog.sql.word_reader import WordReader
 
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -23,16 +23,18 @@ _NO_CONSTRAINTS: Final = (
 )
 
 
-def parse_create_table(reader: WordReader) -> CreateTable:
-    """Read what follows CREATE TABLE. Pure.
+def parse_create_table(reader: WordReader) -> CreateTable | CreateTableAs:
+    """Read what follows CREATE TABLE: columns, or keys and options, and a query behind AS. Pure.
 
     Raises:
         InvalidArgument: Shows the place.
     """
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = reader.take_name()
-    if reader.peek().word in ("AS", "LIKE"):
-        reader.fail("Columns are expected. Create the table with its columns, then fill it by INSERT INTO.")
+    if reader.peek().word == "LIKE":
+        reader.fail("Columns are expected. SHOW CREATE TABLE writes those of a table; or take AS SELECT.")
+    if reader.peek().word != "(":
+        return _parse_as_query(reader, name, if_not_exists)
     reader.expect("(", then="The columns stand in parentheses.")
     fields: list[pa.Field] = []
     primary_key: tuple[str, ...] = ()
@@ -66,6 +68,23 @@ def parse_create_table(reader: WordReader) -> CreateTable:
     fields = [field.with_nullable(field.nullable and field.name not in primary_key) for field in fields]
     reader.expect_end("CREATE TABLE")
     return CreateTable(name, pa.schema(fields), primary_key, partition_by, options, comment, if_not_exists)
+
+
+def _parse_as_query(reader: WordReader, name: Name, if_not_exists: bool) -> CreateTableAs:
+    if reader.peek().word not in _BEFORE_QUERY:
+        reader.fail("Columns in parentheses are expected, or keys and options, and then AS SELECT.")
+    primary_key: tuple[str, ...] = ()
+    if reader.accept("PRIMARY", "KEY"):
+        primary_key = reader.take_identifiers("the key's columns")
+        reader.accept("NOT", "ENFORCED")
+    partition_by, options, comment = _take_clauses(reader, ends_with_query=True)
+    primary_key = _merge_keys(reader, options, "primary-key", "PRIMARY KEY", primary_key)
+    partition_by = _merge_keys(reader, options, "partition", "PARTITIONED BY", partition_by)
+    reader.expect("AS", then="The query stands behind AS: it tells the columns. PRIMARY KEY comes first.")
+    if reader.peek().word not in ("SELECT", "WITH", "FROM", "(", "VALUES"):
+        reader.fail("A SELECT is expected.")
+    query = Query(reader.rest_as_query())
+    return CreateTableAs(name, query, primary_key, partition_by, options, comment, if_not_exists)
 
 
 def take_options(reader: WordReader) -> dict[str, str]:
@@ -160,7 +179,7 @@ def _take_column(reader: WordReader) -> tuple[pa.Field, bool]:
     return pa.field(name, data_type, nullable, metadata), is_key
 
 
-def _take_clauses(reader: WordReader) -> tuple[tuple[str, ...], dict[str, str], str]:
+def _take_clauses(reader: WordReader, *, ends_with_query: bool = False) -> tuple[tuple[str, ...], dict[str, str], str]:
     partition_by: tuple[str, ...] = ()
     options: dict[str, str] = {}
     comment = ""
@@ -184,7 +203,7 @@ def _take_clauses(reader: WordReader) -> tuple[tuple[str, ...], dict[str, str], 
         elif reader.accept("USING", "LAKELOG"):
             # As Spark's users say it of every table that is not Parquet by default.
             pass
-        elif word in _REFUSED_CLAUSES:
+        elif word in _REFUSED_CLAUSES and not (ends_with_query and word == "AS"):
             reader.fail(_REFUSED_CLAUSES[word])
         else:
             return partition_by, options, comment
@@ -213,11 +232,15 @@ def _take_partition_columns(reader: WordReader) -> tuple[str, ...]:
     return reader.take_identifiers("partition columns")
 
 
+_BEFORE_QUERY: Final = frozenset(
+    {"PRIMARY", "COMMENT", "PARTITIONED", "USING", "WITH", "TBLPROPERTIES", "OPTIONS", "AS"}
+)
 _OPTION_WORDS: Final = frozenset({"WITH", "TBLPROPERTIES", "OPTIONS"})
 _REFUSED_CLAUSES: Final = {
     "USING": "Every table is a lakelog table. Leave USING out.",
     "LOCATION": "The metastore chooses where a table's files are. Leave LOCATION out.",
-    "AS": "Create the table with its columns, then fill it by INSERT INTO.",
+    "AS": "The query tells the columns: leave them out, as in CREATE TABLE t PRIMARY KEY (a) AS SELECT. Or fill the "
+    "table by INSERT INTO.",
     "CLUSTERED": "Buckets are options: WITH ('bucket' = '4', 'bucket-key' = 'a,b').",
     "STORED": "Data files are always Parquet. Leave STORED out.",
     "ENGINE": "Every table is a lakelog table. Leave ENGINE out.",

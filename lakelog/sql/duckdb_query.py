@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from lakelog.errors import InvalidArgument, LakelogError
 from lakelog.options.call_options import INCREMENTAL_BETWEEN, INCREMENTAL_BETWEEN_SCAN_MODE
 from lakelog.options.values import ScanOptions
 from lakelog.reads.tag_range import find_tagged
+from lakelog.sql.file_functions import OpenFiles, open_files
 from lakelog.sql.query import SelectPlan, TableUse, needed_columns, plan_select, pushed_filter
 from lakelog.sql.statements import Name
 from lakelog.sql.system_tables import read_system_table
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from lakelog.table import Table
 
 _MISSING_COLUMN: Final = re.compile(r"Referenced column|does not have a column")
+_OF_FILES: Final = re.compile(r"lakelog_files_|arrow", re.IGNORECASE)
+"""What DuckDB says where the reading of files failed."""
+
 _MAX_SHOWN: Final = 50
 
 
@@ -47,10 +51,15 @@ def run_query(session: SqlSession, sql: str, read: dict[str, int] | None = None)
     connection = duckdb.connect(":memory:")
     failures: list[BaseException] = []
     columns: dict[str, list[str]] = {}
+    files: list[OpenFiles] = []
     try:
         connection.execute("SET TimeZone = 'UTC'")
-        columns = _register_tables(session, plan, connection, failures, {} if read is None else read)
-        # Queries read lakelog's tables and nothing else: no files of this machine, no variables of this program.
+        for file_use in plan.files:
+            files.append(open_files(file_use, session.catalog.stores))
+            columns[str(file_use)] = files[-1].dataset.schema.names
+            connection.register(file_use.relation, files[-1].dataset)
+        columns |= _register_tables(session, plan, connection, failures, {} if read is None else read)
+        # DuckDB itself reads what is registered and nothing else: no files, no variables of this program.
         connection.execute("SET python_enable_replacements = false")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
@@ -62,16 +71,20 @@ def run_query(session: SqlSession, sql: str, read: dict[str, int] | None = None)
         # What holds the rows read so far, in memory or in a file.
         connection.close()
         if isinstance(error, duckdb.Error):
-            raise _to_own_error(error, failures, columns) from error
+            raise _to_own_error(error, failures, columns, files) from error
         raise
     schema = reader.schema
     for place in sums:
         schema = schema.set(place, schema.field(place).with_type(pa.int64()))
-    return pa.RecordBatchReader.from_batches(schema, _read(connection, reader, schema, failures))
+    return pa.RecordBatchReader.from_batches(schema, _read(connection, reader, schema, failures, files))
 
 
 def _read(
-    connection: Any, reader: pa.RecordBatchReader, schema: pa.Schema, failures: list[BaseException]
+    connection: Any,
+    reader: pa.RecordBatchReader,
+    schema: pa.Schema,
+    failures: list[BaseException],
+    files: Sequence[OpenFiles],
 ) -> Iterator[pa.RecordBatch]:
     """The rows, with errors as lakelog's; keeps the connection open until all is read."""
     import duckdb
@@ -81,7 +94,7 @@ def _read(
             for batch in reader:
                 yield batch if schema == reader.schema else _narrow(batch, schema)
         except (duckdb.Error, pa.ArrowException, OSError) as error:
-            raise _to_own_error(error, failures) from error
+            raise _to_own_error(error, failures, files=files) from error
 
 
 def _narrow(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -96,7 +109,10 @@ def _narrow(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _to_own_error(
-    error: BaseException, failures: list[BaseException], columns: Mapping[str, list[str]] | None = None
+    error: BaseException,
+    failures: list[BaseException],
+    columns: Mapping[str, list[str]] | None = None,
+    files: Sequence[OpenFiles] = (),
 ) -> BaseException:
     """What failed in a scan, which DuckDB hands on as a mere text, or else DuckDB's own complaint.
 
@@ -106,6 +122,10 @@ def _to_own_error(
     if failures:
         return failures[0]
     first = (str(error).strip() or type(error).__name__).splitlines()[0]
+    if _OF_FILES.search(first):
+        bad = next((found for each in files if (found := each.find_bad()) is not None), None)
+        if bad is not None:
+            return bad
     if columns and _MISSING_COLUMN.search(first):
         tables = "; ".join(f"{name} has {', '.join(names[:_MAX_SHOWN])}" for name, names in columns.items())
         first = f"{first.rstrip('!.')}. The columns: {tables}."

@@ -10,7 +10,7 @@ applies the whole WHERE again.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +24,7 @@ from lakelog.errors import InvalidArgument
 from lakelog.format.filter_literals import parse_timestamp
 from lakelog.options.tag_name import find_tag_problem
 from lakelog.sql.dialect import ReadableQuery, marked_hint, to_readable
+from lakelog.sql.file_functions import FileUse, parse_file_use
 from lakelog.sql.statements import Name
 
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
@@ -68,6 +69,7 @@ class SelectPlan:
     Args:
         sql: In DuckDB's dialect.
         tables: What to register before it runs.
+        files: The same, of files.
         reads_once: Whether each relation is surely read only once, so that it may be a stream.
         mentioned: All names in the query, casefolded; None: it may need any column (`*`).
         conditions: Parts of the WHERE that say something of one table alone, by relation.
@@ -76,6 +78,7 @@ class SelectPlan:
 
     sql: str
     tables: tuple[TableUse, ...]
+    files: tuple[FileUse, ...]
     reads_once: bool
     mentioned: frozenset[str] | None
     conditions: dict[str, tuple[exp.Expr, ...]]
@@ -93,22 +96,22 @@ def plan_select(sql: str) -> SelectPlan:
     nodes = [
         node for node in tree.find_all(exp.Table) if isinstance(node.this, exp.Identifier) and not _is_common(node)
     ]
-    for node in tree.find_all(exp.Table):
-        if not isinstance(node.this, exp.Identifier):
-            raise _invalid(f"Functions such as {node.sql('spark')[:80]} cannot be read from. Read from tables.")
+    functions = [node for node in tree.find_all(exp.Table) if not isinstance(node.this, exp.Identifier)]
+    files = tuple(parse_file_use(node, f"lakelog_files_{number}") for number, node in enumerate(functions))
     options = _options(readable, tree, nodes)
     tables = tuple(
         _table_use(node, f"lakelog_{number}", options.get(id(node), {})) for number, node in enumerate(nodes)
     )
-    mentioned = _mentioned(tree, nodes)
+    mentioned = _mentioned(tree, nodes, files)
     conditions = {use.relation: tuple(_conditions(use.node)) for use in tables}
     reads_once = isinstance(tree, exp.Select) and not list(
         tree.find_all(exp.Subquery, exp.With, exp.Pivot, exp.SetOperation)
     )
     reads_once = reads_once and len(list(tree.find_all(exp.Select))) == 1
-    for use in tables:
-        alias = use.node.alias or use.node.name
-        if not use.node.alias and use.name.database is not None:
+    uses: tuple[TableUse | FileUse, ...] = (*tables, *files)
+    for use in uses:
+        alias = use.node.alias or (use.function if isinstance(use, FileUse) else use.node.name)
+        if isinstance(use, TableUse) and not use.node.alias and use.name.database is not None:
             _drop_database(tree, use.name)
         use.node.replace(
             exp.Table(
@@ -120,7 +123,7 @@ def plan_select(sql: str) -> SelectPlan:
             )
         )
     long_numbers = any(not each.is_string and len(each.name) > _BIGINT_DIGITS for each in tree.find_all(exp.Literal))
-    return SelectPlan(tree.sql("duckdb"), tables, reads_once, mentioned, conditions, long_numbers)
+    return SelectPlan(tree.sql("duckdb"), tables, files, reads_once, mentioned, conditions, long_numbers)
 
 
 def needed_columns(plan: SelectPlan, schema: pa.Schema) -> list[str] | None:
@@ -251,13 +254,14 @@ def _timestamp_ms(value: exp.Expr) -> int:
         raise _invalid(f"TIMESTAMP AS OF: {error}.") from None
 
 
-def _mentioned(tree: exp.Expr, tables: list[exp.Table]) -> frozenset[str] | None:
+def _mentioned(tree: exp.Expr, tables: list[exp.Table], files: Sequence[FileUse]) -> frozenset[str] | None:
     for star in tree.find_all(exp.Star):
         if not isinstance(star.parent, exp.Count):
             return None
     if any(join.args.get("method") == "NATURAL" for join in tree.find_all(exp.Join)):
         return None
     aliases = {(node.alias or node.name).casefold() for node in tables}
+    aliases |= {(use.node.alias or use.function).casefold() for use in files}
     for column in tree.find_all(exp.Column):
         # `SELECT t FROM t` is a whole row.
         if not column.table and column.name.casefold() in aliases:

@@ -12,6 +12,7 @@ from lakelog.arguments import check_text
 from lakelog.errors import InvalidArgument
 from lakelog.options.call_options import COMMIT_USER, DYNAMIC_PARTITION_OVERWRITE
 from lakelog.options.values import WriteOptions
+from lakelog.sql.create_as import create_table_as
 from lakelog.sql.create_table import to_create_sql
 from lakelog.sql.parser import parse_statement
 from lakelog.sql.procedures import run_call
@@ -20,6 +21,7 @@ from lakelog.sql.statements import (
     Call,
     CreateDatabase,
     CreateTable,
+    CreateTableAs,
     DescribeTable,
     DropDatabase,
     DropTable,
@@ -110,6 +112,8 @@ class SqlSession:
                 return SqlResult(rows=run_call(self, statement))
             case CreateTable():
                 return self._create_table(statement)
+            case CreateTableAs():
+                return self._create_table_as(statement)
             case DropTable():
                 return self._drop_table(statement)
             case AlterOptions():
@@ -182,6 +186,14 @@ class SqlSession:
             comment=statement.comment,
         )
         return SqlResult(f"Table {table.name} {'is there' if statement.if_not_exists else 'created'}.")
+
+    def _create_table_as(self, statement: CreateTableAs) -> SqlResult:
+        name = self.full_name(statement.name)
+        made = create_table_as(self, name, statement)
+        if made is None:
+            return SqlResult(f"Table {name} is there; nothing was written to it.")
+        wrote = "the query gave no rows" if made.snapshot_id is None else f"snapshot {made.snapshot_id} written"
+        return SqlResult(f"Table {name} created, {wrote}.", table=name, snapshot_id=made.snapshot_id)
 
     def _drop_table(self, statement: DropTable) -> SqlResult:
         name = self.full_name(statement.name)

@@ -83,6 +83,29 @@ class CreateTable:
 
 
 @dataclass(frozen=True)
+class CreateTableAs:
+    """CREATE TABLE ... AS SELECT.
+
+    Args:
+        name: Of the new table.
+        query: What gives it its columns and rows.
+        primary_key: Names of the key's columns in order.
+        partition_by: Names of the partition columns in order.
+        options: By key.
+        comment: What it is for.
+        if_not_exists: A table of this name is no error; nothing is read or written then.
+    """
+
+    name: Name
+    query: Query
+    primary_key: tuple[str, ...] = ()
+    partition_by: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    comment: str = ""
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
 class DropTable:
     """DROP TABLE."""
 
@@ -191,6 +214,7 @@ Statement = (
     | ShowTables
     | UseDatabase
     | CreateTable
+    | CreateTableAs
     | DropTable
     | AlterOptions
     | DescribeTable

@@ -64,7 +64,8 @@ class S3Store:
         return f"s3://{self._bucket}/{self._prefix}/" if self._prefix else f"s3://{self._bucket}/"
 
     @cached_property
-    def _filesystem(self) -> fs.S3FileSystem:
+    def filesystem(self) -> fs.S3FileSystem:
+        """Arrow's way to the bucket."""
         settings = self._settings
         endpoint = urlsplit(settings.endpoint) if settings.endpoint else None
         if endpoint and (endpoint.scheme not in ("http", "https") or not endpoint.netloc):
@@ -85,14 +86,14 @@ class S3Store:
         """Opens an object for random access."""
         key = self._key(path)
         with self._translated(key):
-            return self._filesystem.open_input_file(key)
+            return self.filesystem.open_input_file(key)
 
     def create(self, path: str) -> S3Writer:
         """Begins a new object by a multipart upload; it can be seen when it is committed."""
         key = self._key(path)
         with self._translated(key):
             self._check_free(key)
-            sink = self._filesystem.open_output_stream(key, compression=None)
+            sink = self.filesystem.open_output_stream(key, compression=None)
         return S3Writer(self, path, sink)
 
     def delete(self, path: str) -> bool:
@@ -100,7 +101,7 @@ class S3Store:
         key = self._key(path)
         with self._translated(key):
             try:
-                self._filesystem.delete_file(key)
+                self.filesystem.delete_file(key)
             except FileNotFoundError:
                 return False
         return True
@@ -116,7 +117,7 @@ class S3Store:
         folder = "/".join(part for part in (self._bucket, self._prefix, check_prefix(prefix)) if part)
         skipped = len(self.location) - len("s3://")
         with self._translated(folder):
-            infos = self._filesystem.get_file_info(fs.FileSelector(folder, allow_not_found=True, recursive=True))
+            infos = self.filesystem.get_file_info(fs.FileSelector(folder, allow_not_found=True, recursive=True))
         found = [
             StoredObject(info.path[skipped:], info.size, (info.mtime_ns or 0) // 1_000_000)
             for info in infos
@@ -129,7 +130,7 @@ class S3Store:
         folder = "/".join(part for part in (self._bucket, self._prefix) if part)
         skipped = len(self.location) - len("s3://")
         with self._translated(folder):
-            infos = self._filesystem.get_file_info(fs.FileSelector(folder, allow_not_found=True, recursive=True))
+            infos = self.filesystem.get_file_info(fs.FileSelector(folder, allow_not_found=True, recursive=True))
         found = (
             StoredObject(info.path[skipped:], info.size, (info.mtime_ns or 0) // 1_000_000)
             for info in infos
@@ -144,13 +145,13 @@ class S3Store:
         """An object's size in bytes."""
         key = self._key(path)
         with self._translated(key):
-            info = self._filesystem.get_file_info(key)
+            info = self.filesystem.get_file_info(key)
         if info.type != fs.FileType.File:
             raise NotFound(f"Object s3://{key} does not exist.", reason="FILE_NOT_FOUND", metadata={"path": key})
         return int(info.size)
 
     def _check_free(self, key: str) -> None:
-        if self._filesystem.get_file_info(key).type != fs.FileType.NotFound:
+        if self.filesystem.get_file_info(key).type != fs.FileType.NotFound:
             raise AlreadyExists(f"Object s3://{key} exists already and is never overwritten.")
 
     def _key(self, path: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from lakelog.catalog import Catalog
 from lakelog.clock import SystemClock
-from lakelog.errors import CommitConflict, DataCorrupted
+from lakelog.errors import CommitConflict, DataCorrupted, NotFound
 from lakelog.format.commit import CommitRequest, CommitResult
 from lakelog.storage.store import S3Settings, open_store
 from lakelog.storage.stores import LocationStores
@@ -48,6 +48,25 @@ def test_tables_on_s3_are_written_merged_and_read_back(catalog: Catalog) -> None
     assert found.column("v").to_pylist() == [f"{'first' if n % 2 else 'second'} {n}" for n in ids[100:]]
     assert table.scan(snapshot_id=1).count() == 20_000
     assert table.scan(filter="id = 777").to_arrow().to_pylist() == [{"id": 777, "v": "first 777"}]
+
+
+def test_queries_read_files_on_s3(catalog: Catalog, warehouse: str) -> None:
+    table = catalog.create_table("shop.t", SCHEMA)
+    for number in range(3):
+        table.append(pa.table({"id": [number], "v": ["x"]}))
+    for path in (f"{warehouse}**/*.parquet", warehouse):
+        # The files of the first copy stay for a while.
+        query = f"SELECT DISTINCT id, v FROM read_parquet('{path}') WHERE id > 0"
+        assert catalog.sql(f"CREATE TABLE shop.copy AS {query}").snapshot_id == 1
+        assert catalog.table("shop.copy").scan().count() == 2
+        catalog.drop_table("shop.copy")
+    one = table.files()["path"][0].as_py()
+    location = table.info.location
+    found = catalog.sql(f"SELECT count(*) AS n FROM read_parquet('{location}{one}')").rows
+    assert found is not None
+    assert found.to_pydict() == {"n": [1]}
+    with pytest.raises(NotFound, match="There is no file"):
+        catalog.sql(f"SELECT * FROM read_parquet('{warehouse}*.parquet')")
 
 
 def test_a_repeated_or_refused_commit_leaves_no_object_behind(
