@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from lakelog.errors import InvalidArgument
 from lakelog.format.plan import Plan
 from lakelog.options.values import TableOptions
 from lakelog.reads.change_plan import find_overwrites
+from lakelog.storage.live_file import LiveFile
 from lakelog.storage.read_counts import ReadCounts, ReadMetrics
 from lakelog.storage.superseded import MergePolicy, to_merge_policy
 from lakelog.writes.row_source import RowSource
@@ -104,6 +105,11 @@ class Scan:
     def metrics(self) -> ReadMetrics:
         """What was read so far, and what could be left out: files, row groups, bytes."""
         return self._counts.metrics
+
+    @property
+    def files(self) -> Sequence[LiveFile]:
+        """The data files that are read, those left out that the filter rules out."""
+        return self._rows.files
 
     @property
     def schema(self) -> pa.Schema:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -13,11 +14,13 @@ from lakelog.options.call_options import INCREMENTAL_BETWEEN, INCREMENTAL_BETWEE
 from lakelog.options.values import ScanOptions
 from lakelog.reads.tag_range import find_tagged
 from lakelog.sql.file_functions import OpenFiles, open_files
+from lakelog.sql.information_schema import INFORMATION_SCHEMA, read_information_schema
 from lakelog.sql.query import SelectPlan, TableUse, needed_columns, plan_select, pushed_filter
 from lakelog.sql.statements import Name
 from lakelog.sql.system_tables import read_system_table
 
 if TYPE_CHECKING:
+    from lakelog.scan import Scan
     from lakelog.sql.session import SqlSession
     from lakelog.table import Table
 
@@ -42,22 +45,14 @@ def run_query(session: SqlSession, sql: str, read: dict[str, int] | None = None)
         InvalidArgument: DuckDB is not installed, or the query cannot be run; says why.
     """
     plan = plan_select(sql)
-    try:
-        import duckdb
-    except ImportError as error:
-        raise InvalidArgument(
-            "SELECT needs DuckDB, which is not installed: pip install 'lakelog[sql]'.", reason="MISSING_EXTRA"
-        ) from error
+    duckdb = _import_duckdb()
     connection = duckdb.connect(":memory:")
     failures: list[BaseException] = []
     columns: dict[str, list[str]] = {}
     files: list[OpenFiles] = []
     try:
         connection.execute("SET TimeZone = 'UTC'")
-        for file_use in plan.files:
-            files.append(open_files(file_use, session.catalog.stores))
-            columns[str(file_use)] = files[-1].dataset.schema.names
-            connection.register(file_use.relation, files[-1].dataset)
+        files += _register_files(session, plan, connection, columns)
         columns |= _register_tables(session, plan, connection, failures, {} if read is None else read)
         # DuckDB itself reads what is registered and nothing else: no files, no variables of this program.
         connection.execute("SET python_enable_replacements = false")
@@ -77,6 +72,81 @@ def run_query(session: SqlSession, sql: str, read: dict[str, int] | None = None)
     for place in sums:
         schema = schema.set(place, schema.field(place).with_type(pa.int64()))
     return pa.RecordBatchReader.from_batches(schema, _read(connection, reader, schema, failures, files))
+
+
+@dataclass(frozen=True)
+class DescribedQuery:
+    """A query that was planned, and of which no row was read.
+
+    Args:
+        plan: What it reads.
+        scans: The scans of its tables, with their tables, by the relation that stands for them; not of system tables.
+        files: The files that it reads.
+        schema: Of its rows.
+        operators: DuckDB's plan, as JSON.
+    """
+
+    plan: SelectPlan
+    scans: Mapping[str, tuple[Table, Scan]]
+    files: Sequence[OpenFiles]
+    schema: pa.Schema
+    operators: str
+
+    @property
+    def newest(self) -> Sequence[tuple[Table, Scan]]:
+        """The tables that are read at their newest snapshot, with their scans."""
+        uses = (use for use in self.plan.tables if use.relation in self.scans and _is_newest(use))
+        return [self.scans[use.relation] for use in uses]
+
+
+def describe_query(session: SqlSession, sql: str) -> DescribedQuery:
+    """Plans a query as `run_query` does; arguments and errors as there."""
+    plan = plan_select(sql)
+    duckdb = _import_duckdb()
+    scans: dict[str, tuple[Table, Scan]] = {}
+    columns: dict[str, list[str]] = {}
+    pinned: dict[str, int] = {}
+    with duckdb.connect(":memory:") as connection:
+        try:
+            connection.execute("SET TimeZone = 'UTC'")
+            files = _register_files(session, plan, connection, columns)
+            for use in plan.tables:
+                source = _find_source(session, plan, use, columns)
+                if isinstance(source, pa.Table):
+                    connection.register(use.relation, source)
+                    continue
+                scan = _plan_scan(source, plan, use, pinned)
+                scans[use.relation] = source, scan
+                connection.register(use.relation, scan.schema.empty_table())
+            connection.execute("SET enable_external_access = false")
+            schema = connection.sql(plan.sql).to_arrow_reader().schema
+            ((_, operators),) = connection.execute(f"EXPLAIN (FORMAT JSON) {plan.sql}").fetchall()
+        except duckdb.Error as error:
+            raise _to_own_error(error, [], columns) from error
+    return DescribedQuery(plan, scans, files, schema, operators)
+
+
+def _import_duckdb() -> Any:
+    try:
+        import duckdb
+    except ImportError as error:
+        raise InvalidArgument(
+            "SELECT needs DuckDB, which is not installed: pip install 'lakelog[sql]'.", reason="MISSING_EXTRA"
+        ) from error
+    return duckdb
+
+
+def _register_files(
+    session: SqlSession, plan: SelectPlan, connection: Any, columns: dict[str, list[str]]
+) -> list[OpenFiles]:
+    """Makes the files known under the names in the plan; adds their columns."""
+    opened = []
+    for use in plan.files:
+        files = open_files(use, session.catalog.stores)
+        opened.append(files)
+        columns[str(use)] = files.dataset.schema.names
+        connection.register(use.relation, files.dataset)
+    return opened
 
 
 def _read(
@@ -157,13 +227,32 @@ def _relation(
     failures: list[BaseException],
     columns: dict[str, list[str]],
 ) -> pa.Table | pa.RecordBatchReader:
+    source = _find_source(session, plan, use, columns)
+    if isinstance(source, pa.Table):
+        return source
+    scan = _plan_scan(source, plan, use, pinned)
+    return pa.RecordBatchReader.from_batches(scan.schema, _noting_failure(scan.to_batches(), failures))
+
+
+def _find_source(
+    session: SqlSession, plan: SelectPlan, use: TableUse, columns: dict[str, list[str]]
+) -> Table | pa.Table:
+    """The table that is scanned, or the rows of one that the catalog makes; adds its columns."""
     base, _, kind = use.name.table.partition("$")
-    table = session.table(Name(use.name.database, base))
-    if kind:
+    is_view = (use.name.database or "").casefold() == INFORMATION_SCHEMA
+    if is_view or kind:
         if use.timestamp_ms is not None:
             raise InvalidArgument(f"'{use.name}' has no past by time. Use VERSION AS OF, or leave it out.")
         if use.options:
             raise InvalidArgument(f"'{use.name}' takes no options. Leave the hint out.")
+    if is_view:
+        if use.snapshot_id is not None or use.tag is not None:
+            raise InvalidArgument(f"'{use.name}' tells of now only. Leave AS OF out.")
+        rows = read_information_schema(session.catalog, use.name.table, plan.conditions[use.relation])
+        columns[str(use.name)] = rows.schema.names
+        return rows
+    table = session.table(Name(use.name.database, base))
+    if kind:
         snapshot_id = use.snapshot_id
         if use.tag is not None:
             snapshot_id = find_tagged(session.catalog.metastore, table.info, use.tag)
@@ -171,16 +260,13 @@ def _relation(
         columns[f"{table.name}${kind}"] = rows.schema.names
         return rows
     columns[table.name] = table.schema.names
-    return _scan(table, plan, use, pinned, failures)
+    return table
 
 
-def _scan(
-    table: Table, plan: SelectPlan, use: TableUse, pinned: dict[str, int], failures: list[BaseException]
-) -> pa.RecordBatchReader:
+def _plan_scan(table: Table, plan: SelectPlan, use: TableUse, pinned: dict[str, int]) -> Scan:
     schema = table.schema
     snapshot_id, timestamp_ms = use.snapshot_id, use.timestamp_ms
-    # Whatever options may be given to a scan, they say what state of the table is read.
-    is_newest = snapshot_id is None and timestamp_ms is None and use.tag is None and not use.options
+    is_newest = _is_newest(use)
     # A table that had no snapshot when it was named first is read as empty wherever it is named again.
     limit = 0 if is_newest and pinned.get(table.uuid) == 0 else None
     if is_newest:
@@ -200,7 +286,12 @@ def _scan(
     )
     if is_newest:
         pinned.setdefault(table.uuid, scan.snapshot_id)
-    return pa.RecordBatchReader.from_batches(scan.schema, _noting_failure(scan.to_batches(), failures))
+    return scan
+
+
+def _is_newest(use: TableUse) -> bool:
+    """Whether a table is read as it is now: whatever options a scan is given, they say what state is read. Pure."""
+    return use.snapshot_id is None and use.timestamp_ms is None and use.tag is None and not use.options
 
 
 def _noting_failure(batches: Iterator[pa.RecordBatch], failures: list[BaseException]) -> Iterator[pa.RecordBatch]:

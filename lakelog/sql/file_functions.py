@@ -7,7 +7,7 @@ its conditions rule out, in bounded memory.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -197,12 +197,6 @@ def _to_unreadable(use: FileUse, path: str, error: Exception) -> InvalidArgument
         reason="QUERY_FAILED",
         metadata={"path": path},
     )
-
-
-def describe_files(files: OpenFiles, columns: Sequence[str] | None) -> dict[str, str]:
-    """What EXPLAIN says of files. Pure."""
-    shown = files.dataset.schema.names if columns is None else columns
-    return {"files": str(len(files.dataset.files)), "columns": ", ".join(shown)}
 
 
 def _invalid(explanation: str) -> InvalidArgument:

@@ -6,6 +6,7 @@ error shows its place and nothing that was written is left aside in silence.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -16,9 +17,11 @@ from lakelog.sql.dialect import read_options
 from lakelog.sql.statements import (
     AlterOptions,
     CreateDatabase,
+    CreateTableAs,
     DescribeTable,
     DropDatabase,
     DropTable,
+    Explain,
     Insert,
     Query,
     ShowCreateTable,
@@ -32,14 +35,13 @@ from lakelog.sql.word_reader import WordReader
 
 _SUPPORTED: Final = (
     "CREATE DATABASE, DROP DATABASE, SHOW DATABASES, SHOW TABLES, USE, CREATE TABLE, DROP TABLE, ALTER TABLE ... SET, "
-    "ALTER TABLE ... RESET, DESCRIBE, SHOW CREATE TABLE, INSERT INTO, INSERT OVERWRITE, CALL and SELECT"
+    "ALTER TABLE ... RESET, DESCRIBE, SHOW CREATE TABLE, INSERT INTO, INSERT OVERWRITE, EXPLAIN, CALL and SELECT"
 )
 _OTHER_WAYS: Final = {
     "DELETE": "Rows are deleted by their keys with the SDK: table.delete(keys).",
     "UPDATE": "Rows are changed by writing them anew: INSERT INTO, or table.upsert(rows) of the SDK.",
     "MERGE": "Rows of a table with a primary key are merged when they are written: INSERT INTO, or table.upsert(rows).",
     "TRUNCATE": "A table is emptied with the SDK: table.overwrite(no_rows).",
-    "EXPLAIN": "There is no EXPLAIN; repr(table.scan(...)) of the SDK tells what is read.",
 }
 
 _NOT_CREATED: Final = {
@@ -107,8 +109,9 @@ def _parse_drop(reader: WordReader) -> Statement:
 
 def _parse_show(reader: WordReader) -> Statement:
     if reader.accept("DATABASES") or reader.accept("SCHEMAS"):
+        pattern = _take_pattern(reader)
         reader.expect_end("SHOW DATABASES")
-        return ShowDatabases()
+        return ShowDatabases(pattern)
     if reader.accept("CREATE", "TABLE"):
         name = reader.take_name()
         reader.expect_end("SHOW CREATE TABLE")
@@ -118,8 +121,27 @@ def _parse_show(reader: WordReader) -> Statement:
     database = None
     if reader.accept("IN") or reader.accept("FROM"):
         database = reader.take_identifier("a database")
+    pattern = _take_pattern(reader)
     reader.expect_end("SHOW TABLES")
-    return ShowTables(database)
+    return ShowTables(database, pattern)
+
+
+def _take_pattern(reader: WordReader) -> str | None:
+    if reader.accept("LIKE"):
+        return reader.take_text("A pattern such as 'ord%'")
+    return None
+
+
+def _parse_explain(reader: WordReader) -> Statement:
+    if reader.peek().word in ("ANALYZE", "EXTENDED", "FORMATTED", "CODEGEN", "COST"):
+        reader.fail("EXPLAIN tells what would be done and runs nothing. Leave this word out.")
+    start = reader.peek()
+    # Blanks in place of EXPLAIN, so that errors show their place in what was written.
+    before = re.sub(r"[^\n]", " ", reader.source.text[: start.start])
+    statement = None if start.kind == "end" else parse_statement(before + reader.rest_as_query())
+    if not isinstance(statement, Query | Insert | CreateTableAs):
+        reader.fail("EXPLAIN is followed by SELECT, INSERT or CREATE TABLE ... AS SELECT.", start)
+    return Explain(statement)
 
 
 def _parse_use(reader: WordReader) -> Statement:
@@ -226,4 +248,5 @@ _STATEMENTS: Final[dict[str, Callable[[WordReader], Statement]]] = {
     "DESC": _parse_describe,
     "INSERT": _parse_insert,
     "CALL": parse_call,
+    "EXPLAIN": _parse_explain,
 }

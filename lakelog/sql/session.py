@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +26,7 @@ from lakelog.sql.statements import (
     DescribeTable,
     DropDatabase,
     DropTable,
+    Explain,
     Insert,
     Name,
     Query,
@@ -127,9 +129,13 @@ class SqlSession:
                 return SqlResult(rows=pa.table({"statement": [create_sql_of(table)]}))
             case ShowTables():
                 names = self.catalog.tables(statement.database or self._current_database("SHOW TABLES IN shop"))
-                return SqlResult(rows=pa.table({"table": pa.array(names, pa.string())}))
+                return _list_like("table", names, statement.pattern)
             case ShowDatabases():
-                return SqlResult(rows=pa.table({"database": pa.array(self.catalog.databases(), pa.string())}))
+                return _list_like("database", self.catalog.databases(), statement.pattern)
+            case Explain():
+                from lakelog.sql.explain import explain
+
+                return SqlResult(rows=explain(self, statement))
             case _:
                 return self._run_on_database(statement)
 
@@ -266,6 +272,15 @@ class SqlSession:
             for batch in reader
         )
         return pa.RecordBatchReader.from_batches(named, batches)
+
+
+def _list_like(column: str, names: Sequence[str], pattern: str | None) -> SqlResult:
+    """The names that a pattern of LIKE matches, in upper or lower case; None: all. `*` is as `%`, as Spark has it."""
+    if pattern is not None:
+        signs = {"%": ".*", "*": ".*", "_": "."}
+        matches = re.compile("".join(signs.get(sign) or re.escape(sign) for sign in pattern), re.IGNORECASE)
+        names = [name for name in names if matches.fullmatch(name)]
+    return SqlResult(rows=pa.table({column: pa.array(names, pa.string())}))
 
 
 def create_sql_of(table: Table) -> str:

@@ -42,14 +42,17 @@ class DropDatabase:
 
 @dataclass(frozen=True)
 class ShowDatabases:
-    """SHOW DATABASES."""
+    """SHOW DATABASES; None: whatever their names are."""
+
+    pattern: str | None = None
 
 
 @dataclass(frozen=True)
 class ShowTables:
-    """SHOW TABLES; None: of the session's database."""
+    """SHOW TABLES; None: of the session's database, whatever their names are."""
 
     database: str | None = None
+    pattern: str | None = None
 
 
 @dataclass(frozen=True)
@@ -176,6 +179,13 @@ class Insert:
 
 
 @dataclass(frozen=True)
+class Explain:
+    """EXPLAIN of a statement that reads or writes rows."""
+
+    statement: Query | Insert | CreateTableAs
+
+
+@dataclass(frozen=True)
 class CallArgument:
     """What a procedure is given.
 
@@ -220,6 +230,7 @@ Statement = (
     | DescribeTable
     | ShowCreateTable
     | Insert
+    | Explain
     | Call
     | Query
 )
