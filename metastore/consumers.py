@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from lakelog.clock import show_time
 from lakelog.errors import Fenced, HistoryDiverged, InvalidArgument, NotFound
 from lakelog.format.commit_facts import TableHead
 from lakelog.format.consumer import Consumer, ConsumerPosition
@@ -20,6 +19,9 @@ from .store import Store, Transaction, run_transaction
 MAX_TABLES: Final = 1000
 """That one consumer reads together."""
 
+_SILENT_MS: Final = 60_000
+"""A reader that was not heard of for so long does not read any more: it says every 15 seconds that it is there."""
+
 
 class Consumers:
     """The use cases of consumers. Only the store's clock judges their age.
@@ -32,7 +34,7 @@ class Consumers:
         self._store = store
 
     async def open_consumer(self, consumer_id: str, table_uuids: Sequence[str], holder: str) -> list[Consumer]:
-        """Begins to read as a consumer, in the order of the tables; makes it where there is none or it expired."""
+        """Begins to read as a consumer, in the order of the tables; one that expired goes on from its position."""
         _check_consumer(consumer_id)
         if not consumer_id.isprintable():
             # Errors and lists that name it have one line.
@@ -44,11 +46,11 @@ class Consumers:
             heads = await _lock_heads(tx, table_uuids)
             opened: list[Consumer] = []
             for table_uuid in table_uuids:
-                found = await self._find(tx, heads[table_uuid], consumer_id, with_expired=True)
-                epoch = 1 if found is None else found.epoch + 1
-                if found is None or _is_expired(found, await tx.now_ms()):
-                    found = Consumer(consumer_id, table_uuid, epoch, None, "", holder, 0)
-                opened.append(await self._put(tx, heads[table_uuid], replace(found, epoch=epoch, holder=holder)))
+                head = heads[table_uuid]
+                found = await tx.find_consumer(head.table_id, table_uuid, consumer_id)
+                if found is None:
+                    found = Consumer(consumer_id, table_uuid, 0, None, "", holder, 0)
+                opened.append(await self._put(tx, head, replace(found, epoch=found.epoch + 1, holder=holder)))
             return opened
 
         return await run_transaction(self._store, open_all)
@@ -73,9 +75,7 @@ class Consumers:
             heads = await _lock_heads(tx, [position.table_uuid for position in positions])
             for position in positions:
                 head = heads[position.table_uuid]
-                found = await self._find(tx, head, consumer_id, with_expired=True)
-                if found is None or found.epoch != position.epoch:
-                    raise _fenced(consumer_id, head, position.epoch, found)
+                found = await _find_own(tx, head, consumer_id, position.epoch)
                 if position.snapshot_id < (found.snapshot_id or 0):
                     raise invalid(
                         "positions.snapshot_id",
@@ -89,8 +89,33 @@ class Consumers:
 
         await run_transaction(self._store, advance)
 
+    async def renew_consumer(self, consumer_id: str, epochs: Mapping[str, int], holder: str) -> None:
+        """Says that the reader of a consumer is there, or, with an empty holder, that it has closed.
+
+        Args:
+            consumer_id: The consumer.
+            epochs: What opening it gave, by table uuid.
+            holder: Who reads.
+
+        Raises:
+            Fenced: Another reader has opened it since, or it was reset or deleted.
+        """
+        _check_consumer(consumer_id)
+        check_table_uuids("epochs.table_uuid", list(epochs), MAX_TABLES)
+        for epoch in epochs.values():
+            check_number("epochs.epoch", epoch, 1)
+        check_text("holder", holder, 0, 256)
+
+        async def renew(tx: Transaction) -> None:
+            heads = await _lock_heads(tx, list(epochs))
+            for table_uuid, epoch in epochs.items():
+                found = await _find_own(tx, heads[table_uuid], consumer_id, epoch)
+                await self._put(tx, heads[table_uuid], replace(found, holder=holder))
+
+        await run_transaction(self._store, renew)
+
     async def list_consumers(self, table_uuid: str) -> list[Consumer]:
-        """A table's consumers by id, those that expired left out."""
+        """A table's consumers by id, those that expired among them."""
         check_uuid("table_uuid", table_uuid)
 
         async def load(tx: Transaction) -> list[Consumer]:
@@ -98,9 +123,9 @@ class Consumers:
             if head is None:
                 raise await explain_gone(tx, table_uuid)
             expiration_ms = await _expiration_ms(tx, table_uuid)
-            found = [_with_expiry(each, expiration_ms) for each in await tx.list_consumers(head.table_id, table_uuid)]
             now_ms = await tx.now_ms()
-            return [consumer for consumer in found if not _is_expired(consumer, now_ms)]
+            found = await tx.list_consumers(head.table_id, table_uuid)
+            return [_as_of(each, expiration_ms, now_ms) for each in found]
 
         return await run_transaction(self._store, load)
 
@@ -108,7 +133,7 @@ class Consumers:
         """Sets a consumer's position, back or forth.
 
         Raises:
-            NotFound: The table has none of this id, or none any more: it expired.
+            NotFound: The table has none of this id.
             InvalidArgument: The position is not one that the table has.
         """
         check_uuid("table_uuid", table_uuid)
@@ -130,9 +155,7 @@ class Consumers:
                     f"{head.earliest_change_id - 1} or more; it goes on behind it.",
                     metadata={"field": "snapshot_id", "earliest": str(head.earliest_change_id)},
                 )
-            found = await self._find(tx, head, consumer_id)
-            if found is None:
-                raise await _unknown(tx, head, consumer_id)
+            found = await _find(tx, head, consumer_id)
             known = await tx.list_snapshots(head.table_id, snapshot_id - 1, snapshot_id, 1) if snapshot_id else []
             uuid = known[0].snapshot_uuid if known else ""
             await self._put(tx, head, Consumer(consumer_id, table_uuid, found.epoch + 1, snapshot_id, uuid, "", 0))
@@ -143,33 +166,24 @@ class Consumers:
         """Forgets a consumer.
 
         Raises:
-            NotFound: The table has none of this id, or none any more: it expired.
+            NotFound: The table has none of this id.
         """
         check_uuid("table_uuid", table_uuid)
         _check_consumer(consumer_id)
 
         async def delete(tx: Transaction) -> None:
             head = (await _lock_heads(tx, [table_uuid]))[table_uuid]
-            if await self._find(tx, head, consumer_id) is None:
-                raise await _unknown(tx, head, consumer_id)
+            await _find(tx, head, consumer_id)
             await tx.delete_consumer(head.table_id, consumer_id)
             # What nothing but the consumer has kept is to go.
             await tx.ask_for_planning(head.table_id)
 
         await run_transaction(self._store, delete)
 
-    async def _find(
-        self, tx: Transaction, head: TableHead, consumer_id: str, *, with_expired: bool = False
-    ) -> Consumer | None:
-        found = await tx.find_consumer(head.table_id, head.table_uuid, consumer_id)
-        if found is None:
-            return None
-        found = _with_expiry(found, await _expiration_ms(tx, head.table_uuid))
-        return None if not with_expired and _is_expired(found, await tx.now_ms()) else found
-
     async def _put(self, tx: Transaction, head: TableHead, consumer: Consumer) -> Consumer:
         used_at_ms = await tx.put_consumer(head.table_id, consumer)
-        return _with_expiry(replace(consumer, used_at_ms=used_at_ms), await _expiration_ms(tx, head.table_uuid))
+        stored = replace(consumer, used_at_ms=used_at_ms)
+        return _as_of(stored, await _expiration_ms(tx, head.table_uuid), used_at_ms)
 
 
 def _check_consumer(consumer_id: str) -> None:
@@ -185,7 +199,22 @@ async def _lock_heads(tx: Transaction, table_uuids: Sequence[str]) -> dict[str, 
     return heads
 
 
-async def _expiration_ms(tx: Transaction, table_uuid: str) -> int | None:
+async def _find(tx: Transaction, head: TableHead, consumer_id: str) -> Consumer:
+    found = await tx.find_consumer(head.table_id, head.table_uuid, consumer_id)
+    if found is None:
+        raise await _unknown(tx, head, consumer_id)
+    return found
+
+
+async def _find_own(tx: Transaction, head: TableHead, consumer_id: str, epoch: int) -> Consumer:
+    """The consumer of a reader that opened it with an epoch."""
+    found = await tx.find_consumer(head.table_id, head.table_uuid, consumer_id)
+    if found is None or found.epoch != epoch:
+        raise _fenced(consumer_id, head, epoch, found)
+    return found
+
+
+async def _expiration_ms(tx: Transaction, table_uuid: str) -> int:
     table = await tx.find_table_by_uuid(table_uuid)
     if table is None:
         raise await explain_gone(tx, table_uuid)
@@ -211,30 +240,25 @@ async def _check_in_history(tx: Transaction, head: TableHead, position: Consumer
 
 
 async def _unknown(tx: Transaction, head: TableHead, consumer_id: str) -> NotFound:
-    expiration_ms, now_ms = await _expiration_ms(tx, head.table_uuid), await tx.now_ms()
-    found = [_with_expiry(each, expiration_ms) for each in await tx.list_consumers(head.table_id, head.table_uuid)]
-    known = sorted(each.consumer_id for each in found if not _is_expired(each, now_ms))
+    known = sorted(each.consumer_id for each in await tx.list_consumers(head.table_id, head.table_uuid))
     there = f"it has {', '.join(known[:10])}" if known else "it has none"
-    what = f"has no consumer '{consumer_id}'; {there}. Subscribing with its id makes one."
-    for each in found:
-        if each.consumer_id == consumer_id:
-            what = (
-                f"has no consumer '{consumer_id}' any more: it expired, unused since {show_time(each.used_at_ms)} and "
-                f"so for longer than '{CONSUMER_EXPIRATION_TIME.key}'; {there}. Subscribing with its id begins anew."
-            )
     return NotFound(
-        f"Table {head.name} {what}",
+        f"Table {head.name} has no consumer '{consumer_id}'; {there}. Subscribing with its id makes one.",
         reason="CONSUMER_NOT_FOUND",
         metadata={"consumer_id": consumer_id},
     )
 
 
-def _with_expiry(consumer: Consumer, expiration_ms: int | None) -> Consumer:
-    return replace(consumer, expires_at_ms=0 if expiration_ms is None else consumer.used_at_ms + expiration_ms)
-
-
-def _is_expired(consumer: Consumer, now_ms: int) -> bool:
-    return 0 < consumer.expires_at_ms <= now_ms
+def _as_of(consumer: Consumer, expiration_ms: int, now_ms: int) -> Consumer:
+    """A consumer as it is at a time. Pure."""
+    expires_at_ms = consumer.used_at_ms + expiration_ms
+    is_silent = consumer.used_at_ms + _SILENT_MS <= now_ms
+    return replace(
+        consumer,
+        holder="" if is_silent else consumer.holder,
+        expires_at_ms=expires_at_ms,
+        is_expired=expires_at_ms <= now_ms,
+    )
 
 
 def _fenced(consumer_id: str, head: TableHead, epoch: int, found: Consumer | None) -> Fenced:
@@ -243,7 +267,7 @@ def _fenced(consumer_id: str, head: TableHead, epoch: int, found: Consumer | Non
     elif found.holder:
         what = f"is read by '{found.holder}' by now"
     else:
-        what = "was reset"
+        what = "was reset, or opened by another that has closed since"
     return Fenced(
         f"Consumer '{consumer_id}' of table {head.name} {what}, so this reader's position does not count any more. "
         "Stop it, give it another consumer id, or open the consumer again to go on from where it is.",

@@ -249,8 +249,12 @@ class InProcessMetastore(InProcessDropped, InProcessLogs, InProcessPublishing, I
         """Moves a consumer's positions, all or none; Fenced when another reader has opened it since."""
         self.run(self.service.advance_consumer(consumer_id, positions))
 
+    def renew_consumer(self, consumer_id: str, epochs: Mapping[str, int], holder: str) -> None:
+        """Says that a consumer's reader is there, or, with an empty holder, that it has closed; Fenced as above."""
+        self.run(self.service.renew_consumer(consumer_id, epochs, holder))
+
     def list_consumers(self, table_uuid: str) -> list[Consumer]:
-        """A table's consumers by id, those that expired left out."""
+        """A table's consumers by id, those that expired among them."""
         return self.run(self.service.list_consumers(table_uuid))
 
     def reset_consumer(self, table_uuid: str, consumer_id: str, snapshot_id: int) -> None:

@@ -96,8 +96,8 @@ async def load_pins(tx: Transaction, head: TableHead, options: TableOptions, now
     life_ms = options.get(CONSUMER_EXPIRATION_TIME)
     pins = []
     for each in await tx.list_consumers(head.table_id, head.table_uuid):
-        ends_ms = 0 if life_ms is None else each.used_at_ms + life_ms
-        if each.snapshot_id is not None and not 0 < ends_ms <= now_ms:
+        ends_ms = each.used_at_ms + life_ms
+        if each.snapshot_id is not None and now_ms < ends_ms:
             pins.append(Pin(PinKind.CONSUMER, each.consumer_id, each.snapshot_id, ends_ms))
     for lease in await tx.list_leases(head.table_id):
         if lease.snapshot_id >= head.earliest_snapshot_id:

@@ -349,8 +349,12 @@ class MetastoreService(RetentionCalls, UpkeepCalls, LogCalls, PublishCalls):
         """Moves a consumer's positions, all or none; Fenced when another reader has opened it since."""
         await self._consumers.advance_consumer(consumer_id, positions)
 
+    async def renew_consumer(self, consumer_id: str, epochs: Mapping[str, int], holder: str) -> None:
+        """Says that a consumer's reader is there, or, with an empty holder, that it has closed; Fenced as above."""
+        await self._consumers.renew_consumer(consumer_id, epochs, holder)
+
     async def list_consumers(self, table_uuid: str) -> list[Consumer]:
-        """A table's consumers by id, those that expired left out."""
+        """A table's consumers by id, those that expired among them."""
         return await self._consumers.list_consumers(table_uuid)
 
     async def reset_consumer(self, table_uuid: str, consumer_id: str, snapshot_id: int) -> None:

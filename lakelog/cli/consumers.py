@@ -19,6 +19,7 @@ COLUMNS: Final = (
     Column("behind", "BEHIND", format_count, right=True),
     Column("used_at", "USED"),
     Column("expires_at", "EXPIRES"),
+    Column("expired", "EXPIRED", lambda expired: "yes" if expired else "", style=lambda expired: "red"),
     Column("holder", "READ BY", may_cut=True),
 )
 
@@ -43,7 +44,9 @@ def consumers(
     """List a table's consumers, or reset or delete one.
 
     A consumer is a named reader whose position the metastore keeps. BEHIND says how many snapshots it has yet to do.
-    Whoever reads under the name of one that is reset or deleted is stopped with an error.
+    It keeps what it has yet to do from expiring, until nobody has used it for 'consumer.expiration-time': then it is
+    EXPIRED, and only its position is kept. READ BY is empty where nobody reads. Whoever reads under the name of one
+    that is reset or deleted is stopped with an error.
     """
     if (reset is None) != (to is None):
         raise InvalidArgument("--reset and --to belong together: give the consumer and the snapshot.")
@@ -77,5 +80,6 @@ def _describe(row: dict[str, Any], latest: int) -> dict[str, Any]:
         "snapshot_id": row["snapshot_id"],
         "behind": None if row["snapshot_id"] is None else latest - row["snapshot_id"],
         **times,
+        "expired": row["expired"],
         "holder": row["holder"],
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lakelog.client.calls import Calls
 from lakelog.format.consumer import Consumer, ConsumerPosition
@@ -32,6 +32,16 @@ class GrpcConsumers:
             positions=[to_proto_position(position) for position in positions],
         )
         self._calls.mutate("AdvanceConsumer", lambda on: on.consumers.AdvanceConsumer, request)
+
+    def renew_consumer(self, consumer_id: str, epochs: Mapping[str, int], holder: str) -> None:
+        """Says that a reader is there, or has closed. Repeated: idempotent."""
+        request = build(
+            consumers_pb2.RenewConsumerRequest,
+            consumer_id=consumer_id,
+            epochs=[build(consumers_pb2.ConsumerEpoch, table_uuid=uuid, epoch=epoch) for uuid, epoch in epochs.items()],
+            holder=holder,
+        )
+        self._calls.mutate("RenewConsumer", lambda on: on.consumers.RenewConsumer, request)
 
     def list_consumers(self, table_uuid: str) -> list[Consumer]:
         """A table's consumers by id."""

@@ -317,8 +317,12 @@ class Metastore(DroppedTables, Retention, TableFiles, Logs, Protocol):
         """Moves a consumer's positions, all or none; Fenced when another reader has opened it since."""
         ...
 
+    def renew_consumer(self, consumer_id: str, epochs: Mapping[str, int], holder: str) -> None:
+        """Says that a consumer's reader is there, or, with an empty holder, that it has closed; Fenced as above."""
+        ...
+
     def list_consumers(self, table_uuid: str) -> list[Consumer]:
-        """A table's consumers by id, those that expired left out."""
+        """A table's consumers by id, those that expired among them."""
         ...
 
     def reset_consumer(self, table_uuid: str, consumer_id: str, snapshot_id: int) -> None:

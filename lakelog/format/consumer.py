@@ -15,9 +15,10 @@ class Consumer:
         epoch: Rises whenever it is opened or reset.
         snapshot_id: The last snapshot that was done, 0: it begins with the first; None: none was ever done.
         snapshot_uuid: That snapshot's uuid; empty where it is not known.
-        holder: Who opened it last; empty when nobody did since it was reset.
-        used_at_ms: When it was opened, moved or reset last.
-        expires_at_ms: When it expires unless it is used; 0: never.
+        holder: Who reads; empty when nobody does: the reader has closed, or was not heard of for a minute.
+        used_at_ms: When its reader was heard of last, or it was reset.
+        expires_at_ms: When it expires unless it is used; 0: not known.
+        is_expired: It keeps nothing from expiring any more until it is opened again.
     """
 
     consumer_id: str
@@ -28,6 +29,7 @@ class Consumer:
     holder: str
     used_at_ms: int
     expires_at_ms: int = 0
+    is_expired: bool = False
 
 
 @dataclass(frozen=True)

@@ -151,12 +151,13 @@ LOOKUP_CACHE_MAX_MEMORY_SIZE: Final = Option[int](
     256 << 20,
     "How many bytes of local copies one process keeps mapped into its memory.",
 )
-CONSUMER_EXPIRATION_TIME: Final = Option[int | None](
+CONSUMER_EXPIRATION_TIME: Final = Option[int](
     "consumer.expiration-time",
     Duration(),
-    None,
-    "How long a consumer that nobody uses keeps its position, and what it still needs of the table.",
-    default_text="for ever",
+    7 * 86_400_000,
+    "How long a consumer that nobody uses keeps what it still needs of the table from expiring. Its position is "
+    "remembered; where what comes next has gone by then, `scan.expired-position` says how it goes on. A reader that "
+    "only waits uses its consumer.",
 )
 STREAMING_READ_OVERWRITE: Final = Option[bool](
     "streaming-read-overwrite",

@@ -19,6 +19,7 @@ def to_proto_consumer(consumer: Consumer) -> consumers_pb2.Consumer:
         holder=consumer.holder,
         used_at_ms=consumer.used_at_ms,
         expires_at_ms=consumer.expires_at_ms,
+        expired=consumer.is_expired,
     )
 
 
@@ -33,6 +34,7 @@ def from_proto_consumer(message: consumers_pb2.Consumer) -> Consumer:
         holder=message.holder,
         used_at_ms=message.used_at_ms,
         expires_at_ms=message.expires_at_ms,
+        is_expired=message.expired,
     )
 
 

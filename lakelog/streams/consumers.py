@@ -17,6 +17,7 @@ _SCHEMA = pa.schema(
         ("holder", pa.string()),
         ("used_at", pa.timestamp("ms", tz="UTC")),
         ("expires_at", pa.timestamp("ms", tz="UTC")),
+        ("expired", pa.bool_()),
     ]
 )
 
@@ -36,11 +37,12 @@ class Consumers:
         self._ask = ask
 
     def list(self) -> pa.Table:
-        """Lists them by id; those that have expired are gone.
+        """Lists them by id.
 
         Returns:
-            Columns id, snapshot_id (the last one that is done; NULL: none was ever), holder (who reads or read last),
-            used_at, expires_at (NULL: never).
+            Columns id, snapshot_id (the last one that is done; NULL: none was ever), holder (who reads; NULL: nobody
+            does), used_at (when the reader was heard of last), expires_at (unless it is used), expired (it keeps
+            nothing any more until somebody subscribes with its id again).
         """
         found = self._ask(lambda: self._metastore.list_consumers(self._table_uuid))
         columns = [
@@ -48,7 +50,8 @@ class Consumers:
             [each.snapshot_id for each in found],
             [each.holder or None for each in found],
             [each.used_at_ms for each in found],
-            [each.expires_at_ms or None for each in found],
+            [each.expires_at_ms for each in found],
+            [each.is_expired for each in found],
         ]
         return pa.table([pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)], schema=_SCHEMA)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from lakelog.errors import Fenced, InvalidArgument, NotFound
+from lakelog.errors import Fenced, InvalidArgument, LakelogError, NotFound
 from lakelog.format.consumer import Consumer, ConsumerPosition
 from lakelog.format.filter import parse_filter
 from lakelog.format.table import TableInfo
@@ -54,6 +56,9 @@ if TYPE_CHECKING:
 _KEEP_EVERY_MS: Final = 15_000
 """How often a reader that waits says that it is there."""
 
+_LEAVE_S: Final = 2.0
+"""A reader that closes waits so long for the metastore to hear of it."""
+
 
 @dataclass(frozen=True)
 class OpenStream:
@@ -63,7 +68,8 @@ class OpenStream:
         follower: What is to come.
         points: Where it begins, of each table.
         positions: The consumer's, by table (`database.table`); those where it is nowhere yet are missing.
-        keep: Keeps positions of the consumer; does nothing where there is none.
+        keep: Keeps positions of the consumer; without any it says that the reader is there. Does nothing where there
+            is no consumer.
         keep_every_s: See `lakelog.streams.subscription.Subscription`.
     """
 
@@ -120,8 +126,21 @@ def open_stream(
         starts = _place_in_log(catalog, tables, views, starts, parsed, begin_by_log)
     epochs = [each.epoch for each in consumers] or [0] * len(tables)
     is_new = bool(consumers) and not positions
-    held = HeldStart(catalog.held_reads, zip(tables, starts, strict=True) if is_new else ())
-    keep = _Keeper(catalog, dict(zip(names, consumers, strict=True)), held) if consumers else _forget
+    begins_anew = is_new or (bool(positions) and any(start.full_at is not None for start in starts))
+    held = HeldStart(catalog.held_reads, zip(tables, starts, strict=True) if begins_anew else ())
+    keeper = _Keeper(catalog, dict(zip(names, consumers, strict=True)), held, holder[:256]) if consumers else None
+    keep = keeper or _forget
+    if points and keeper is not None:
+        keeper({})
+    moved = {
+        name: Position(start.after, start.after_uuid)
+        for name, start in zip(names, starts, strict=True)
+        if name in positions and not points and start.full_at is None and start.after > positions[name].snapshot_id
+    }
+    if moved:
+        # What lay between has expired. From here on all is kept again, also if nobody ever gets so far.
+        positions |= moved
+        keep(moved)
     if is_new and not points and parsed.mode == "latest":
         # What is the newest by now is not the newest when its reader comes back: it would miss what it did not finish.
         positions = {name: Position(at.after, at.after_uuid) for name, at in zip(names, starts, strict=True)}
@@ -155,7 +174,7 @@ def open_stream(
         expired=parsed.get(EXPIRED_POSITION),
         complete=not parsed.get(SCAN_REMOVE_NORMALIZE),
         on_begin=begin,
-        on_close=held.end,
+        on_close=held.end if keeper is None else keeper.close,
     )
     return OpenStream(
         follower,
@@ -235,7 +254,7 @@ def _open_consumers(
         consumer = known.get(consumer_id)
         if consumer is None or consumer.epoch != point.epoch:
             # Not opened anew: whoever has taken over meanwhile is to stay.
-            what = "was deleted or expired" if consumer is None else f"is read by '{consumer.holder}' by now"
+            what = "was deleted" if consumer is None else f"is read by '{consumer.holder}' by now"
             raise Fenced(
                 f"Consumer '{consumer_id}' of table {table.name} {what}, so this reader does not go on with it. "
                 "Subscribe again to take over.",
@@ -266,14 +285,18 @@ class _Keeper:
         catalog: Where it is.
         consumers: By the table's name.
         held: What they begin with; not any more once they have positions.
+        holder: Who reads.
     """
 
-    def __init__(self, catalog: Catalog, consumers: Mapping[str, Consumer], held: HeldStart) -> None:
+    def __init__(self, catalog: Catalog, consumers: Mapping[str, Consumer], held: HeldStart, holder: str) -> None:
         self._catalog = catalog
         self._consumers = consumers
         self._held = held
+        self._holder = holder
+        self._is_closed = False
 
     def __call__(self, positions: Mapping[str, Position]) -> None:
+        """Keeps positions; without any it says that the reader is there."""
         moved = [
             ConsumerPosition(
                 self._consumers[name].table_uuid, self._consumers[name].epoch, at.snapshot_id, at.snapshot_uuid
@@ -282,6 +305,9 @@ class _Keeper:
         ]
         consumer_id = next(iter(self._consumers.values())).consumer_id
         try:
+            if not moved:
+                self._renew(self._holder)
+                return
             self._catalog.metastore.advance_consumer(consumer_id, moved)
         except NotFound as error:
             # The metastore no longer knows more of it than its uuid.
@@ -291,6 +317,27 @@ class _Keeper:
                 raise
             raise to_dropped(name) from None
         self._held.end()
+
+    def close(self) -> None:
+        """Holds nothing any more, and says that nobody reads. Idempotent; waits for no metastore that is away."""
+        self._held.end()
+        if self._is_closed:
+            return
+        self._is_closed = True
+        leaving = threading.Thread(target=self._leave, name="lakelog-leave", daemon=True)
+        # At the end of the interpreter no thread can be started; that nobody reads is then found out by itself.
+        with contextlib.suppress(RuntimeError):
+            leaving.start()
+            leaving.join(_LEAVE_S)
+
+    def _leave(self) -> None:
+        with contextlib.suppress(LakelogError):
+            self._renew("")
+
+    def _renew(self, holder: str) -> None:
+        consumers = list(self._consumers.values())
+        epochs = {each.table_uuid: each.epoch for each in consumers}
+        self._catalog.metastore.renew_consumer(consumers[0].consumer_id, epochs, holder)
 
 
 def _check_positions(consumers: Sequence[Consumer], names: Sequence[str]) -> None:
@@ -313,7 +360,7 @@ def _check_positions(consumers: Sequence[Consumer], names: Sequence[str]) -> Non
 
 def _keep_every_s(consumer: Consumer) -> float:
     """Several times in the span after which an unused consumer expires."""
-    lives_ms = consumer.expires_at_ms - consumer.used_at_ms if consumer.expires_at_ms else _KEEP_EVERY_MS
+    lives_ms = consumer.expires_at_ms - consumer.used_at_ms
     return max(min(lives_ms / 4, _KEEP_EVERY_MS) / 1000, 0.05)
 
 

@@ -62,11 +62,11 @@ class Subscription:
         name: What is subscribed to, for people.
         follower: Where changes come from.
         positions: Where the reader is now, by table (`database.table`); those where it is nowhere yet are missing.
-        keep: Told of each new position, of all tables together in which it moves, to keep it; raises Fenced where
-            another reader has taken over.
+        keep: Told of each new position, of all tables together in which it moves, to keep it; without any, that the
+            reader is there. Raises Fenced where another reader has taken over.
         auto_commit: The position moves by itself.
-        keep_every_s: How often the position is kept anew though it did not move: so a reader that waits is known to be
-            there, and learns of another that has taken over. None: never.
+        keep_every_s: How often `keep` is told that the reader is there: so one that waits is known, and learns of
+            another that has taken over. None: never.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Subscription:
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
         self._reached: dict[str, Position] = {}
-        self._keeping = _Keeping(keep, positions)
+        self._keeping = _Keeping(keep)
         if keep_every_s is not None:
             threading.Thread(
                 target=self._keeping.run,
@@ -312,14 +312,13 @@ class Subscription:
 
 
 class _Keeping:
-    """A reader's positions, kept whenever it moves and now and then. Threads may share it.
+    """A reader's positions, kept whenever it moves. Threads may share it.
 
     Whoever was fenced stays so: what it handed out afterwards would be handled twice.
     """
 
-    def __init__(self, keep: Callable[[Mapping[str, Position]], None], positions: Mapping[str, Position]) -> None:
+    def __init__(self, keep: Callable[[Mapping[str, Position]], None]) -> None:
         self._keep = keep
-        self._positions = dict(positions)
         self._lock = threading.Lock()
         self._failure: LakelogError | None = None
 
@@ -341,22 +340,20 @@ class _Keeping:
             except (Fenced, NotFound) as error:
                 self._failure = error
                 raise
-            self._positions |= positions
 
     def run(
         self, every_s: float, closed: threading.Event, waiting: queue.Queue[Progress | BaseException | None]
     ) -> None:
-        """Keeps the positions anew, until closed or fenced, which is told to whoever waits for the next batch."""
+        """Says that the reader is there, until closed or fenced, which is told to whoever waits for the next batch."""
         while not closed.wait(every_s) and self._failure is None:
             with self._lock, contextlib.suppress(LakelogError):
-                if self._positions:
-                    try:
-                        self._keep(self._positions)
-                    except (Fenced, NotFound) as error:
-                        self._failure = error
-                        # Where it is full nobody waits: the next call finds out.
-                        with contextlib.suppress(queue.Full):
-                            waiting.put_nowait(error)
+                try:
+                    self._keep({})
+                except (Fenced, NotFound) as error:
+                    self._failure = error
+                    # Where it is full nobody waits: the next call finds out.
+                    with contextlib.suppress(queue.Full):
+                        waiting.put_nowait(error)
 
 
 def _is_a_wait(timeout: object) -> bool:

@@ -61,6 +61,7 @@ NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_DUE_WORK}DescribeQueue": Role.READER,
     f"{_CONSUMERS}OpenConsumer": Role.READER,
     f"{_CONSUMERS}AdvanceConsumer": Role.READER,
+    f"{_CONSUMERS}RenewConsumer": Role.READER,
     f"{_CONSUMERS}ListConsumers": Role.READER,
     f"{_CONSUMERS}ResetConsumer": Role.WRITER,
     f"{_CONSUMERS}DeleteConsumer": Role.WRITER,

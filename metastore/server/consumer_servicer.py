@@ -35,6 +35,14 @@ class ConsumerServicer(consumers_pb2_grpc.ConsumerServiceServicer):
         await self._service.advance_consumer(request.consumer_id, positions)
         return consumers_pb2.AdvanceConsumerResponse()
 
+    async def RenewConsumer(  # noqa: N802
+        self, request: consumers_pb2.RenewConsumerRequest, context: Context
+    ) -> consumers_pb2.RenewConsumerResponse:
+        """Says that a reader is there, or has closed."""
+        epochs = {each.table_uuid: each.epoch for each in request.epochs}
+        await self._service.renew_consumer(request.consumer_id, epochs, request.holder)
+        return consumers_pb2.RenewConsumerResponse()
+
     async def ListConsumers(  # noqa: N802
         self, request: consumers_pb2.ListConsumersRequest, context: Context
     ) -> consumers_pb2.ListConsumersResponse:

@@ -63,7 +63,6 @@ class Pump:
         self._encoder = RowsEncoder(max_arrow_bytes)
         self._stream: OpenStream | None = None
         self._uuids: dict[str, str] = {}
-        self._positions: dict[str, Position] = {}
         self._keeping = threading.Lock()
         self._closed = threading.Event()
 
@@ -82,7 +81,6 @@ class Pump:
             return
         self._uuids = {name: point.table_uuid for name, point in zip(names, stream.points, strict=True)}
         self.reached = {point.table_uuid: 0 if point.from_state else point.snapshot_id for point in stream.points}
-        self._positions = dict(stream.positions)
         self._put(
             reader_pb2.SubscribeResponse(
                 opened=reader_pb2.SubscribeOpened(
@@ -116,7 +114,6 @@ class Pump:
         assert self._stream is not None, "it was started"
         with self._keeping:
             self._stream.keep(positions)
-            self._positions |= positions
 
     def end(self, reason: Exception) -> None:
         """Has the stream end at once, in front of what is still to be sent; called from the event loop."""
@@ -180,9 +177,7 @@ class Pump:
         while not self._closed.wait(every_s):
             with contextlib.suppress(LakelogError):
                 try:
-                    positions = dict(self._positions)
-                    if positions:
-                        self.keep(positions)
+                    self.keep({})
                 except Fenced as error:
                     self._put(error)
                     return

@@ -140,7 +140,9 @@ def test_a_reset_is_within_what_is_kept(catalog: Catalog, stack: EmbeddedStack) 
         table.consumers.reset("etl", 5)
         table.append(LOG.rows(["6|x"]))
         assert next(batches(stream)) == 6
-        with pytest.raises(Fenced, match=r"Consumer 'etl' of table .* was reset, so this reader's position does not"):
+        with pytest.raises(
+            Fenced, match=r"Consumer 'etl' of table .* was reset, or .*, so this reader's position does not"
+        ):
             stream.read(WAIT_S)
     forget(stack, table, 4)
     with pytest.raises(InvalidArgument, match=r"cannot be set to snapshot 2: table .* keeps 4 to 6 only\. Give 3 or"):

@@ -20,7 +20,7 @@ from lakelog.format.table import TableName
 from lakelog.streams.batch import Position, StreamBatch
 from lakelog.streams.open_stream import OpenStream, open_stream
 from lakelog.streams.request import StreamRequest
-from tests.simulation.actors import TABLE, Sink, World, as_simulated
+from tests.simulation.actors import TABLE, Sink, World, as_simulated, fold_history
 
 CONSUMER_LIFETIME_S = 10.0
 """How long a consumer keeps its position without a reader, where consumers expire."""
@@ -71,14 +71,17 @@ def _follow(world: World, consumer: str, mode: str) -> None:
     table = catalog.metastore.get_table(TableName(*TABLE.split(".")))
     options = {"consumer-id": consumer, "scan.mode": mode, "streaming-read-overwrite": "true"}
     options |= {"scan.snapshot-id": "1"} if mode == "from-snapshot" else {}
+    if world.late_readers:
+        options["scan.expired-position"] = "full"
     stream = open_stream(catalog, [table], StreamRequest(options), holder=consumer)
     sink = world.sinks[consumer]
-    if not stream.positions and sink.handled:
+    # Without a position it begins anew, whatever was handled, and with rows where what came next has expired.
+    goes_on = bool(stream.positions) and not stream.points[0].from_state
+    if not goes_on and sink.handled:
         sink.begun_anew += 1
         sink.handled.clear()
-    # Without a position it begins anew, whatever was handled.
-    rows, at = (dict(sink.rows), sink.at) if stream.positions else ({}, 0)
-    kept = stream.positions[TABLE].snapshot_id if stream.positions else -1
+    rows, at = (dict(sink.rows), sink.at) if goes_on else ({}, 0)
+    kept = stream.positions[TABLE].snapshot_id if goes_on else -1
     pending: list[StreamBatch] = []
     with closing(stream.follower.follow()) as changes:  # type: ignore[type-var]
         for progress in changes:
@@ -141,8 +144,8 @@ def audit(world: World) -> None:
     """Holds all that sinks ever were against the table; AssertionError for what differs, or was handled twice."""
     table = world.auditing_catalog().table(TABLE)
     latest = max(table.snapshots().column("id").to_pylist())
-    states = {at for sink in world.sinks.values() for at in sink.states}
-    known = {at: {row["k"]: row["v"] for row in table.scan(snapshot_id=at).to_arrow().to_pylist()} for at in states}
+    # Also of snapshots that have expired since.
+    known = {snapshot.snapshot_id: dict(state) for snapshot, state in fold_history(world)}
     for consumer, sink in world.sinks.items():
         for at, rows in sink.states.items():
             assert rows == known[at], f"{consumer} differs from the table at snapshot {at}"

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1elakelog/rpc/v1/consumers.proto\x12\x0elakelog.rpc.v1\"\xbe\x01\n\x08\x43onsumer\x12\x13\n\x0b\x63onsumer_id\x18\x01 \x01(\t\x12\x12\n\ntable_uuid\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12\x18\n\x0bsnapshot_id\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12\x15\n\rsnapshot_uuid\x18\x05 \x01(\t\x12\x0e\n\x06holder\x18\x06 \x01(\t\x12\x12\n\nused_at_ms\x18\x07 \x01(\x03\x12\x15\n\rexpires_at_ms\x18\x08 \x01(\x03\x42\x0e\n\x0c_snapshot_id\"O\n\x13OpenConsumerRequest\x12\x13\n\x0b\x63onsumer_id\x18\x01 \x01(\t\x12\x13\n\x0btable_uuids\x18\x02 \x03(\t\x12\x0e\n\x06holder\x18\x03 \x01(\t\"C\n\x14OpenConsumerResponse\x12+\n\tconsumers\x18\x01 \x03(\x0b\x32\x18.lakelog.rpc.v1.Consumer\"a\n\x10\x43onsumerPosition\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\x13\n\x0bsnapshot_id\x18\x03 \x01(\x03\x12\x15\n\rsnapshot_uuid\x18\x04 \x01(\t\"b\n\x16\x41\x64vanceConsumerRequest\x12\x13\n\x0b\x63onsumer_id\x18\x01 \x01(\t\x12\x33\n\tpositions\x18\x02 \x03(\x0b\x32 .lakelog.rpc.v1.ConsumerPosition\"\x19\n\x17\x41\x64vanceConsumerResponse\"*\n\x14ListConsumersRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\"D\n\x15ListConsumersResponse\x12+\n\tconsumers\x18\x01 \x03(\x0b\x32\x18.lakelog.rpc.v1.Consumer\"T\n\x14ResetConsumerRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x13\n\x0b\x63onsumer_id\x18\x02 \x01(\t\x12\x13\n\x0bsnapshot_id\x18\x03 \x01(\x03\"\x17\n\x15ResetConsumerResponse\"@\n\x15\x44\x65leteConsumerRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x13\n\x0b\x63onsumer_id\x18\x02 \x01(\t\"\x18\n\x16\x44\x65leteConsumerResponse2\xed\x03\n\x0f\x43onsumerService\x12Y\n\x0cOpenConsumer\x12#.lakelog.rpc.v1.OpenConsumerRequest\x1a$.lakelog.rpc.v1.OpenConsumerResponse\x12\x62\n\x0f\x41\x64vanceConsumer\x12&.lakelog.rpc.v1.AdvanceConsumerRequest\x1a\'.lakelog.rpc.v1.AdvanceConsumerResponse\x12\\\n\rListConsumers\x12$.lakelog.rpc.v1.ListConsumersRequest\x1a%.lakelog.rpc.v1.ListConsumersResponse\x12\\\n\rResetConsumer\x12$.lakelog.rpc.v1.ResetConsumerRequest\x1a%.lakelog.rpc.v1.ResetConsumerResponse\x12_\n\x0e\x44\x65leteConsumer\x12%.lakelog.rpc.v1.DeleteConsumerRequest\x1a&.lakelog.rpc.v1.DeleteConsumerResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1elakelog/rpc/v1/consumers.proto\x12\x0elakelog.rpc.v1\"\xcf\x01\n\x08\x43onsumer\x12\x13\n\x0b\x63onsumer_id\x18\x01 \x01(\t\x12\x12\n\ntable_uuid\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12\x18\n\x0bsnapshot_id\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12\x15\n\rsnapshot_uuid\x18\x05 \x01(\t\x12\x0e\n\x06holder\x18\x06 \x01(\t\x12\x12\n\nused_at_ms\x18\x07 \x01(\x03\x12\x15\n\rexpires_at_ms\x18\x08 \x01(\x03\x12\x0f\n\x07\x65xpired\x18\t \x01(\x08\x42\x0e\n\x0c_snapshot_id\"O\n\x13OpenConsumerRequest\x12\x13\n\x0b\x63onsumer_id\x18\x01 \x01(\t\x12\x13\n\x0btable_uuids\x18\x02 \x03(\t\x12\x0e\n\x06holder\x18\x03 \x01(\t\"C\n\x14OpenConsumerResponse\x12+\n\tconsumers\x18\x01 \x03(\x0b\x32\x18.lakelog.rpc.v1.Consumer\"a\n\x10\x43onsumerPosition\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\x13\n\x0bsnapshot_id\x18\x03 \x01(\x03\x12\x15\n\rsnapshot_uuid\x18\x04 \x01(\t\"b\n\x16\x41\x64vanceConsumerRequest\x12\x13\n\x0b\x63onsumer_id\x18\x01 \x01(\t\x12\x33\n\tpositions\x18\x02 \x03(\x0b\x32 .lakelog.rpc.v1.ConsumerPosition\"\x19\n\x17\x41\x64vanceConsumerResponse\"2\n\rConsumerEpoch\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\"j\n\x14RenewConsumerRequest\x12\x13\n\x0b\x63onsumer_id\x18\x01 \x01(\t\x12-\n\x06\x65pochs\x18\x02 \x03(\x0b\x32\x1d.lakelog.rpc.v1.ConsumerEpoch\x12\x0e\n\x06holder\x18\x03 \x01(\t\"\x17\n\x15RenewConsumerResponse\"*\n\x14ListConsumersRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\"D\n\x15ListConsumersResponse\x12+\n\tconsumers\x18\x01 \x03(\x0b\x32\x18.lakelog.rpc.v1.Consumer\"T\n\x14ResetConsumerRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x13\n\x0b\x63onsumer_id\x18\x02 \x01(\t\x12\x13\n\x0bsnapshot_id\x18\x03 \x01(\x03\"\x17\n\x15ResetConsumerResponse\"@\n\x15\x44\x65leteConsumerRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x13\n\x0b\x63onsumer_id\x18\x02 \x01(\t\"\x18\n\x16\x44\x65leteConsumerResponse2\xcb\x04\n\x0f\x43onsumerService\x12Y\n\x0cOpenConsumer\x12#.lakelog.rpc.v1.OpenConsumerRequest\x1a$.lakelog.rpc.v1.OpenConsumerResponse\x12\x62\n\x0f\x41\x64vanceConsumer\x12&.lakelog.rpc.v1.AdvanceConsumerRequest\x1a\'.lakelog.rpc.v1.AdvanceConsumerResponse\x12\\\n\rRenewConsumer\x12$.lakelog.rpc.v1.RenewConsumerRequest\x1a%.lakelog.rpc.v1.RenewConsumerResponse\x12\\\n\rListConsumers\x12$.lakelog.rpc.v1.ListConsumersRequest\x1a%.lakelog.rpc.v1.ListConsumersResponse\x12\\\n\rResetConsumer\x12$.lakelog.rpc.v1.ResetConsumerRequest\x1a%.lakelog.rpc.v1.ResetConsumerResponse\x12_\n\x0e\x44\x65leteConsumer\x12%.lakelog.rpc.v1.DeleteConsumerRequest\x1a&.lakelog.rpc.v1.DeleteConsumerResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,29 +32,35 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'lakelog.rpc.v1.consumers_pb
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_CONSUMER']._serialized_start=51
-  _globals['_CONSUMER']._serialized_end=241
-  _globals['_OPENCONSUMERREQUEST']._serialized_start=243
-  _globals['_OPENCONSUMERREQUEST']._serialized_end=322
-  _globals['_OPENCONSUMERRESPONSE']._serialized_start=324
-  _globals['_OPENCONSUMERRESPONSE']._serialized_end=391
-  _globals['_CONSUMERPOSITION']._serialized_start=393
-  _globals['_CONSUMERPOSITION']._serialized_end=490
-  _globals['_ADVANCECONSUMERREQUEST']._serialized_start=492
-  _globals['_ADVANCECONSUMERREQUEST']._serialized_end=590
-  _globals['_ADVANCECONSUMERRESPONSE']._serialized_start=592
-  _globals['_ADVANCECONSUMERRESPONSE']._serialized_end=617
-  _globals['_LISTCONSUMERSREQUEST']._serialized_start=619
-  _globals['_LISTCONSUMERSREQUEST']._serialized_end=661
-  _globals['_LISTCONSUMERSRESPONSE']._serialized_start=663
-  _globals['_LISTCONSUMERSRESPONSE']._serialized_end=731
-  _globals['_RESETCONSUMERREQUEST']._serialized_start=733
-  _globals['_RESETCONSUMERREQUEST']._serialized_end=817
-  _globals['_RESETCONSUMERRESPONSE']._serialized_start=819
-  _globals['_RESETCONSUMERRESPONSE']._serialized_end=842
-  _globals['_DELETECONSUMERREQUEST']._serialized_start=844
-  _globals['_DELETECONSUMERREQUEST']._serialized_end=908
-  _globals['_DELETECONSUMERRESPONSE']._serialized_start=910
-  _globals['_DELETECONSUMERRESPONSE']._serialized_end=934
-  _globals['_CONSUMERSERVICE']._serialized_start=937
-  _globals['_CONSUMERSERVICE']._serialized_end=1430
+  _globals['_CONSUMER']._serialized_end=258
+  _globals['_OPENCONSUMERREQUEST']._serialized_start=260
+  _globals['_OPENCONSUMERREQUEST']._serialized_end=339
+  _globals['_OPENCONSUMERRESPONSE']._serialized_start=341
+  _globals['_OPENCONSUMERRESPONSE']._serialized_end=408
+  _globals['_CONSUMERPOSITION']._serialized_start=410
+  _globals['_CONSUMERPOSITION']._serialized_end=507
+  _globals['_ADVANCECONSUMERREQUEST']._serialized_start=509
+  _globals['_ADVANCECONSUMERREQUEST']._serialized_end=607
+  _globals['_ADVANCECONSUMERRESPONSE']._serialized_start=609
+  _globals['_ADVANCECONSUMERRESPONSE']._serialized_end=634
+  _globals['_CONSUMEREPOCH']._serialized_start=636
+  _globals['_CONSUMEREPOCH']._serialized_end=686
+  _globals['_RENEWCONSUMERREQUEST']._serialized_start=688
+  _globals['_RENEWCONSUMERREQUEST']._serialized_end=794
+  _globals['_RENEWCONSUMERRESPONSE']._serialized_start=796
+  _globals['_RENEWCONSUMERRESPONSE']._serialized_end=819
+  _globals['_LISTCONSUMERSREQUEST']._serialized_start=821
+  _globals['_LISTCONSUMERSREQUEST']._serialized_end=863
+  _globals['_LISTCONSUMERSRESPONSE']._serialized_start=865
+  _globals['_LISTCONSUMERSRESPONSE']._serialized_end=933
+  _globals['_RESETCONSUMERREQUEST']._serialized_start=935
+  _globals['_RESETCONSUMERREQUEST']._serialized_end=1019
+  _globals['_RESETCONSUMERRESPONSE']._serialized_start=1021
+  _globals['_RESETCONSUMERRESPONSE']._serialized_end=1044
+  _globals['_DELETECONSUMERREQUEST']._serialized_start=1046
+  _globals['_DELETECONSUMERREQUEST']._serialized_end=1110
+  _globals['_DELETECONSUMERRESPONSE']._serialized_start=1112
+  _globals['_DELETECONSUMERRESPONSE']._serialized_end=1136
+  _globals['_CONSUMERSERVICE']._serialized_start=1139
+  _globals['_CONSUMERSERVICE']._serialized_end=1726
 # @@protoc_insertion_point(module_scope)

@@ -32,6 +32,7 @@ class Consumer(_message.Message):
     HOLDER_FIELD_NUMBER: _builtins.int
     USED_AT_MS_FIELD_NUMBER: _builtins.int
     EXPIRES_AT_MS_FIELD_NUMBER: _builtins.int
+    EXPIRED_FIELD_NUMBER: _builtins.int
     consumer_id: _builtins.str
     """Its id, 1 to 256 characters."""
     table_uuid: _builtins.str
@@ -43,11 +44,13 @@ class Consumer(_message.Message):
     snapshot_uuid: _builtins.str
     """That snapshot's uuid; empty where it is not known."""
     holder: _builtins.str
-    """Who opened it last, for people; empty when nobody did since it was reset."""
+    """Who reads, for people; empty when nobody does: the reader has closed, or was not heard of for a minute."""
     used_at_ms: _builtins.int
-    """When it was opened, moved or reset last, in milliseconds since the epoch by the database's clock."""
+    """When its reader was heard of last, or it was reset, in milliseconds since the epoch by the database's clock."""
     expires_at_ms: _builtins.int
     """When it expires unless it is used, in milliseconds since the epoch; 0: never."""
+    expired: _builtins.bool
+    """Whether it has: it keeps nothing from expiring any more until it is opened again."""
     def __init__(
         self,
         *,
@@ -59,10 +62,11 @@ class Consumer(_message.Message):
         holder: _builtins.str = ...,
         used_at_ms: _builtins.int = ...,
         expires_at_ms: _builtins.int = ...,
+        expired: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_snapshot_id", b"_snapshot_id", "snapshot_id", b"snapshot_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_snapshot_id", b"_snapshot_id", "consumer_id", b"consumer_id", "epoch", b"epoch", "expires_at_ms", b"expires_at_ms", "holder", b"holder", "snapshot_id", b"snapshot_id", "snapshot_uuid", b"snapshot_uuid", "table_uuid", b"table_uuid", "used_at_ms", b"used_at_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_snapshot_id", b"_snapshot_id", "consumer_id", b"consumer_id", "epoch", b"epoch", "expired", b"expired", "expires_at_ms", b"expires_at_ms", "holder", b"holder", "snapshot_id", b"snapshot_id", "snapshot_uuid", b"snapshot_uuid", "table_uuid", b"table_uuid", "used_at_ms", b"used_at_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__snapshot_id: _TypeAlias = _typing.Literal["snapshot_id"]  # noqa: Y015
     _WhichOneofArgType__snapshot_id: _TypeAlias = _typing.Literal["_snapshot_id", b"_snapshot_id"]  # noqa: Y015
@@ -204,6 +208,81 @@ class AdvanceConsumerResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AdvanceConsumerResponse: _TypeAlias = AdvanceConsumerResponse  # noqa: Y015
+
+@_typing.final
+class ConsumerEpoch(_message.Message):
+    """What opening a consumer gave for one table."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_UUID_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    table_uuid: _builtins.str
+    """The table."""
+    epoch: _builtins.int
+    """The epoch."""
+    def __init__(
+        self,
+        *,
+        table_uuid: _builtins.str = ...,
+        epoch: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "table_uuid", b"table_uuid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ConsumerEpoch: _TypeAlias = ConsumerEpoch  # noqa: Y015
+
+@_typing.final
+class RenewConsumerRequest(_message.Message):
+    """Says that a reader is there, or has closed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONSUMER_ID_FIELD_NUMBER: _builtins.int
+    EPOCHS_FIELD_NUMBER: _builtins.int
+    HOLDER_FIELD_NUMBER: _builtins.int
+    consumer_id: _builtins.str
+    """The consumer."""
+    holder: _builtins.str
+    """Who reads, as for OpenConsumer; empty: nobody any more."""
+    @_builtins.property
+    def epochs(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConsumerEpoch]:
+        """At most one for a table, at least one."""
+
+    def __init__(
+        self,
+        *,
+        consumer_id: _builtins.str = ...,
+        epochs: _abc.Iterable[Global___ConsumerEpoch] | None = ...,
+        holder: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consumer_id", b"consumer_id", "epochs", b"epochs", "holder", b"holder"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RenewConsumerRequest: _TypeAlias = RenewConsumerRequest  # noqa: Y015
+
+@_typing.final
+class RenewConsumerResponse(_message.Message):
+    """Answers RenewConsumer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RenewConsumerResponse: _TypeAlias = RenewConsumerResponse  # noqa: Y015
 
 @_typing.final
 class ListConsumersRequest(_message.Message):

@@ -46,6 +46,11 @@ class ConsumerServiceStub:
                 request_serializer=lakelog_dot_rpc_dot_v1_dot_consumers__pb2.AdvanceConsumerRequest.SerializeToString,
                 response_deserializer=lakelog_dot_rpc_dot_v1_dot_consumers__pb2.AdvanceConsumerResponse.FromString,
                 _registered_method=True)
+        self.RenewConsumer = channel.unary_unary(
+                '/lakelog.rpc.v1.ConsumerService/RenewConsumer',
+                request_serializer=lakelog_dot_rpc_dot_v1_dot_consumers__pb2.RenewConsumerRequest.SerializeToString,
+                response_deserializer=lakelog_dot_rpc_dot_v1_dot_consumers__pb2.RenewConsumerResponse.FromString,
+                _registered_method=True)
         self.ListConsumers = channel.unary_unary(
                 '/lakelog.rpc.v1.ConsumerService/ListConsumers',
                 request_serializer=lakelog_dot_rpc_dot_v1_dot_consumers__pb2.ListConsumersRequest.SerializeToString,
@@ -70,7 +75,7 @@ class ConsumerServiceServicer:
 
     def OpenConsumer(self, request, context):
         """Begins to read as a consumer, of several tables at once: its epoch rises by one and whoever read under the same name
-        before is fenced. Makes the consumer where there is none, or where it expired.
+        before is fenced. Makes the consumer where there is none; one that expired goes on from its position.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -84,8 +89,16 @@ class ConsumerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RenewConsumer(self, request, context):
+        """Says that the reader of a consumer is there, though it has moved nothing, or that it has closed. Fenced as
+        AdvanceConsumer. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListConsumers(self, request, context):
-        """Lists a table's consumers by id, those that expired left out.
+        """Lists a table's consumers by id, those that expired among them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -117,6 +130,11 @@ def add_ConsumerServiceServicer_to_server(servicer, server):
                     servicer.AdvanceConsumer,
                     request_deserializer=lakelog_dot_rpc_dot_v1_dot_consumers__pb2.AdvanceConsumerRequest.FromString,
                     response_serializer=lakelog_dot_rpc_dot_v1_dot_consumers__pb2.AdvanceConsumerResponse.SerializeToString,
+            ),
+            'RenewConsumer': grpc.unary_unary_rpc_method_handler(
+                    servicer.RenewConsumer,
+                    request_deserializer=lakelog_dot_rpc_dot_v1_dot_consumers__pb2.RenewConsumerRequest.FromString,
+                    response_serializer=lakelog_dot_rpc_dot_v1_dot_consumers__pb2.RenewConsumerResponse.SerializeToString,
             ),
             'ListConsumers': grpc.unary_unary_rpc_method_handler(
                     servicer.ListConsumers,
@@ -190,6 +208,33 @@ class ConsumerService:
             '/lakelog.rpc.v1.ConsumerService/AdvanceConsumer',
             lakelog_dot_rpc_dot_v1_dot_consumers__pb2.AdvanceConsumerRequest.SerializeToString,
             lakelog_dot_rpc_dot_v1_dot_consumers__pb2.AdvanceConsumerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RenewConsumer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/lakelog.rpc.v1.ConsumerService/RenewConsumer',
+            lakelog_dot_rpc_dot_v1_dot_consumers__pb2.RenewConsumerRequest.SerializeToString,
+            lakelog_dot_rpc_dot_v1_dot_consumers__pb2.RenewConsumerResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -37,14 +37,18 @@ class ConsumerServiceStub:
     def __new__(cls, channel: _aio.Channel) -> ConsumerServiceAsyncStub: ...
     OpenConsumer: _grpc.UnaryUnaryMultiCallable[_consumers_pb2.OpenConsumerRequest, _consumers_pb2.OpenConsumerResponse]
     """Begins to read as a consumer, of several tables at once: its epoch rises by one and whoever read under the same name
-    before is fenced. Makes the consumer where there is none, or where it expired.
+    before is fenced. Makes the consumer where there is none; one that expired goes on from its position.
     """
     AdvanceConsumer: _grpc.UnaryUnaryMultiCallable[_consumers_pb2.AdvanceConsumerRequest, _consumers_pb2.AdvanceConsumerResponse]
     """Moves a consumer's positions in some tables, all or none. Fenced when another reader has opened it since, or somebody
     reset or deleted it. Idempotent.
     """
+    RenewConsumer: _grpc.UnaryUnaryMultiCallable[_consumers_pb2.RenewConsumerRequest, _consumers_pb2.RenewConsumerResponse]
+    """Says that the reader of a consumer is there, though it has moved nothing, or that it has closed. Fenced as
+    AdvanceConsumer. Idempotent.
+    """
     ListConsumers: _grpc.UnaryUnaryMultiCallable[_consumers_pb2.ListConsumersRequest, _consumers_pb2.ListConsumersResponse]
-    """Lists a table's consumers by id, those that expired left out."""
+    """Lists a table's consumers by id, those that expired among them."""
     ResetConsumer: _grpc.UnaryUnaryMultiCallable[_consumers_pb2.ResetConsumerRequest, _consumers_pb2.ResetConsumerResponse]
     """Sets a consumer's position, back or forth. A reader that is at work is fenced."""
     DeleteConsumer: _grpc.UnaryUnaryMultiCallable[_consumers_pb2.DeleteConsumerRequest, _consumers_pb2.DeleteConsumerResponse]
@@ -59,14 +63,18 @@ class ConsumerServiceAsyncStub(ConsumerServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     OpenConsumer: _aio.UnaryUnaryMultiCallable[_consumers_pb2.OpenConsumerRequest, _consumers_pb2.OpenConsumerResponse]  # type: ignore[assignment]
     """Begins to read as a consumer, of several tables at once: its epoch rises by one and whoever read under the same name
-    before is fenced. Makes the consumer where there is none, or where it expired.
+    before is fenced. Makes the consumer where there is none; one that expired goes on from its position.
     """
     AdvanceConsumer: _aio.UnaryUnaryMultiCallable[_consumers_pb2.AdvanceConsumerRequest, _consumers_pb2.AdvanceConsumerResponse]  # type: ignore[assignment]
     """Moves a consumer's positions in some tables, all or none. Fenced when another reader has opened it since, or somebody
     reset or deleted it. Idempotent.
     """
+    RenewConsumer: _aio.UnaryUnaryMultiCallable[_consumers_pb2.RenewConsumerRequest, _consumers_pb2.RenewConsumerResponse]  # type: ignore[assignment]
+    """Says that the reader of a consumer is there, though it has moved nothing, or that it has closed. Fenced as
+    AdvanceConsumer. Idempotent.
+    """
     ListConsumers: _aio.UnaryUnaryMultiCallable[_consumers_pb2.ListConsumersRequest, _consumers_pb2.ListConsumersResponse]  # type: ignore[assignment]
-    """Lists a table's consumers by id, those that expired left out."""
+    """Lists a table's consumers by id, those that expired among them."""
     ResetConsumer: _aio.UnaryUnaryMultiCallable[_consumers_pb2.ResetConsumerRequest, _consumers_pb2.ResetConsumerResponse]  # type: ignore[assignment]
     """Sets a consumer's position, back or forth. A reader that is at work is fenced."""
     DeleteConsumer: _aio.UnaryUnaryMultiCallable[_consumers_pb2.DeleteConsumerRequest, _consumers_pb2.DeleteConsumerResponse]  # type: ignore[assignment]
@@ -84,7 +92,7 @@ class ConsumerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_consumers_pb2.OpenConsumerResponse, _abc.Awaitable[_consumers_pb2.OpenConsumerResponse]]:
         """Begins to read as a consumer, of several tables at once: its epoch rises by one and whoever read under the same name
-        before is fenced. Makes the consumer where there is none, or where it expired.
+        before is fenced. Makes the consumer where there is none; one that expired goes on from its position.
         """
 
     @_abc_1.abstractmethod
@@ -98,12 +106,22 @@ class ConsumerServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def RenewConsumer(
+        self,
+        request: _consumers_pb2.RenewConsumerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_consumers_pb2.RenewConsumerResponse, _abc.Awaitable[_consumers_pb2.RenewConsumerResponse]]:
+        """Says that the reader of a consumer is there, though it has moved nothing, or that it has closed. Fenced as
+        AdvanceConsumer. Idempotent.
+        """
+
+    @_abc_1.abstractmethod
     def ListConsumers(
         self,
         request: _consumers_pb2.ListConsumersRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_consumers_pb2.ListConsumersResponse, _abc.Awaitable[_consumers_pb2.ListConsumersResponse]]:
-        """Lists a table's consumers by id, those that expired left out."""
+        """Lists a table's consumers by id, those that expired among them."""
 
     @_abc_1.abstractmethod
     def ResetConsumer(

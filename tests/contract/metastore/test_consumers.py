@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
@@ -33,7 +34,8 @@ def position(table: TableInfo, epoch: int, snapshot_id: int, uuid: str = "") -> 
 def test_a_consumer_goes_on_where_it_was(metastore: Metastore) -> None:
     table = make_history(metastore)
     (opened,) = metastore.open_consumer("etl", [table.table_uuid], "host-1")
-    assert (opened.epoch, opened.snapshot_id, opened.holder, opened.expires_at_ms) == (1, None, "host-1", 0)
+    assert (opened.epoch, opened.snapshot_id, opened.holder, opened.is_expired) == (1, None, "host-1", False)
+    assert opened.expires_at_ms == opened.used_at_ms + 7 * 86_400_000
     uuid = uuid_of(metastore, table, 2)
     for _ in range(2):
         metastore.advance_consumer("etl", [position(table, 1, 2, uuid)])
@@ -114,28 +116,93 @@ def test_an_unknown_consumer_is_named_with_those_there_are(metastore: Metastore)
     assert [each.consumer_id for each in metastore.list_consumers(table.table_uuid)] == ["a", "b"]
 
 
-def test_an_unused_consumer_expires(metastore: Metastore) -> None:
-    table = make_history(metastore)
-    metastore.alter_table(table.table_uuid, set_options={"consumer.expiration-time": "1 s"}, unset_options=())
-    (opened,) = metastore.open_consumer("etl", [table.table_uuid], "")
-    assert opened.expires_at_ms == opened.used_at_ms + 1000
+def expire(metastore: Metastore, table: TableInfo) -> int:
+    """Has all but the newest snapshot expire that nobody holds; the earliest one whose changes are kept."""
+    metastore.expire_snapshots(table.table_uuid, older_than_ms=1 << 52, retain_last=1)
+    return metastore.list_snapshots(table.table_uuid, limit=1).earliest_change_id
+
+
+def expire_soon(metastore: Metastore, table: TableInfo) -> None:
+    metastore.alter_table(table.table_uuid, set_options={"consumer.expiration-time": "400 ms"}, unset_options=())
+
+
+def test_an_unused_consumer_expires_and_its_position_is_remembered(metastore: Metastore) -> None:
+    table = make_history(metastore, 5)
+    expire_soon(metastore, table)
+    (opened,) = metastore.open_consumer("etl", [table.table_uuid], "host-1")
+    assert opened.expires_at_ms == opened.used_at_ms + 400
     metastore.advance_consumer("etl", [position(table, 1, 2)])
-    time.sleep(1.1)
+    assert [pin.snapshot_id for pin in metastore.list_pins(table.table_uuid)] == [2]
+    assert expire(metastore, table) == 2, "it keeps what it still needs"
+    time.sleep(0.5)
+    (listed,) = metastore.list_consumers(table.table_uuid)
+    assert (listed.snapshot_id, listed.is_expired) == (2, True)
+    assert metastore.list_pins(table.table_uuid) == [], "it keeps nothing any more"
+    # While nothing has gone it goes on where it was, and keeps what it needs again.
+    (again,) = metastore.open_consumer("etl", [table.table_uuid], "host-2")
+    assert (again.epoch, again.snapshot_id, again.is_expired) == (2, 2, False)
+    assert expire(metastore, table) == 2
+    time.sleep(0.5)
+    assert expire(metastore, table) == 5
+    # What comes next has gone: its position tells so to whoever subscribes, and it keeps nothing by that.
+    (late,) = metastore.open_consumer("etl", [table.table_uuid], "host-3")
+    assert (late.epoch, late.snapshot_id) == (3, 2)
+    append(metastore, table, identifier=5)
+    assert expire(metastore, table) == 6
+    metastore.reset_consumer(table.table_uuid, "etl", 6)
+    time.sleep(0.5)
+    metastore.delete_consumer(table.table_uuid, "etl")
     assert metastore.list_consumers(table.table_uuid) == []
-    metastore.open_consumer("fresh", [table.table_uuid], "")
-    expired = r"'etl' any more: it expired, unused since 2.*Z \(\d+\) and so.*; it has fresh\."
-    with pytest.raises(NotFound, match=expired):
-        metastore.delete_consumer(table.table_uuid, "etl")
-    with pytest.raises(NotFound, match=expired):
-        metastore.reset_consumer(table.table_uuid, "etl", 1)
-    with pytest.raises(NotFound, match=r"has no consumer 'x'; it has fresh\."):
-        metastore.delete_consumer(table.table_uuid, "x")
-    metastore.delete_consumer(table.table_uuid, "fresh")
-    # A reader that was away for too long begins anew; one that comes back before anybody noticed goes on.
-    metastore.advance_consumer("etl", [position(table, 1, 3)])
-    time.sleep(1.1)
-    (again,) = metastore.open_consumer("etl", [table.table_uuid], "")
-    assert (again.epoch, again.snapshot_id) == (2, None)
+
+
+def test_a_reader_that_is_there_keeps_its_consumer_though_nothing_moves(metastore: Metastore) -> None:
+    table = make_history(metastore)
+    expire_soon(metastore, table)
+    metastore.open_consumer("etl", [table.table_uuid], "host-1")
+    metastore.open_consumer("left", [table.table_uuid], "host-2")
+    for _ in range(5):
+        time.sleep(0.2)
+        metastore.renew_consumer("etl", {table.table_uuid: 1}, "host-1")
+    found = {each.consumer_id: each.is_expired for each in metastore.list_consumers(table.table_uuid)}
+    assert found == {"etl": False, "left": True}
+
+
+def test_who_has_closed_does_not_read(metastore: Metastore) -> None:
+    table, other = make_history(metastore), make_history(metastore)
+    metastore.open_consumer("etl", [table.table_uuid, other.table_uuid], "host-1")
+    epochs = {table.table_uuid: 1, other.table_uuid: 1}
+    for holder in ("", "", "host-9"):
+        metastore.renew_consumer("etl", epochs, holder)
+        assert [each.holder for each in metastore.list_consumers(other.table_uuid)] == [holder]
+    metastore.open_consumer("etl", [other.table_uuid], "host-2")
+    with pytest.raises(Fenced, match="is read by 'host-2' by now"):
+        metastore.renew_consumer("etl", epochs, "")
+    found = [metastore.list_consumers(each.table_uuid)[0].holder for each in (table, other)]
+    assert found == ["host-9", "host-2"], "all or none, and nobody closes for another"
+    metastore.renew_consumer("etl", {other.table_uuid: 2}, "")
+    with pytest.raises(Fenced, match="opened by another that has closed since"):
+        metastore.advance_consumer("etl", [position(other, 1, 1)])
+
+
+def test_a_consumer_that_is_used_while_snapshots_expire_keeps_what_it_needs_or_learns_that_it_is_gone(
+    metastore: Metastore,
+) -> None:
+    """Whichever comes first: it is never told that it goes on, and finds the next change gone."""
+    for number in range(10):
+        table = make_history(metastore, 4)
+        expire_soon(metastore, table)
+        metastore.open_consumer("etl", [table.table_uuid], "")
+        metastore.advance_consumer("etl", [position(table, 1, 1)])
+        time.sleep(0.4 - number * 0.002)
+        expiring = threading.Thread(target=expire, args=(metastore, table))
+        expiring.start()
+        (again,) = metastore.open_consumer("etl", [table.table_uuid], "")
+        page = metastore.list_snapshots(table.table_uuid, limit=1)
+        expiring.join()
+        later = metastore.list_snapshots(table.table_uuid, limit=1).earliest_change_id
+        assert again.snapshot_id == 1
+        assert later == page.earliest_change_id, "once it is open, nothing that it needs goes"
+        assert later in (1, 4)
 
 
 def test_a_dropped_table_has_no_consumers(metastore: Metastore) -> None:
