@@ -6,6 +6,7 @@ import datetime as dt
 import functools
 import re
 import secrets
+from collections.abc import Sequence
 from typing import Any, Final
 
 import click
@@ -18,7 +19,7 @@ from lakelog.cli.insert_progress import InsertProgress
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.json_file import MayLeaveOut
 from lakelog.cli.source_files import FORMATS, STDIN
-from lakelog.cli.source_paths import find_sources
+from lakelog.cli.source_paths import SourceFile, find_sources
 from lakelog.cli.text import plural
 from lakelog.errors import InvalidArgument
 from lakelog.format.rowkind import ROW_KIND_COLUMN
@@ -34,7 +35,8 @@ _VERBS: Final = {
     "write": "Wrote",
     "overwrite": "Replaced all rows of the table by",
 }
-_JOB: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
+_JOB: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?", re.ASCII)
+"""SUBTLE: a name that is copied with the period of its sentence must not be another job, which writes all again."""
 
 
 @click.command(
@@ -126,35 +128,43 @@ def insert(
     at_once = one_commit or mode == "overwrite" or bool(given) or (len(sources) == 1 and job is None)
     more: dict[str, Any] = {"latest": latest} if mode == "delete" else {"fill_missing": fill_missing}
     write = functools.partial(getattr(invocation.catalog.table(name), mode), **more)
-    total_bytes = sum(source.size_bytes for source in sources)
-    with InsertProgress(invocation.printer, total_bytes, len(sources)) as progress:
-        files = FileInsert(
-            invocation.metastore,
-            info,
-            mode,
-            write,
-            _text_types(info, mode),
-            _may_leave_out(info, fill_missing, mode),
-            progress,
-        )
-        if at_once:
+    files = FileInsert(
+        invocation.metastore,
+        info,
+        mode,
+        write,
+        _text_types(info, mode),
+        _may_leave_out(info, fill_missing, mode),
+        InsertProgress(invocation.printer, sum(source.size_bytes for source in sources), len(sources)),
+    )
+    if at_once:
+        with files.progress:
             files.insert_at_once(sources, **commit)
-        else:
-            is_new, job = job is None, job or _new_job()
-            invocation.printer.note(
-                f"Job {job}: a commit for each of {plural(len(sources), 'file')}. If it is interrupted, go on by the "
-                f"same command with --job {job}."
-            )
-            try:
-                files.insert_each(sources, job, is_new=is_new)
-            except KeyboardInterrupt:
-                done = files.inserted.files + files.inserted.files_before
-                invocation.printer.warn(
-                    f"Interrupted: {done:,} of {plural(len(sources), 'file')} are in {info.name}, of the others "
-                    f"nothing. Go on by the same command with --job {job}."
-                )
-                raise
-    _report(invocation, info, mode, files.inserted, None if at_once else job)
+    else:
+        job = _insert_each(invocation, files, sources, job)
+    _report(invocation, info, mode, files.inserted, job)
+
+
+def _insert_each(
+    invocation: Invocation, files: FileInsert, sources: Sequence[SourceFile], given_job: str | None
+) -> str:
+    """Writes each file by itself; returns the job's name."""
+    job = given_job or _new_job()
+    invocation.printer.note(
+        f"Job {job}: a commit for each of {plural(len(sources), 'file')}. If it is interrupted, go on by the same "
+        f"command with --job {job}."
+    )
+    try:
+        with files.progress:
+            files.insert_each(sources, job, is_new=given_job is None)
+    except KeyboardInterrupt:
+        done = files.inserted.files + files.inserted.files_before
+        invocation.printer.warn(
+            f"Interrupted: {done:,} of {plural(len(sources), 'file')} are in {files.info.name}, of the others nothing. "
+            f"Go on by the same command with --job {job}."
+        )
+        raise
+    return job
 
 
 def _check_job(job: str | None, one_commit: list[str], paths: tuple[str, ...]) -> None:
@@ -162,7 +172,7 @@ def _check_job(job: str | None, one_commit: list[str], paths: tuple[str, ...]) -
         return
     if not _JOB.fullmatch(job):
         raise InvalidArgument(
-            f"--job {job[:100]!r} is no name: use up to 100 letters, digits, '.', '_' and '-', the first no sign.",
+            f"--job {job[:100]!r} is no name: use up to 100 letters and digits, with '.', '_' and '-' between them.",
             metadata={"field": "job"},
         )
     if one_commit:

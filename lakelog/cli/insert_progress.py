@@ -44,6 +44,7 @@ class InsertProgress:
         if self._shown is not None:
             self._shown.start()
             self._task = self._shown.add_task("", total=self._total_bytes or None, file="", amount="")
+            self._show(0)
         return self
 
     def __exit__(

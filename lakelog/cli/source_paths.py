@@ -62,12 +62,13 @@ def find_sources(paths: Sequence[str], file_format: str | None) -> list[SourceFi
 
 
 def _look_at(path: str, file_format: str | None) -> SourceFile:
+    known_format = file_format or detect_format(path)
     if path.startswith(S3):
         raise InvalidArgument(
-            f"{path} is no file of this machine. Read it by SQL: INSERT INTO ... SELECT * FROM read_parquet('{path}').",
+            f"{path} is no file of this machine. Read it by SQL: INSERT INTO ... SELECT * FROM "
+            f"read_{known_format}('{path}').",
             metadata={"path": path},
         )
-    known_format = file_format or detect_format(path)
     try:
         status = Path(path).stat()
     except FileNotFoundError as error:

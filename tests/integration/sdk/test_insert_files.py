@@ -233,8 +233,12 @@ def test_what_is_no_data_is_refused_by_its_name(insert: Insert, log: Table, fold
     for options in (("--one-commit",), ("--mode", "overwrite"), ("--if-snapshot", "0")):
         code, _, err = insert(folder / "a.csv", "--job", "j", *options)
         assert (code, "--job goes on file by file" in err) == (2, True)
-    code, _, err = insert(folder / "a.csv", "--job", "a/b")
-    assert (code, "--job 'a/b' is no name" in err) == (2, True)
+    # The second is what is copied out of a sentence: as a job of its own it would write all files again.
+    for name in ("a/b", "j."):
+        code, _, err = insert(folder / "a.csv", "--job", name)
+        assert (code, f"--job '{name}' is no name" in err) == (2, True)
+    code, _, err = insert("s3://bucket/orders.csv")
+    assert (code, "FROM read_csv('s3://bucket/orders.csv')" in err) == (2, True)
     assert insert(folder / "a.csv", "--job", "j")[0] == 0
     code, _, err = insert(folder / "a.csv", "--job", "j", "--mode", "write")
     assert (code, "by --mode append, and now the mode is write" in err) == (2, True)
