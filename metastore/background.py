@@ -27,6 +27,9 @@ CLEAN_INTERVAL_S: Final = 600.0
 LAG_INTERVAL_S: Final = 10.0
 """Metrics are asked for no more often."""
 
+OVERDUE_INTERVAL_S: Final = 60.0
+"""What is kept for too long has been so for hours."""
+
 ANNOUNCE_INTERVAL_S: Final = 0.05
 """The first commit is announced at once, those within so long behind it together: each announcement costs a third of a
 commit, and only watchers at other metastores wait for it."""
@@ -53,6 +56,7 @@ class Background:
             asyncio.create_task(_repeat("plan", self._service.due_work.step, PLAN_INTERVAL_S)),
             asyncio.create_task(_repeat("clean", self._service.cleaning.step, CLEAN_INTERVAL_S)),
             asyncio.create_task(_repeat("lags", self._service.log_lags.step, LAG_INTERVAL_S)),
+            asyncio.create_task(_repeat("overdue", self._service.overdue.step, OVERDUE_INTERVAL_S)),
             asyncio.create_task(_repeat("topics", self._service.log_topics.step, 0)),
         ]
 

@@ -21,9 +21,11 @@ from lakelog.format.commit_facts import TableHead
 from lakelog.format.expiry import (
     ExpiryPlan,
     ExpiryStep,
+    OverdueSnapshots,
     Reach,
     Retained,
     Retention,
+    count_overdue,
     find_bound,
     plan_expiry,
     to_retention,
@@ -63,6 +65,7 @@ class _Found:
     """What is known of a table when its expiry is planned."""
 
     head: TableHead
+    reach: Reach
     plan: ExpiryPlan
     state: ExpiryState
     named: tuple[int, ...]
@@ -144,6 +147,20 @@ class Expiry:
         await run_transaction(self._store, forget)
 
 
+async def list_overdue(tx: Transaction, head: TableHead) -> list[OverdueSnapshots]:
+    """What of a table would have expired by itself but for somebody, the lowest first."""
+    found = await _find(tx, head, None, by_itself=True)
+    overdue = []
+    for pin in found.plan.held_by:
+        first = max(pin.snapshot_id, head.earliest_change_id)
+        oldest = await tx.list_snapshots(head.table_id, first - 1, first, 1)
+        # Between two reads it may have expired.
+        if oldest:
+            count = count_overdue(head, found.reach, pin)
+            overdue.append(OverdueSnapshots(head.name, pin, count, oldest[0].committed_at_ms))
+    return overdue
+
+
 async def plan_expiry_work(tx: Transaction, work: TableWork) -> list[DueJob]:
     """The job that expires snapshots of a table, due when the first of them does; see `metastore.due_work`."""
     head = work.head
@@ -163,7 +180,7 @@ async def _find(
     pins = await load_pins(tx, head, options, now_ms)
     plan = plan_expiry(head, reach, pins, **bounds)
     named = [each for each in await load_named(tx, head) if each < plan.earliest]
-    return _Found(head, plan, await tx.load_expiry(head.table_id), tuple(sorted(named)))
+    return _Found(head, reach, plan, await tx.load_expiry(head.table_id), tuple(sorted(named)))
 
 
 async def _find_reach(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
-from lakelog.format.expiry import ExpiryStep, Pin
+from lakelog.format.expiry import ExpiryStep, OverdueSnapshots, Pin
 
 from .service import MetastoreService
 
@@ -47,6 +47,10 @@ class InProcessRetention:
     def list_pins(self, table_uuid: str) -> list[Pin]:
         """What keeps snapshots of a table from expiring, the lowest first."""
         return self.run(self.service.list_pins(table_uuid))
+
+    def list_overdue_snapshots(self) -> list[OverdueSnapshots]:
+        """Snapshots of all tables that would have expired but for somebody who needs them, the oldest first."""
+        return self.run(self.service.list_overdue_snapshots())
 
     def list_doomed_files(self, table_uuid: str, limit: int) -> list[str]:
         """Paths of files that nothing refers to any more, to be deleted; at most `limit`."""

@@ -11,7 +11,13 @@ Seconds = Literal["commit_latency_seconds", "plan_latency_seconds"]
 Counts = Literal["commits_total", "conflicts_total", "dropped_groups_total", "group_failures_total"]
 Sizes = Literal["group_size_commits"]
 Levels = Literal[
-    "live_files", "watchers", "waiting_commits", "log_snapshots_behind", "log_behind_seconds", "log_problems"
+    "live_files",
+    "watchers",
+    "waiting_commits",
+    "log_snapshots_behind",
+    "log_behind_seconds",
+    "log_problems",
+    "overdue_snapshots",
 ]
 
 HELP: dict[str, str] = {
@@ -28,7 +34,11 @@ HELP: dict[str, str] = {
     "log_snapshots_behind": "Snapshots that are not published yet, by table.",
     "log_behind_seconds": "For how long the first of them has been there, by table.",
     "log_problems": "1 while a log cannot be published, by table.",
+    "overdue_snapshots": "Snapshots that would have expired but for somebody who needs them, by table and who that is.",
 }
+
+_LABELS: dict[Levels, list[str]] = {"overdue_snapshots": ["table", "kind", "holder"]}
+"""Of levels that have other labels than what they are of."""
 
 _BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 _BUCKETS_COMMITS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -49,11 +59,11 @@ class Metrics(Protocol):
         """Counts something under a label, which comes from a small set."""
         ...
 
-    def set_level(self, name: Levels, value: float, label: str = "") -> None:
+    def set_level(self, name: Levels, value: float, *labels: str) -> None:
         """Records what is the case now."""
         ...
 
-    def forget(self, name: Levels, label: str) -> None:
+    def forget(self, name: Levels, *labels: str) -> None:
         """Drops the level of something that is no more."""
         ...
 
@@ -70,10 +80,10 @@ class NoMetrics:
     def count(self, name: Counts, label: str, times: int = 1) -> None:
         """Does nothing."""
 
-    def set_level(self, name: Levels, value: float, label: str = "") -> None:
+    def set_level(self, name: Levels, value: float, *labels: str) -> None:
         """Does nothing."""
 
-    def forget(self, name: Levels, label: str) -> None:
+    def forget(self, name: Levels, *labels: str) -> None:
         """Does nothing."""
 
 
@@ -95,7 +105,10 @@ class PrometheusMetrics:
         }
         # What `labels` finds, found faster. Levels are not kept: what was forgotten would be set in vain.
         self._counters: dict[tuple[Counts, str], Counter] = {}
-        self._levels = {name: Gauge(prefix + name, HELP[name], ["of"], registry=registry) for name in get_args(Levels)}
+        self._levels = {
+            name: Gauge(prefix + name, HELP[name], _LABELS.get(name, ["of"]), registry=registry)
+            for name in get_args(Levels)
+        }
 
     def observe_seconds(self, name: Seconds, seconds: float) -> None:
         """Records one duration."""
@@ -112,12 +125,12 @@ class PrometheusMetrics:
             counter = self._counters[name, label] = self._counts[name].labels(label)
         counter.inc(times)
 
-    def set_level(self, name: Levels, value: float, label: str = "") -> None:
+    def set_level(self, name: Levels, value: float, *labels: str) -> None:
         """Records what is the case now."""
-        self._levels[name].labels(label).set(value)
+        self._levels[name].labels(*(labels or ("",))).set(value)
 
-    def forget(self, name: Levels, label: str) -> None:
+    def forget(self, name: Levels, *labels: str) -> None:
         """Drops the level of something that is no more."""
         # A table may be dropped before its first commit set anything.
         with suppress(KeyError):
-            self._levels[name].remove(label)
+            self._levels[name].remove(*labels)

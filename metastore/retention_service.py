@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lakelog.format.expiry import ExpiryStep, Pin
+from lakelog.format.expiry import ExpiryStep, OverdueSnapshots, Pin
 
 from .expiry import Expiry
+from .overdue import Overdue
 from .pins import Pins
 
 
@@ -15,6 +16,7 @@ class RetentionCalls:
 
     _expiry: Expiry
     _pins: Pins
+    overdue: Overdue
 
     async def expire_snapshots(
         self,
@@ -41,6 +43,10 @@ class RetentionCalls:
     async def list_pins(self, table_uuid: str) -> list[Pin]:
         """What keeps snapshots of a table from expiring, the lowest first."""
         return await self._pins.list_pins(table_uuid)
+
+    async def list_overdue_snapshots(self) -> list[OverdueSnapshots]:
+        """Snapshots of all tables that would have expired but for somebody who needs them, the oldest first."""
+        return await self.overdue.list_overdue_snapshots()
 
     async def list_doomed_files(self, table_uuid: str, limit: int) -> list[str]:
         """Paths of files that nothing refers to any more, to be deleted; at most `limit`."""

@@ -80,6 +80,10 @@ class RetentionTransaction(Protocol):
         """Removes the pin of a reader, if there is one."""
         ...
 
+    async def list_needed_tables(self, limit: int) -> list[str]:
+        """The uuids of tables that are there and of which somebody may need snapshots, those kept for longest first."""
+        ...
+
     async def load_expiry(self, table_id: int) -> ExpiryState:
         """How far what has expired was cleared away."""
         ...

@@ -42,6 +42,7 @@ from .log_lag import LogLags
 from .log_topics import LogTopics
 from .metrics import Metrics, NoMetrics
 from .open_changelogs import OpenChangelogs
+from .overdue import Overdue
 from .packing import Packer
 from .partition_expiry import plan_partition_expiry
 from .partitions import PartitionRules
@@ -126,6 +127,7 @@ class MetastoreService(RetentionCalls, UpkeepCalls, LogCalls, PublishCalls):
         self._open_changelogs = OpenChangelogs(store, limits, self.watches, partitions)
         self._metrics = metrics
         self.log_lags = LogLags(store, metrics)
+        self.overdue = Overdue(store, metrics)
         self.log_topics = LogTopics(store, brokers or Brokers())
         self._publishing = Publishing(store)
         self._catalog = Catalog(store, ids, warehouse, self.log_topics, self._table_dropped, dropped_kept_ms)

@@ -14,7 +14,8 @@ from lakelog.cli.health import check_health
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.pipelines import describe_pipeline
 from lakelog.cli.printer import Column
-from lakelog.cli.text import format_count
+from lakelog.cli.text import format_count, format_time
+from lakelog.format.expiry import OverdueSnapshots
 
 _FACTS: Final = (
     Column("target", "Target"),
@@ -28,10 +29,23 @@ _FACTS: Final = (
 )
 
 
+_OVERDUE: Final = (
+    Column("table", "OVERDUE SNAPSHOTS OF", may_cut=True),
+    Column("count", "COUNT", format_count, right=True),
+    Column("since", "SINCE"),
+    Column("kind", "KEPT FOR"),
+    Column("holder", "", may_cut=True),
+)
+"""What would have expired but for somebody."""
+
+
 @click.command(cls=LakelogCommand)
 @pass_invocation
 def status(invocation: Invocation) -> ExitCode:
     """Show how lakelog is and what it holds.
+
+    Snapshots are overdue that would have expired but for somebody who needs them: a consumer, a reader, the publisher
+    of a log, or a changelog that is still to be made. 'lakelog consumers' deletes consumers that nobody reads as.
 
     Ends with exit code 5 when it does not serve.
     """
@@ -46,6 +60,7 @@ def status(invocation: Invocation) -> ExitCode:
         "databases": None,
         "tables": None,
         "pipelines": None,
+        "overdue": None,
     }
     if health.is_serving:
         databases = invocation.metastore.list_databases()
@@ -53,10 +68,14 @@ def status(invocation: Invocation) -> ExitCode:
         record["databases"] = len(databases)
         record["tables"] = sum(found.table_count for found in databases)
         record["pipelines"] = [describe_pipeline(found, now_ms) for found in invocation.metastore.list_pipelines()]
+        record["overdue"] = [_describe_overdue(found) for found in invocation.metastore.list_overdue_snapshots()]
     if invocation.printer.is_json:
         invocation.printer.document(record)
     else:
         invocation.printer.facts(_FACTS, record)
+        if record["overdue"]:
+            invocation.printer.raw("\n")
+            invocation.printer.records(_OVERDUE, record["overdue"], empty="")
     if health.is_serving:
         return ExitCode.FINE
     if health.latency_ms is None:
@@ -65,6 +84,16 @@ def status(invocation: Invocation) -> ExitCode:
             f"Is lakelog running there{tls}? Another place is named by --target or LAKELOG_TARGET.", style=""
         )
     return ExitCode.UNAVAILABLE
+
+
+def _describe_overdue(found: OverdueSnapshots) -> dict[str, Any]:
+    return {
+        "table": found.table,
+        "count": found.count,
+        "since": format_time(found.since_ms),
+        "kind": found.pin.kind.value,
+        "holder": found.pin.holder,
+    }
 
 
 def _count_states(found: list[dict[str, Any]]) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakelog.client.calls import Calls
-from lakelog.format.expiry import ExpiryStep, Pin
+from lakelog.format.expiry import ExpiryStep, OverdueSnapshots, Pin
 from lakelog.rpc.messages import build
-from lakelog.rpc.retention import from_proto_pin, from_proto_step
+from lakelog.rpc.retention import from_proto_overdue, from_proto_pin, from_proto_step
 from lakelog.rpc.v1 import retention_pb2
 
 
@@ -58,6 +58,12 @@ class GrpcRetention:
         request = build(retention_pb2.ListPinsRequest, table_uuid=table_uuid)
         response = self._calls.read("ListPins", lambda on: on.retention.ListPins, request)
         return [from_proto_pin(pin) for pin in response.pins]
+
+    def list_overdue_snapshots(self) -> list[OverdueSnapshots]:
+        """What would have expired but for somebody."""
+        request = retention_pb2.ListOverdueSnapshotsRequest()
+        response = self._calls.read("ListOverdueSnapshots", lambda on: on.retention.ListOverdueSnapshots, request)
+        return [from_proto_overdue(each) for each in response.overdue]
 
     def list_doomed_files(self, table_uuid: str, limit: int) -> list[str]:
         """Files to be deleted."""

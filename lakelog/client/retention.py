@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from lakelog.format.expiry import ExpiryStep, Pin
+from lakelog.format.expiry import ExpiryStep, OverdueSnapshots, Pin
 
 
 class Retention(Protocol):
@@ -44,6 +44,10 @@ class Retention(Protocol):
 
     def list_pins(self, table_uuid: str) -> list[Pin]:
         """What keeps snapshots of a table from expiring, the lowest first; tags are not among them."""
+        ...
+
+    def list_overdue_snapshots(self) -> list[OverdueSnapshots]:
+        """Snapshots of all tables that would have expired but for somebody who needs them, the oldest first."""
         ...
 
     def list_doomed_files(self, table_uuid: str, limit: int) -> list[str]:

@@ -65,6 +65,23 @@ class Pin:
 
 
 @dataclass(frozen=True)
+class OverdueSnapshots:
+    """Snapshots of a table that would have expired but for a pin.
+
+    Args:
+        table: `database.table`.
+        pin: Who needs them.
+        count: How many, of states or of changes, whichever are more.
+        since_ms: When the oldest of them was committed, in milliseconds since the epoch.
+    """
+
+    table: str
+    pin: Pin
+    count: int
+    since_ms: int
+
+
+@dataclass(frozen=True)
 class Retained:
     """How much is kept of one sort.
 
@@ -186,6 +203,14 @@ def plan_expiry(head: TableHead, reach: Reach, pins: Sequence[Pin], *, limit: in
     cut = min(earliest, head.earliest_snapshot_id + limit)
     cut_change = min(earliest_change, cut, head.earliest_change_id + limit)
     return ExpiryPlan(cut, cut_change, tuple(held), is_cut=(cut, cut_change) != (earliest, earliest_change))
+
+
+def count_overdue(head: TableHead, reach: Reach, pin: Pin) -> int:
+    """How many snapshots would have expired but for a pin of those in `ExpiryPlan.held_by`. Pure."""
+    wanted = min(reach.states, head.latest_snapshot_id)
+    states = wanted - max(pin.snapshot_id, head.earliest_snapshot_id)
+    changes = min(reach.changes, wanted) - (pin.snapshot_id + 1)
+    return max(states, changes)
 
 
 @dataclass(frozen=True)

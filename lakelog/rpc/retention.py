@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakelog.errors import InternalError
-from lakelog.format.expiry import ExpiryStep, Pin, PinKind
+from lakelog.format.expiry import ExpiryStep, OverdueSnapshots, Pin, PinKind
 from lakelog.rpc.messages import build
 from lakelog.rpc.v1 import retention_pb2
 
@@ -17,6 +17,22 @@ def to_proto_pin(pin: Pin) -> retention_pb2.Pin:
         snapshot_id=pin.snapshot_id,
         expires_at_ms=pin.expires_at_ms,
     )
+
+
+def to_proto_overdue(overdue: OverdueSnapshots) -> retention_pb2.OverdueSnapshots:
+    """Translates what would have expired but for a pin."""
+    return build(
+        retention_pb2.OverdueSnapshots,
+        table=overdue.table,
+        pin=to_proto_pin(overdue.pin),
+        count=overdue.count,
+        since_ms=overdue.since_ms,
+    )
+
+
+def from_proto_overdue(message: retention_pb2.OverdueSnapshots) -> OverdueSnapshots:
+    """Translates it back. Raises as `from_proto_pin`."""
+    return OverdueSnapshots(message.table, from_proto_pin(message.pin), message.count, message.since_ms)
 
 
 def from_proto_pin(message: retention_pb2.Pin) -> Pin:

@@ -40,6 +40,14 @@ class MemoryRetention(MemoryCatalog):
         table = self._table(table_id)
         self._journal.set(table, "leases", {name: pin for name, pin in table.leases.items() if name != holder})
 
+    async def list_needed_tables(self, limit: int) -> list[str]:
+        """The uuids of tables of which somebody may need snapshots, those kept for longest first."""
+        tables = [table for table in self._live() if table.head.earliest_change_id < table.head.latest_snapshot_id]
+        return [
+            table.new.table_uuid
+            for table in sorted(tables, key=lambda each: each.snapshots[each.head.earliest_change_id].committed_at_ms)
+        ][:limit]
+
     async def load_expiry(self, table_id: int) -> ExpiryState:
         """How far what has expired was cleared away."""
         return self._table(table_id).expiry

@@ -33,6 +33,20 @@ RETURNING deadline_ms
 
 _DELETE_LEASE: Final = "DELETE FROM snapshot_pin WHERE table_id = %s AND holder = %s"
 
+# Of a table without any of these all goes in time.
+_LIST_NEEDED: Final = """
+SELECT replace(h.table_uuid::text, '-', '') FROM table_head h
+JOIN catalog_table t ON t.table_id = h.table_id AND t.dropped_at_ms IS NULL
+JOIN snapshot s ON s.table_id = h.table_id AND s.snapshot_id = coalesce(h.earliest_change_id, h.earliest_snapshot_id)
+WHERE s.snapshot_id < h.latest_snapshot_id AND (
+    h.first_open_snapshot IS NOT NULL
+    OR EXISTS (SELECT 1 FROM consumer c WHERE c.table_id = h.table_id)
+    OR EXISTS (SELECT 1 FROM snapshot_pin p WHERE p.table_id = h.table_id)
+    OR EXISTS (SELECT 1 FROM log_topic l WHERE l.table_uuid = t.table_uuid)
+)
+ORDER BY s.committed_at_ms LIMIT %s
+"""
+
 _LOAD_EXPIRY: Final = "SELECT cleared_until, kept FROM expiry WHERE table_id = %s"
 
 _PUT_EXPIRY: Final = """
@@ -163,6 +177,10 @@ class PostgresRetention:
     async def delete_lease(self, table_id: int, holder: str) -> None:
         """Removes the pin of a reader, if there is one."""
         await self._session.write(_DELETE_LEASE, (str(table_id), holder))
+
+    async def list_needed_tables(self, limit: int) -> list[str]:
+        """The uuids of tables of which somebody may need snapshots, those kept for longest first."""
+        return [row[0] for row in await self._session.read(_LIST_NEEDED, (str(limit),))]
 
     async def load_expiry(self, table_id: int) -> ExpiryState:
         """How far what has expired was cleared away."""

@@ -80,6 +80,7 @@ NEEDED_ROLES: Final[Mapping[str, Role | None]] = {
     f"{_RETENTION}HoldSnapshot": Role.READER,
     f"{_RETENTION}ReleaseSnapshot": Role.READER,
     f"{_RETENTION}ListPins": Role.READER,
+    f"{_RETENTION}ListOverdueSnapshots": Role.READER,
     f"{_RETENTION}ListDoomedFiles": Role.WRITER,
     f"{_RETENTION}ForgetDoomedFiles": Role.WRITER,
     f"{_LOGS}ListLogs": Role.READER,

@@ -6,7 +6,7 @@ from typing import Any
 
 import grpc
 
-from lakelog.rpc.retention import to_proto_pin, to_proto_step
+from lakelog.rpc.retention import to_proto_overdue, to_proto_pin, to_proto_step
 from lakelog.rpc.v1 import retention_pb2, retention_pb2_grpc
 
 from ..service import MetastoreService
@@ -55,6 +55,13 @@ class RetentionServicer(retention_pb2_grpc.RetentionServiceServicer):
         """Lists what keeps snapshots from expiring."""
         pins = await self._service.list_pins(request.table_uuid)
         return retention_pb2.ListPinsResponse(pins=[to_proto_pin(pin) for pin in pins])
+
+    async def ListOverdueSnapshots(  # noqa: N802
+        self, request: retention_pb2.ListOverdueSnapshotsRequest, context: Context
+    ) -> retention_pb2.ListOverdueSnapshotsResponse:
+        """Lists what would have expired but for somebody."""
+        overdue = await self._service.list_overdue_snapshots()
+        return retention_pb2.ListOverdueSnapshotsResponse(overdue=[to_proto_overdue(each) for each in overdue])
 
     async def ListDoomedFiles(  # noqa: N802
         self, request: retention_pb2.ListDoomedFilesRequest, context: Context

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1elakelog/rpc/v1/retention.proto\x12\x0elakelog.rpc.v1\"O\n\x03Pin\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0e\n\x06holder\x18\x02 \x01(\t\x12\x13\n\x0bsnapshot_id\x18\x03 \x01(\x03\x12\x15\n\rexpires_at_ms\x18\x04 \x01(\x03\"\xa8\x01\n\x16\x45xpireSnapshotsRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x1a\n\rolder_than_ms\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12\x18\n\x0bretain_last\x18\x03 \x01(\x05H\x01\x88\x01\x01\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\x12\x11\n\tby_itself\x18\x05 \x01(\x08\x42\x10\n\x0e_older_than_msB\x0e\n\x0c_retain_last\"\xe6\x01\n\x17\x45xpireSnapshotsResponse\x12\x17\n\x0f\x65\x61rliest_before\x18\x01 \x01(\x03\x12\x10\n\x08\x65\x61rliest\x18\x02 \x01(\x03\x12\x1e\n\x16\x65\x61rliest_change_before\x18\x03 \x01(\x03\x12\x17\n\x0f\x65\x61rliest_change\x18\x04 \x01(\x03\x12\r\n\x05\x66iles\x18\x05 \x01(\x03\x12\x12\n\nsize_bytes\x18\x06 \x01(\x03\x12$\n\x07held_by\x18\x07 \x03(\x0b\x32\x13.lakelog.rpc.v1.Pin\x12\r\n\x05named\x18\x08 \x03(\x03\x12\x0f\n\x07is_done\x18\t \x01(\x08\"c\n\x13HoldSnapshotRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x0e\n\x06holder\x18\x02 \x01(\t\x12\x13\n\x0bsnapshot_id\x18\x03 \x01(\x03\x12\x13\n\x0b\x64uration_ms\x18\x04 \x01(\x03\"-\n\x14HoldSnapshotResponse\x12\x15\n\rexpires_at_ms\x18\x01 \x01(\x03\"<\n\x16ReleaseSnapshotRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x0e\n\x06holder\x18\x02 \x01(\t\"\x19\n\x17ReleaseSnapshotResponse\"%\n\x0fListPinsRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\"5\n\x10ListPinsResponse\x12!\n\x04pins\x18\x01 \x03(\x0b\x32\x13.lakelog.rpc.v1.Pin\";\n\x16ListDoomedFilesRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\r\n\x05limit\x18\x02 \x01(\x05\"(\n\x17ListDoomedFilesResponse\x12\r\n\x05paths\x18\x01 \x03(\t\"=\n\x18\x46orgetDoomedFilesRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\r\n\x05paths\x18\x02 \x03(\t\"\x1b\n\x19\x46orgetDoomedFilesResponse2\xd2\x04\n\x10RetentionService\x12\x62\n\x0f\x45xpireSnapshots\x12&.lakelog.rpc.v1.ExpireSnapshotsRequest\x1a\'.lakelog.rpc.v1.ExpireSnapshotsResponse\x12Y\n\x0cHoldSnapshot\x12#.lakelog.rpc.v1.HoldSnapshotRequest\x1a$.lakelog.rpc.v1.HoldSnapshotResponse\x12\x62\n\x0fReleaseSnapshot\x12&.lakelog.rpc.v1.ReleaseSnapshotRequest\x1a\'.lakelog.rpc.v1.ReleaseSnapshotResponse\x12M\n\x08ListPins\x12\x1f.lakelog.rpc.v1.ListPinsRequest\x1a .lakelog.rpc.v1.ListPinsResponse\x12\x62\n\x0fListDoomedFiles\x12&.lakelog.rpc.v1.ListDoomedFilesRequest\x1a\'.lakelog.rpc.v1.ListDoomedFilesResponse\x12h\n\x11\x46orgetDoomedFiles\x12(.lakelog.rpc.v1.ForgetDoomedFilesRequest\x1a).lakelog.rpc.v1.ForgetDoomedFilesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1elakelog/rpc/v1/retention.proto\x12\x0elakelog.rpc.v1\"O\n\x03Pin\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0e\n\x06holder\x18\x02 \x01(\t\x12\x13\n\x0bsnapshot_id\x18\x03 \x01(\x03\x12\x15\n\rexpires_at_ms\x18\x04 \x01(\x03\"d\n\x10OverdueSnapshots\x12\r\n\x05table\x18\x01 \x01(\t\x12 \n\x03pin\x18\x02 \x01(\x0b\x32\x13.lakelog.rpc.v1.Pin\x12\r\n\x05\x63ount\x18\x03 \x01(\x03\x12\x10\n\x08since_ms\x18\x04 \x01(\x03\"\x1d\n\x1bListOverdueSnapshotsRequest\"Q\n\x1cListOverdueSnapshotsResponse\x12\x31\n\x07overdue\x18\x01 \x03(\x0b\x32 .lakelog.rpc.v1.OverdueSnapshots\"\xa8\x01\n\x16\x45xpireSnapshotsRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x1a\n\rolder_than_ms\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12\x18\n\x0bretain_last\x18\x03 \x01(\x05H\x01\x88\x01\x01\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\x12\x11\n\tby_itself\x18\x05 \x01(\x08\x42\x10\n\x0e_older_than_msB\x0e\n\x0c_retain_last\"\xe6\x01\n\x17\x45xpireSnapshotsResponse\x12\x17\n\x0f\x65\x61rliest_before\x18\x01 \x01(\x03\x12\x10\n\x08\x65\x61rliest\x18\x02 \x01(\x03\x12\x1e\n\x16\x65\x61rliest_change_before\x18\x03 \x01(\x03\x12\x17\n\x0f\x65\x61rliest_change\x18\x04 \x01(\x03\x12\r\n\x05\x66iles\x18\x05 \x01(\x03\x12\x12\n\nsize_bytes\x18\x06 \x01(\x03\x12$\n\x07held_by\x18\x07 \x03(\x0b\x32\x13.lakelog.rpc.v1.Pin\x12\r\n\x05named\x18\x08 \x03(\x03\x12\x0f\n\x07is_done\x18\t \x01(\x08\"c\n\x13HoldSnapshotRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x0e\n\x06holder\x18\x02 \x01(\t\x12\x13\n\x0bsnapshot_id\x18\x03 \x01(\x03\x12\x13\n\x0b\x64uration_ms\x18\x04 \x01(\x03\"-\n\x14HoldSnapshotResponse\x12\x15\n\rexpires_at_ms\x18\x01 \x01(\x03\"<\n\x16ReleaseSnapshotRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x0e\n\x06holder\x18\x02 \x01(\t\"\x19\n\x17ReleaseSnapshotResponse\"%\n\x0fListPinsRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\"5\n\x10ListPinsResponse\x12!\n\x04pins\x18\x01 \x03(\x0b\x32\x13.lakelog.rpc.v1.Pin\";\n\x16ListDoomedFilesRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\r\n\x05limit\x18\x02 \x01(\x05\"(\n\x17ListDoomedFilesResponse\x12\r\n\x05paths\x18\x01 \x03(\t\"=\n\x18\x46orgetDoomedFilesRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\r\n\x05paths\x18\x02 \x03(\t\"\x1b\n\x19\x46orgetDoomedFilesResponse2\xc5\x05\n\x10RetentionService\x12\x62\n\x0f\x45xpireSnapshots\x12&.lakelog.rpc.v1.ExpireSnapshotsRequest\x1a\'.lakelog.rpc.v1.ExpireSnapshotsResponse\x12Y\n\x0cHoldSnapshot\x12#.lakelog.rpc.v1.HoldSnapshotRequest\x1a$.lakelog.rpc.v1.HoldSnapshotResponse\x12\x62\n\x0fReleaseSnapshot\x12&.lakelog.rpc.v1.ReleaseSnapshotRequest\x1a\'.lakelog.rpc.v1.ReleaseSnapshotResponse\x12M\n\x08ListPins\x12\x1f.lakelog.rpc.v1.ListPinsRequest\x1a .lakelog.rpc.v1.ListPinsResponse\x12q\n\x14ListOverdueSnapshots\x12+.lakelog.rpc.v1.ListOverdueSnapshotsRequest\x1a,.lakelog.rpc.v1.ListOverdueSnapshotsResponse\x12\x62\n\x0fListDoomedFiles\x12&.lakelog.rpc.v1.ListDoomedFilesRequest\x1a\'.lakelog.rpc.v1.ListDoomedFilesResponse\x12h\n\x11\x46orgetDoomedFiles\x12(.lakelog.rpc.v1.ForgetDoomedFilesRequest\x1a).lakelog.rpc.v1.ForgetDoomedFilesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,30 +33,36 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_PIN']._serialized_start=50
   _globals['_PIN']._serialized_end=129
-  _globals['_EXPIRESNAPSHOTSREQUEST']._serialized_start=132
-  _globals['_EXPIRESNAPSHOTSREQUEST']._serialized_end=300
-  _globals['_EXPIRESNAPSHOTSRESPONSE']._serialized_start=303
-  _globals['_EXPIRESNAPSHOTSRESPONSE']._serialized_end=533
-  _globals['_HOLDSNAPSHOTREQUEST']._serialized_start=535
-  _globals['_HOLDSNAPSHOTREQUEST']._serialized_end=634
-  _globals['_HOLDSNAPSHOTRESPONSE']._serialized_start=636
-  _globals['_HOLDSNAPSHOTRESPONSE']._serialized_end=681
-  _globals['_RELEASESNAPSHOTREQUEST']._serialized_start=683
-  _globals['_RELEASESNAPSHOTREQUEST']._serialized_end=743
-  _globals['_RELEASESNAPSHOTRESPONSE']._serialized_start=745
-  _globals['_RELEASESNAPSHOTRESPONSE']._serialized_end=770
-  _globals['_LISTPINSREQUEST']._serialized_start=772
-  _globals['_LISTPINSREQUEST']._serialized_end=809
-  _globals['_LISTPINSRESPONSE']._serialized_start=811
-  _globals['_LISTPINSRESPONSE']._serialized_end=864
-  _globals['_LISTDOOMEDFILESREQUEST']._serialized_start=866
-  _globals['_LISTDOOMEDFILESREQUEST']._serialized_end=925
-  _globals['_LISTDOOMEDFILESRESPONSE']._serialized_start=927
-  _globals['_LISTDOOMEDFILESRESPONSE']._serialized_end=967
-  _globals['_FORGETDOOMEDFILESREQUEST']._serialized_start=969
-  _globals['_FORGETDOOMEDFILESREQUEST']._serialized_end=1030
-  _globals['_FORGETDOOMEDFILESRESPONSE']._serialized_start=1032
-  _globals['_FORGETDOOMEDFILESRESPONSE']._serialized_end=1059
-  _globals['_RETENTIONSERVICE']._serialized_start=1062
-  _globals['_RETENTIONSERVICE']._serialized_end=1656
+  _globals['_OVERDUESNAPSHOTS']._serialized_start=131
+  _globals['_OVERDUESNAPSHOTS']._serialized_end=231
+  _globals['_LISTOVERDUESNAPSHOTSREQUEST']._serialized_start=233
+  _globals['_LISTOVERDUESNAPSHOTSREQUEST']._serialized_end=262
+  _globals['_LISTOVERDUESNAPSHOTSRESPONSE']._serialized_start=264
+  _globals['_LISTOVERDUESNAPSHOTSRESPONSE']._serialized_end=345
+  _globals['_EXPIRESNAPSHOTSREQUEST']._serialized_start=348
+  _globals['_EXPIRESNAPSHOTSREQUEST']._serialized_end=516
+  _globals['_EXPIRESNAPSHOTSRESPONSE']._serialized_start=519
+  _globals['_EXPIRESNAPSHOTSRESPONSE']._serialized_end=749
+  _globals['_HOLDSNAPSHOTREQUEST']._serialized_start=751
+  _globals['_HOLDSNAPSHOTREQUEST']._serialized_end=850
+  _globals['_HOLDSNAPSHOTRESPONSE']._serialized_start=852
+  _globals['_HOLDSNAPSHOTRESPONSE']._serialized_end=897
+  _globals['_RELEASESNAPSHOTREQUEST']._serialized_start=899
+  _globals['_RELEASESNAPSHOTREQUEST']._serialized_end=959
+  _globals['_RELEASESNAPSHOTRESPONSE']._serialized_start=961
+  _globals['_RELEASESNAPSHOTRESPONSE']._serialized_end=986
+  _globals['_LISTPINSREQUEST']._serialized_start=988
+  _globals['_LISTPINSREQUEST']._serialized_end=1025
+  _globals['_LISTPINSRESPONSE']._serialized_start=1027
+  _globals['_LISTPINSRESPONSE']._serialized_end=1080
+  _globals['_LISTDOOMEDFILESREQUEST']._serialized_start=1082
+  _globals['_LISTDOOMEDFILESREQUEST']._serialized_end=1141
+  _globals['_LISTDOOMEDFILESRESPONSE']._serialized_start=1143
+  _globals['_LISTDOOMEDFILESRESPONSE']._serialized_end=1183
+  _globals['_FORGETDOOMEDFILESREQUEST']._serialized_start=1185
+  _globals['_FORGETDOOMEDFILESREQUEST']._serialized_end=1246
+  _globals['_FORGETDOOMEDFILESRESPONSE']._serialized_start=1248
+  _globals['_FORGETDOOMEDFILESRESPONSE']._serialized_end=1275
+  _globals['_RETENTIONSERVICE']._serialized_start=1278
+  _globals['_RETENTIONSERVICE']._serialized_end=1987
 # @@protoc_insertion_point(module_scope)

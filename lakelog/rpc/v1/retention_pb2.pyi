@@ -53,6 +53,83 @@ class Pin(_message.Message):
 Global___Pin: _TypeAlias = Pin  # noqa: Y015
 
 @_typing.final
+class OverdueSnapshots(_message.Message):
+    """Snapshots of a table that would have expired but for a pin."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_FIELD_NUMBER: _builtins.int
+    PIN_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    table: _builtins.str
+    """`database.table`."""
+    count: _builtins.int
+    """How many, of states or of changes, whichever are more."""
+    since_ms: _builtins.int
+    """When the oldest of them was committed, in milliseconds since the epoch."""
+    @_builtins.property
+    def pin(self) -> Global___Pin:
+        """Who needs them."""
+
+    def __init__(
+        self,
+        *,
+        table: _builtins.str = ...,
+        pin: Global___Pin | None = ...,
+        count: _builtins.int = ...,
+        since_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pin", b"pin"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "pin", b"pin", "since_ms", b"since_ms", "table", b"table"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OverdueSnapshots: _TypeAlias = OverdueSnapshots  # noqa: Y015
+
+@_typing.final
+class ListOverdueSnapshotsRequest(_message.Message):
+    """Asks for what is overdue."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListOverdueSnapshotsRequest: _TypeAlias = ListOverdueSnapshotsRequest  # noqa: Y015
+
+@_typing.final
+class ListOverdueSnapshotsResponse(_message.Message):
+    """Answers ListOverdueSnapshots."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OVERDUE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def overdue(self) -> _containers.RepeatedCompositeFieldContainer[Global___OverdueSnapshots]:
+        """The oldest first; of the 200 tables at most whose earliest snapshot is the oldest."""
+
+    def __init__(
+        self,
+        *,
+        overdue: _abc.Iterable[Global___OverdueSnapshots] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["overdue", b"overdue"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListOverdueSnapshotsResponse: _TypeAlias = ListOverdueSnapshotsResponse  # noqa: Y015
+
+@_typing.final
 class ExpireSnapshotsRequest(_message.Message):
     """Asks for a step of expiry."""
 

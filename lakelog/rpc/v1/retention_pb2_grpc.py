@@ -56,6 +56,11 @@ class RetentionServiceStub:
                 request_serializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListPinsRequest.SerializeToString,
                 response_deserializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListPinsResponse.FromString,
                 _registered_method=True)
+        self.ListOverdueSnapshots = channel.unary_unary(
+                '/lakelog.rpc.v1.RetentionService/ListOverdueSnapshots',
+                request_serializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListOverdueSnapshotsRequest.SerializeToString,
+                response_deserializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListOverdueSnapshotsResponse.FromString,
+                _registered_method=True)
         self.ListDoomedFiles = channel.unary_unary(
                 '/lakelog.rpc.v1.RetentionService/ListDoomedFiles',
                 request_serializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListDoomedFilesRequest.SerializeToString,
@@ -103,6 +108,13 @@ class RetentionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListOverdueSnapshots(self, request, context):
+        """Lists the snapshots of all tables that would have expired but for somebody who needs them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListDoomedFiles(self, request, context):
         """Lists files that nothing refers to any more, and that are to be deleted from the store.
         """
@@ -139,6 +151,11 @@ def add_RetentionServiceServicer_to_server(servicer, server):
                     servicer.ListPins,
                     request_deserializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListPinsRequest.FromString,
                     response_serializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListPinsResponse.SerializeToString,
+            ),
+            'ListOverdueSnapshots': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListOverdueSnapshots,
+                    request_deserializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListOverdueSnapshotsRequest.FromString,
+                    response_serializer=lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListOverdueSnapshotsResponse.SerializeToString,
             ),
             'ListDoomedFiles': grpc.unary_unary_rpc_method_handler(
                     servicer.ListDoomedFiles,
@@ -261,6 +278,33 @@ class RetentionService:
             '/lakelog.rpc.v1.RetentionService/ListPins',
             lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListPinsRequest.SerializeToString,
             lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListPinsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListOverdueSnapshots(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/lakelog.rpc.v1.RetentionService/ListOverdueSnapshots',
+            lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListOverdueSnapshotsRequest.SerializeToString,
+            lakelog_dot_rpc_dot_v1_dot_retention__pb2.ListOverdueSnapshotsResponse.FromString,
             options,
             channel_credentials,
             insecure,

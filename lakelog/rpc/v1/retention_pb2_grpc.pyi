@@ -47,6 +47,8 @@ class RetentionServiceStub:
     """Ends that. Idempotent."""
     ListPins: _grpc.UnaryUnaryMultiCallable[_retention_pb2.ListPinsRequest, _retention_pb2.ListPinsResponse]
     """Lists what keeps snapshots of a table from expiring."""
+    ListOverdueSnapshots: _grpc.UnaryUnaryMultiCallable[_retention_pb2.ListOverdueSnapshotsRequest, _retention_pb2.ListOverdueSnapshotsResponse]
+    """Lists the snapshots of all tables that would have expired but for somebody who needs them."""
     ListDoomedFiles: _grpc.UnaryUnaryMultiCallable[_retention_pb2.ListDoomedFilesRequest, _retention_pb2.ListDoomedFilesResponse]
     """Lists files that nothing refers to any more, and that are to be deleted from the store."""
     ForgetDoomedFiles: _grpc.UnaryUnaryMultiCallable[_retention_pb2.ForgetDoomedFilesRequest, _retention_pb2.ForgetDoomedFilesResponse]
@@ -71,6 +73,8 @@ class RetentionServiceAsyncStub(RetentionServiceStub):
     """Ends that. Idempotent."""
     ListPins: _aio.UnaryUnaryMultiCallable[_retention_pb2.ListPinsRequest, _retention_pb2.ListPinsResponse]  # type: ignore[assignment]
     """Lists what keeps snapshots of a table from expiring."""
+    ListOverdueSnapshots: _aio.UnaryUnaryMultiCallable[_retention_pb2.ListOverdueSnapshotsRequest, _retention_pb2.ListOverdueSnapshotsResponse]  # type: ignore[assignment]
+    """Lists the snapshots of all tables that would have expired but for somebody who needs them."""
     ListDoomedFiles: _aio.UnaryUnaryMultiCallable[_retention_pb2.ListDoomedFilesRequest, _retention_pb2.ListDoomedFilesResponse]  # type: ignore[assignment]
     """Lists files that nothing refers to any more, and that are to be deleted from the store."""
     ForgetDoomedFiles: _aio.UnaryUnaryMultiCallable[_retention_pb2.ForgetDoomedFilesRequest, _retention_pb2.ForgetDoomedFilesResponse]  # type: ignore[assignment]
@@ -116,6 +120,14 @@ class RetentionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_retention_pb2.ListPinsResponse, _abc.Awaitable[_retention_pb2.ListPinsResponse]]:
         """Lists what keeps snapshots of a table from expiring."""
+
+    @_abc_1.abstractmethod
+    def ListOverdueSnapshots(
+        self,
+        request: _retention_pb2.ListOverdueSnapshotsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_retention_pb2.ListOverdueSnapshotsResponse, _abc.Awaitable[_retention_pb2.ListOverdueSnapshotsResponse]]:
+        """Lists the snapshots of all tables that would have expired but for somebody who needs them."""
 
     @_abc_1.abstractmethod
     def ListDoomedFiles(

@@ -209,6 +209,28 @@ def test_status_knows_whether_it_serves(up: Up) -> None:
     assert run_command("-t", "127.0.0.1:1", "status").returncode == 5
 
 
+def test_status_and_consumers_say_who_keeps_snapshots_from_expiring(up: Up) -> None:
+    catalog = lakelog.connect(up.target)
+    catalog.create_database("held", if_not_exists=True)
+    retained = {"snapshot.time-retained": "1 ms", "snapshot.num-retained.min": "1"}
+    table = catalog.create_table("held.t", pa.schema([("id", pa.int64())]), options=retained)
+    table.append(pa.table({"id": [1]}))
+    with table.subscribe(consumer_id="forgotten") as stream:
+        stream.read(10)
+        stream.commit()
+        (reading,) = up.json("consumers", "held.t")
+    for number in range(2, 5):
+        table.append(pa.table({"id": [number]}))
+    (overdue,) = up.json("status")["overdue"]
+    assert (overdue["table"], overdue["kind"], overdue["holder"]) == ("held.t", "consumer", "forgotten")
+    assert overdue["count"] == 3
+    assert [part for part in ("held.t", "forgotten", "OVERDUE") if part not in up.run("status").stdout] == []
+    (closed,) = up.json("consumers", "held.t")
+    assert (bool(reading["holder"]), closed["holder"], closed["behind"], closed["expired"]) == (True, None, 3, False)
+    assert up.run("consumers", "held.t", "--delete", "forgotten", "--yes").returncode == 0
+    assert up.json("status")["overdue"] == []
+
+
 def test_one_folder_has_one_up_and_one_port_one_server(up: Up, tmp_path: Path) -> None:
     same_folder = run_command("up", "--data", str(up.data), "--port", "1")
     assert same_folder.returncode == 4
