@@ -99,7 +99,12 @@ class FileInsert:
             for source in sources:
                 yield from self._read(source)
 
-        result = self._write(rows(), commit)
+        try:
+            result = self._write(rows(), commit)
+        except LakelogError as error:
+            if len(sources) == 1 or error.effect is not Effect.NONE:
+                raise
+            raise _add(error, f"Nothing was written: the {len(sources):,} files are one commit.") from error
         self.inserted.files = len(sources)
         self.inserted.snapshot_id, self.inserted.already_applied = result.snapshot_id, result.already_applied
 
@@ -212,12 +217,17 @@ class FileInsert:
         done = self.inserted.files + self.inserted.files_before
         this = "whether this one is, the next run finds out" if error.effect is Effect.UNKNOWN else "this one is not"
         behind = f", nor {'is the one' if left == 1 else f'are the {left:,}'} behind it" if left else ""
-        return type(error)(
-            f"{error.message}\n{done:,} of {count:,} files are in {self.info.name}; {this}{behind}. Go on with "
-            f"--job {job}: files that are in are not written again.",
-            reason=error.reason,
-            metadata=error.metadata | {"job": job},
+        return _add(
+            error,
+            f"{done:,} of {count:,} files are in {self.info.name}; {this}{behind}. Go on with --job {job}: files that "
+            "are in are not written again.",
+            job=job,
         )
+
+
+def _add(error: LakelogError, sentence: str, **metadata: str) -> LakelogError:
+    """The same error that says more."""
+    return type(error)(f"{error.message}\n{sentence}", reason=error.reason, metadata=error.metadata | metadata)
 
 
 def _writer_of(job: str, source: SourceFile) -> str:

@@ -76,7 +76,8 @@ def create_table_as(session: SqlSession, name: str, statement: CreateTableAs) ->
     except BaseException:
         # Of a commit whose outcome is not known the rows go with the table.
         with contextlib.suppress(LakelogError):
-            catalog.drop_table(name)
+            if catalog.table(name).uuid == table.uuid:
+                catalog.drop_table(name)
         raise
     return result
 

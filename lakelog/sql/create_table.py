@@ -81,7 +81,7 @@ def _parse_as_query(reader: WordReader, name: Name, if_not_exists: bool) -> Crea
     primary_key = _merge_keys(reader, options, "primary-key", "PRIMARY KEY", primary_key)
     partition_by = _merge_keys(reader, options, "partition", "PARTITIONED BY", partition_by)
     reader.expect("AS", then="The query stands behind AS: it tells the columns. PRIMARY KEY comes first.")
-    if reader.peek().word not in ("SELECT", "WITH", "FROM", "(", "VALUES"):
+    if reader.peek().word not in ("SELECT", "WITH", "FROM", "("):
         reader.fail("A SELECT is expected.")
     query = Query(reader.rest_as_query())
     return CreateTableAs(name, query, primary_key, partition_by, options, comment, if_not_exists)

@@ -101,7 +101,11 @@ def test_one_commit_takes_all_files_or_none(insert: Insert, log: Table, folder: 
     bad = folder / "z.csv"
     bad.write_text("id,item\nx,y\n")
     code, _, err = insert(folder, "--one-commit")
-    assert (code, err) == (2, f"Error: {bad}, line 2: column 'id' has 'x', but needs a value of BIGINT.\n")
+    assert (code, err) == (
+        2,
+        f"Error: {bad}, line 2: column 'id' has 'x', but needs a value of BIGINT.\n"
+        "Nothing was written: the 8 files are one commit.\n",
+    )
     assert ids(log) == []
     bad.unlink()
     assert insert(folder, "--one-commit")[1] == "Appended 8 rows of 7 files: shop.log is at snapshot 1.\n"
@@ -182,6 +186,18 @@ def test_changed_and_renamed_files(insert: Insert, log: Table, folder: Path) -> 
     (folder / "d.parquet").rename(folder / "renamed.parquet")
     assert insert(folder / "renamed.parquet", "--job", "j")[0] == 0
     assert ids(log).count(5) == 2
+
+
+def test_a_file_that_changed_while_another_run_wrote_it_is_told(
+    insert: Insert, log: Table, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit answers that it was applied before, and what was applied are other rows."""
+    changed = folder / "a.csv"
+    assert insert(changed, "--job", "j")[0] == 0
+    changed.write_text("id,item\n1,tea\n2,cup\n")
+    monkeypatch.setattr(insert_files.FileInsert, "_find_done", lambda *_: frozenset())
+    code, _, err = insert(changed, "--job", "j")
+    assert (code, "a.csv has changed since job j wrote it" in err) == (2, True)
 
 
 def test_a_file_that_grows_while_it_is_read_is_not_written(

@@ -172,7 +172,7 @@ def test_inserts() -> None:
         ("FROBNICATE", 1, ["no such statement", "SELECT"]),
         ("CREATE TABLE t", 15, ["Columns in parentheses are expected", "AS SELECT"]),
         ("CREATE TABLE t LIKE u", 16, ["SHOW CREATE TABLE"]),
-        ("CREATE TABLE t AS DELETE FROM u", 19, ["A SELECT is expected"]),
+        ("CREATE TABLE t AS VALUES (1)", 19, ["A SELECT is expected"]),
         ("CREATE TABLE t WITH ('a' = 'b') PRIMARY KEY (a) AS SELECT 1 AS a", 33, ["PRIMARY KEY comes first"]),
         ("CREATE TABLE t ()", 17, ["name of a column"]),
         ("CREATE TABLE t (id)", 19, ["type of column 'id'"]),

@@ -93,6 +93,18 @@ def test_tombstones_have_their_sequence(
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("format_", list(RecordFormat))
+def test_a_sequence_that_is_null_is_one(topics: Topics, tmp_path: Path, format_: RecordFormat) -> None:
+    """It is not left out: the delete beats rows whose value is NULL."""
+    place = ROWS.schema.get_field_index("price")
+    prices = [None if number == 3 else price for number, price in enumerate(ROWS.column(place).to_pylist())]
+    rows = ROWS.set_column(place, ROWS.schema.field(place), pa.array(prices, ROWS.schema.field(place).type))
+    send(topics, format_, {"sequence.field": "price"}, rows)
+    found, letters = read(topics, tmp_path, format_, ("price",))
+    assert letters == []
+    assert [row["price"] for row in found.to_pylist() if row["_row_kind"] == "-D"] == [None]
+
+
 @pytest.mark.parametrize("options", [{"sequence.field": "price,at"}, {}])
 def test_a_tombstone_whose_sequence_is_none_of_the_tables_is_bad(
     topics: Topics, tmp_path: Path, options: dict[str, str]
@@ -136,7 +148,7 @@ def test_headers_of_others_are_no_attempts() -> None:
     assert find_early(records).tolist() == [False, False, False, True]
 
 
-def send(topics: Topics, format_: RecordFormat, options: dict[str, str]) -> None:
+def send(topics: Topics, format_: RecordFormat, options: dict[str, str], rows: pa.Table = ROWS) -> None:
     """The rows, as a table with this log sends them."""
     options = {"log.system": "kafka", "log.format": format_.value, **options}
     logged = TableInfo("1" * 32, TableName("shop", "orders"), "file:///x/", SCHEMA, options, 0, 0)
@@ -144,7 +156,7 @@ def send(topics: Topics, format_: RecordFormat, options: dict[str, str]) -> None
     producer = topics.log.open_producer("orders", "publisher", "group")
     producer.start()
     producer.begin()
-    piece = codec.encode(ROWS, KINDS, 0, partition=0, snapshot_id=1, ts_ms=0, bucket=0, is_last=True, followed=None)
+    piece = codec.encode(rows, KINDS, 0, partition=0, snapshot_id=1, ts_ms=0, bucket=0, is_last=True, followed=None)
     producer.send(piece.records, LogSnapshot(1, "0" * 32))
     producer.commit(LogPosition(1, "0" * 32))
     producer.close()
