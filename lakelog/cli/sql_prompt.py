@@ -27,11 +27,13 @@ _HELP: Final = frozenset({"help", "\\h", "?"})
 _HISTORY_LENGTH: Final = 2000
 _EXAMPLES: Final = """\
 Statements end with a semicolon and may have many lines. For instance:
-  SHOW DATABASES;  USE shop;  SHOW TABLES;  DESCRIBE orders;  SHOW CREATE TABLE orders;
+  SHOW DATABASES;  USE shop;  SHOW TABLES LIKE 'ord%';  DESCRIBE orders;  SHOW CREATE TABLE orders;
   SELECT item, price FROM orders WHERE price < 5;
   SELECT * FROM orders VERSION AS OF 3;
   SELECT * FROM orders$snapshots;
   INSERT INTO orders VALUES (1, 'tea', 3.50);
+  CREATE TABLE notes AS SELECT * FROM read_csv('notes.csv');
+  EXPLAIN SELECT item FROM orders WHERE price < 5;
 Ctrl-C drops what is typed, Ctrl-D or exit leaves."""
 
 
