@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from lakelog.cli.insert_progress import InsertProgress
 from lakelog.cli.json_file import MayLeaveOut
-from lakelog.cli.source_files import STDIN, open_batches
+from lakelog.cli.source_files import STDIN, RowPlace, open_batches
 from lakelog.cli.source_paths import SourceFile
 from lakelog.client.metastore import Metastore
 from lakelog.errors import Effect, InvalidArgument, LakelogError
@@ -81,8 +81,8 @@ class FileInsert:
     may_leave_out: MayLeaveOut
     progress: InsertProgress
     inserted: Inserted = field(default_factory=Inserted)
-    _at: str = ""
-    """The file and the rows that are being written right now; empty while they are read."""
+    _at: tuple[SourceFile, RowPlace] | None = None
+    """The file and the rows that are being written right now; None while they are read."""
 
     def insert_at_once(self, sources: Sequence[SourceFile], **commit: Any) -> None:
         """Writes all files in one commit.
@@ -179,22 +179,26 @@ class FileInsert:
 
     def _write(self, rows: Iterator[pa.RecordBatch], commit: Mapping[str, Any]) -> WriteResult:
         """Writes rows; errors say which rows of which file do not fit, in the words of the command."""
-        self._at = ""
+        self._at = None
         try:
             return self.write(rows, **commit)
         except InvalidArgument as error:
             message = error.message.replace("set fill_missing for NULL", "add --fill-missing for NULL")
-            where = self._at.partition(", ")[0] if error.reason == "SCHEMA_MISMATCH" else self._at
-            raise InvalidArgument(
-                f"{where}: {message}" if where else message, reason=error.reason, metadata=error.metadata
-            ) from error
+            if self._at is not None:
+                source, place = self._at
+                row = error.metadata.get("row")
+                where = f", {place.show(None if row is None else int(row))}"
+                # What is counted from the batch on is a row of the file here.
+                message = message if row is None else message.replace(f" in row {row}", "", 1)
+                message = f"{source.path}{'' if error.reason == 'SCHEMA_MISMATCH' else where}: {message}"
+            raise InvalidArgument(message, reason=error.reason, metadata=error.metadata) from error
 
     def _read(self, source: SourceFile) -> Iterator[pa.RecordBatch]:
         with open_batches(source.path, source.file_format, self.schema, self.may_leave_out) as file:
             for batch in file.batches:
-                self._at = f"{source.path}, {file.place()}"
+                self._at = source, file.place
                 yield batch
-                self._at = ""
+                self._at = None
                 self.inserted.rows += batch.num_rows
                 self.progress.add_rows(batch.num_rows, file.bytes_read())
         self._check_still(source)

@@ -36,6 +36,28 @@ _COMPRESSIONS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "l
 _BATCH_ROWS: Final = 64 * 1024
 
 
+class RowPlace:
+    """Where in a file the batch that came last stands."""
+
+    def __init__(self) -> None:
+        self.group = ""
+        """The row group or record batch, from 1; empty where the format has none."""
+        self.first = self.end = 0
+        """Its rows in the file, from 0."""
+
+    def count(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Hands batches on, and counts their rows."""
+        for batch in batches:
+            self.first, self.end = self.end, self.end + batch.num_rows
+            yield batch
+
+    def show(self, row: int | None = None) -> str:
+        """Group and rows, or one row of the batch, for messages; rows from 1."""
+        if row is not None:
+            return f"{self.group}row {self.first + row + 1:,}"
+        return f"{self.group}rows {self.first + 1:,} to {self.end:,}"
+
+
 @dataclass(frozen=True)
 class OpenFile:
     """A file that is being read.
@@ -44,13 +66,13 @@ class OpenFile:
         schema: The columns of its rows.
         batches: Its rows in order, at least one batch; reads in bounded memory while they are asked for.
         bytes_read: How many bytes of the file are read by now, about; 0 where that is not known.
-        place: Where in the file the batch that came last stands, for messages.
+        place: Where in the file the batch that came last stands.
     """
 
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
     bytes_read: Callable[[], int]
-    place: Callable[[], str]
+    place: RowPlace
 
 
 def detect_format(path: str) -> str:
@@ -153,34 +175,18 @@ def _open(raw: Any, path: str, name: str, file_format: str, schema: pa.Schema, m
     codec = _COMPRESSIONS.get(Path(path).suffix.lower())
     source = raw if codec is None else pa.CompressedInputStream(raw, codec)
     reader = open_csv(source, name, schema) if file_format == "csv" else open_json(source, name, schema, may_leave_out)
-    counted = _RowPlace()
+    counted = RowPlace()
     return OpenFile(
         reader.schema,
         counted.count(reader),
         lambda: 0 if path == STDIN or raw.closed else int(raw.tell()),
-        counted.tell,
+        counted,
     )
-
-
-class _RowPlace:
-    """Counts the rows that pass."""
-
-    def __init__(self) -> None:
-        self.group = ""
-        self.first = self.end = 0
-
-    def count(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            self.first, self.end = self.end, self.end + batch.num_rows
-            yield batch
-
-    def tell(self) -> str:
-        return f"{self.group}rows {self.first + 1:,} to {self.end:,}"
 
 
 def _open_parquet(raw: Any) -> OpenFile:
     file = pq.ParquetFile(raw)
-    place, size = _RowPlace(), raw.size()
+    place, size = RowPlace(), raw.size()
 
     def batches() -> Iterator[pa.RecordBatch]:
         for number in range(file.num_row_groups):
@@ -191,13 +197,13 @@ def _open_parquet(raw: Any) -> OpenFile:
         file.schema_arrow,
         place.count(batches()),
         lambda: size * place.end // max(file.metadata.num_rows, 1),
-        place.tell,
+        place,
     )
 
 
 def _open_arrow(raw: Any) -> OpenFile:
     """Arrow's file format where the source can be read at any place and begins as one, else its stream format."""
-    place = _RowPlace()
+    place = RowPlace()
     if raw.seekable() and raw.size() >= 6 and raw.read(6) == b"ARROW1":
         raw.seek(0)
         file = pa.ipc.open_file(raw)
@@ -207,7 +213,7 @@ def _open_arrow(raw: Any) -> OpenFile:
                 place.group = f"record batch {number + 1}, "
                 yield file.get_batch(number)
 
-        return OpenFile(file.schema, place.count(batches()), lambda: 0 if raw.closed else int(raw.tell()), place.tell)
+        return OpenFile(file.schema, place.count(batches()), lambda: 0 if raw.closed else int(raw.tell()), place)
     if raw.seekable():
         raw.seek(0)
     stream = pa.ipc.open_stream(raw)
@@ -215,5 +221,5 @@ def _open_arrow(raw: Any) -> OpenFile:
         stream.schema,
         place.count(stream),
         lambda: int(raw.tell()) if not raw.closed and raw.seekable() else 0,
-        place.tell,
+        place,
     )
