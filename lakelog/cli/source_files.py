@@ -207,13 +207,17 @@ def _open_arrow(raw: Any) -> OpenFile:
     if raw.seekable() and raw.size() >= 6 and raw.read(6) == b"ARROW1":
         raw.seek(0)
         file = pa.ipc.open_file(raw)
+        size, read = raw.size(), [0]
 
         def batches() -> Iterator[pa.RecordBatch]:
             for number in range(file.num_record_batches):
                 place.group = f"record batch {number + 1}, "
+                read[0] = number + 1
                 yield file.get_batch(number)
 
-        return OpenFile(file.schema, place.count(batches()), lambda: 0 if raw.closed else int(raw.tell()), place)
+        return OpenFile(
+            file.schema, place.count(batches()), lambda: size * read[0] // max(file.num_record_batches, 1), place
+        )
     if raw.seekable():
         raw.seek(0)
     stream = pa.ipc.open_stream(raw)
