@@ -12,18 +12,23 @@ _BYTES: Final = 8 << 20
 """What small batches are joined up to; half of it is enough."""
 
 
-def join_small_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Joins small batches that follow each other; the rows stay in their order.
+def join_small_batches(
+    batches: Iterable[pa.RecordBatch], *, max_rows: int = _ROWS, max_bytes: int = _BYTES
+) -> Iterator[pa.RecordBatch]:
+    """Joins small batches of one schema that follow each other; the rows stay in their order.
 
     A table of many small files is read in as many batches, and each costs whoever takes it more than its rows do.
 
     Args:
-        batches: Of one schema, none of them empty.
+        batches: None of them empty.
+        max_rows: Of a batch that is joined.
+        max_bytes: Of a batch that is joined.
     """
     held: list[pa.RecordBatch] = []
     rows = size_bytes = 0
     for batch in batches:
-        if held and (rows + batch.num_rows > _ROWS or size_bytes + batch.nbytes > _BYTES):
+        is_full = rows + batch.num_rows > max_rows or size_bytes + batch.nbytes > max_bytes
+        if held and (is_full or batch.schema != held[0].schema):
             yield _join(held)
             held, rows, size_bytes = [], 0, 0
         held.append(batch)

@@ -14,7 +14,9 @@ NO_SNAPSHOT: Final = 0
 
 @dataclass(frozen=True)
 class StreamBatch:
-    """Some of the rows that one snapshot changed, or that were there when the subscription began.
+    """The rows that one snapshot changed, all buckets together, or some of them where they are many.
+
+    Or some of the rows that were there when the subscription began.
 
     Attributes:
         data: The rows; of a table with a primary key the last column, `_row_kind`, says what became of each.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from typing import Final
 
 from lakelog.client.metastore import Metastore, Watch, WatchEvent, WatchPosition
 from lakelog.errors import HistoryDiverged, NotFound, SnapshotExpired
@@ -13,9 +15,14 @@ from lakelog.format.commit_order import MAX_KNOWN, Commit, CommitOrder
 from lakelog.format.snapshot import Snapshot
 from lakelog.reads.expired_position import GO_ON_WITH_OPTION, to_expired_position
 from lakelog.reads.stream_start import StreamStart, start_over
+from lakelog.storage.batches import join_small_batches
 from lakelog.storage.read_counts import ReadCounts, ReadMetrics
 from lakelog.streams.batch import Position, Progress, StreamBatch
 from lakelog.streams.table import StreamTable
+
+_MAX_ROWS: Final = 1 << 17
+_MAX_BYTES: Final = 32 << 20
+"""A snapshot of at most so much is one batch."""
 
 
 class TablesFollower:
@@ -224,7 +231,7 @@ class TablesFollower:
             for commit in commits:
                 held: StreamBatch | None = None
                 for uuid, snapshot in commit.snapshots.items():
-                    batches = cursors[uuid].read_snapshot(snapshot.snapshot_id)
+                    batches = _join_small(cursors[uuid].read_snapshot(snapshot.snapshot_id))
                     for batch in self._without_received(uuid, batches):
                         if held is not None:
                             yield Progress(held, None)
@@ -318,6 +325,15 @@ class _Cursor:
         close = getattr(self._batches, "close", None)
         if close is not None:
             close()
+
+
+def _join_small(batches: Iterator[StreamBatch]) -> Iterator[StreamBatch]:
+    """The batches of a snapshot as one, all buckets together, where it is small."""
+    first = next(batches, None)
+    if first is not None:
+        whole = itertools.chain([first], batches)
+        joined = join_small_batches((each.data for each in whole), max_rows=_MAX_ROWS, max_bytes=_MAX_BYTES)
+        yield from (replace(first, data=data) for data in joined)
 
 
 def _is_before(snapshot: Snapshot, start: StreamStart) -> bool:

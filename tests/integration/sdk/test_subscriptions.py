@@ -11,6 +11,7 @@ import pytest
 
 from lakelog.catalog import Catalog
 from lakelog.errors import Fenced, InvalidArgument, NotFound
+from lakelog.streams import follow
 from lakelog.streams.subscription import Subscription
 
 from .shop import make_orders, orders
@@ -337,8 +338,10 @@ def test_no_column_of_an_append_table_still_tells_the_snapshots(catalog: Catalog
         ]
 
 
-def test_snapshots_come_whole(catalog: Catalog) -> None:
-    """All buckets of a snapshot together, though each bucket is a batch; what shows nothing is passed over."""
+@pytest.mark.parametrize("max_rows", [1, 1 << 17])
+def test_snapshots_come_whole(catalog: Catalog, max_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All buckets of a snapshot together, also where they are several batches; what shows nothing is passed over."""
+    monkeypatch.setattr(follow, "_MAX_ROWS", max_rows)
     table = catalog.create_table("shop.wide", orders().schema, primary_key=["id"], options={"bucket": "8"})
     table.upsert(orders(*((n, "a", None) for n in range(40))))
     table.upsert(orders((7, "a", None)))
@@ -349,11 +352,20 @@ def test_snapshots_come_whole(catalog: Catalog) -> None:
             ("shop.wide", 1, 40),
             ("shop.wide", 3, 80),
         ]
-        assert len(found[0].batches) > 1
+        assert (len(found[0].batches) > 1) is (max_rows == 1)
         assert stream.position == 3
         table.upsert(orders((1, "c", None)))
         assert [each.snapshot_id for each in stream.snapshots(timeout=2)] == [4]
     assert list(stream.snapshots()) == []
+
+
+def test_a_batch_is_a_snapshot(catalog: Catalog) -> None:
+    table = catalog.create_table("shop.wide", orders().schema, primary_key=["id"], options={"bucket": "8"})
+    table.upsert(orders(*((n, "a", None) for n in range(40))))
+    with table.subscribe() as stream:
+        table.upsert(orders(*((n, "b", None) for n in range(30))))
+        found = [stream.read(WAIT_S), stream.read(WAIT_S)]
+    assert [None if each is None else (each.snapshot_id, each.data.num_rows) for each in found] == [(1, 40), (2, 60)]
 
 
 def test_a_position_moves_behind_whole_snapshots(catalog: Catalog) -> None:
