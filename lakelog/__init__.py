@@ -1,6 +1,7 @@
 """lakelog: a streaming lakehouse of plain Parquet tables, one commit gate and exactly-once change logs.
 
-Begin with `connect`. What needs gRPC, Spark or SQL is imported when it is first used.
+Begin with `connect`. The classes are for annotations and `isinstance`; what makes them is the catalog. All but the
+version is imported when it is first used, so that `import lakelog` takes a few milliseconds.
 """
 
 from __future__ import annotations
@@ -8,21 +9,90 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from lakelog import errors
-    from lakelog.catalog import Catalog
+    from lakelog import errors as errors
+    from lakelog.annotations import Condition as Condition
+    from lakelog.annotations import OptionValue as OptionValue
+    from lakelog.annotations import Parameters as Parameters
+    from lakelog.annotations import Rows as Rows
+    from lakelog.annotations import TimeLike as TimeLike
+    from lakelog.catalog import Catalog as Catalog
+    from lakelog.errors import CommitConflict as CommitConflict
+    from lakelog.errors import LakelogError as LakelogError
+    from lakelog.results import TransactionResult as TransactionResult
+    from lakelog.results import WriteResult as WriteResult
+    from lakelog.scan import Scan as Scan
+    from lakelog.sql.session import SqlResult as SqlResult
+    from lakelog.streams.batch import SnapshotChanges as Snapshot
+    from lakelog.streams.batch import StreamBatch as StreamBatch
+    from lakelog.streams.subscription import Subscription as Subscription
+    from lakelog.table import Table as Table
+    from lakelog.transaction import Transaction as Transaction
 
 __version__: Final = "0.1.0"
 
-__all__ = ["__version__", "connect", "errors"]
+_LAZY: Final = {
+    "Catalog": "lakelog.catalog",
+    "CommitConflict": "lakelog.errors",
+    "Condition": "lakelog.annotations",
+    "LakelogError": "lakelog.errors",
+    "OptionValue": "lakelog.annotations",
+    "Parameters": "lakelog.annotations",
+    "Rows": "lakelog.annotations",
+    "Scan": "lakelog.scan",
+    "Snapshot": "lakelog.streams.batch",
+    "SqlResult": "lakelog.sql.session",
+    "StreamBatch": "lakelog.streams.batch",
+    "Subscription": "lakelog.streams.subscription",
+    "Table": "lakelog.table",
+    "TimeLike": "lakelog.annotations",
+    "Transaction": "lakelog.transaction",
+    "TransactionResult": "lakelog.results",
+    "WriteResult": "lakelog.results",
+}
+"""Where each name stands."""
+
+_NAMES_THERE: Final = {"Snapshot": "SnapshotChanges"}
+"""What a name is called there, if not the same. `Snapshot` is one of `Subscription.snapshots()`."""
+
+__all__ = [
+    "Catalog",
+    "CommitConflict",
+    "Condition",
+    "LakelogError",
+    "OptionValue",
+    "Parameters",
+    "Rows",
+    "Scan",
+    "Snapshot",
+    "SqlResult",
+    "StreamBatch",
+    "Subscription",
+    "Table",
+    "TimeLike",
+    "Transaction",
+    "TransactionResult",
+    "WriteResult",
+    "__version__",
+    "connect",
+    "errors",
+]
 
 
 def __getattr__(name: str) -> Any:
+    import importlib
+
     # So that `except lakelog.errors.CommitConflict` needs no import of its own.
     if name == "errors":
-        import importlib
-
         return importlib.import_module("lakelog.errors")
-    raise AttributeError(f"module 'lakelog' has no attribute '{name}'", name=name)
+    if name not in _LAZY:
+        raise AttributeError(f"module 'lakelog' has no attribute '{name}'", name=name)
+    value = getattr(importlib.import_module(_LAZY[name]), _NAMES_THERE.get(name, name))
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def connect(

@@ -12,6 +12,7 @@ import pyarrow as pa
 from lakelog.errors import InvalidArgument
 from lakelog.format.table import TableName
 from lakelog.options.tag_name import find_tag_problem
+from lakelog.time_parsing import parse_timestamp
 
 MAX_NUMBER: Final = 2**63 - 1
 """The largest whole number that the metastore keeps."""
@@ -23,11 +24,12 @@ def to_epoch_ms(value: Any, name: str) -> int:
     """Returns a point in time in milliseconds since the epoch, rounded down. Pure.
 
     Args:
-        value: A whole number of milliseconds since the epoch, or a datetime with a time zone.
+        value: A datetime with a time zone; a text such as `2024-05-01T12:00:00+02:00`, which is UTC where it names no
+            zone, as in SQL; a date, whose first moment in UTC is meant; or whole milliseconds since the epoch.
         name: The argument, for the message.
 
     Raises:
-        InvalidArgument: It is neither; a datetime without a time zone would mean another time on each machine.
+        InvalidArgument: It is none of these; a datetime without a time zone would mean another time on each machine.
     """
     if isinstance(value, dt.datetime):
         if value.tzinfo is None:
@@ -39,9 +41,17 @@ def to_epoch_ms(value: Any, name: str) -> int:
         return (value - _EPOCH) // dt.timedelta(milliseconds=1)
     if isinstance(value, int) and not isinstance(value, bool) and -MAX_NUMBER <= value <= MAX_NUMBER:
         return value
+    if isinstance(value, dt.date):
+        return (value - _EPOCH.date()) // dt.timedelta(milliseconds=1)
+    why = ""
+    if isinstance(value, str) and not value.strip().isdecimal():
+        try:
+            return parse_timestamp(value) // 1000
+        except ValueError as error:
+            why = f" ({error})"
     raise InvalidArgument(
-        f"{name}={value!r:.80} is no point in time: give a datetime with a time zone, or whole milliseconds since the "
-        f"epoch{_at_most(value)}.",
+        f"{name}={value!r:.80} is no point in time{why}: give a datetime with a time zone, a date, a text such as "
+        f"'2024-05-01T12:00:00Z', or whole milliseconds since the epoch{_at_most(value)}.",
         metadata={"field": name},
     )
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TYPE_CHECKING, Final, Unpack
 
 import pyarrow as pa
 
+from lakelog.annotations import Condition, OptionValue, Parameters, SchemaLike
 from lakelog.arguments import (
     check_flag,
     check_text,
@@ -21,6 +22,7 @@ from lakelog.arguments import (
 from lakelog.client.metastore import Metastore
 from lakelog.client.reader_target import ReaderTarget
 from lakelog.clock import Clock, SystemClock
+from lakelog.conditions import to_condition
 from lakelog.format.table import TableInfo
 from lakelog.log.protocol import Log
 from lakelog.reads.held_reads import HeldReads
@@ -146,11 +148,11 @@ class Catalog:
     def create_table(
         self,
         name: str,
-        schema: Any,
+        schema: SchemaLike,
         *,
         primary_key: Sequence[str] = (),
         partition_by: Sequence[str] = (),
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, OptionValue] | None = None,
         if_not_exists: bool = False,
         comment: str = "",
     ) -> Table:
@@ -263,8 +265,9 @@ class Catalog:
         auto_commit: bool = True,
         *,
         columns: Mapping[str, Sequence[str]] | None = None,
-        filter: Mapping[str, str] | None = None,  # noqa: A002
-        options: Mapping[str, Any] | None = None,
+        filter: Mapping[str, Condition] | None = None,  # noqa: A002
+        params: Mapping[str, Parameters] | None = None,
+        options: Mapping[str, OptionValue] | None = None,
         reader: str | None = None,
     ) -> Subscription:
         """Subscribes to several tables, so that what was committed to them together is seen together.
@@ -280,7 +283,8 @@ class Catalog:
             consumer_id: Keeps the position in all of the tables.
             auto_commit: As there.
             columns: Names of the columns by table; those that are missing show all.
-            filter: SQL conditions by table.
+            filter: Conditions by table.
+            params: Values of their `:name` places, by table.
             options: As there, for all tables.
             reader: As there.
 
@@ -290,7 +294,11 @@ class Catalog:
             SnapshotExpired: The consumer's next change of a table is no longer kept.
         """
         names = [parse_table_name(name) for name in to_list(tables, "tables", "table names")]
-        check_together(names, {"columns": columns, "filter": filter})
+        check_together(names, {"columns": columns, "filter": filter, "params": params})
+        conditions = {name: to_condition(each, (params or {}).get(name)) for name, each in (filter or {}).items()}
+        for name in params or {}:
+            if name not in conditions:
+                to_condition(None, (params or {})[name])
         return subscribe(
             self,
             [self.metastore.get_table(name) for name in names],
@@ -298,7 +306,7 @@ class Catalog:
             consumer_id=consumer_id,
             auto_commit=auto_commit,
             columns=columns or {},
-            filters=filter or {},
+            filters={name: each for name, each in conditions.items() if each is not None},
             options=options,
             reader=self.reader.settle(reader),
         )
@@ -345,13 +353,14 @@ class Catalog:
 
     # SQL
 
-    def sql(self, statement: str, *, database: str | None = None) -> SqlResult:
+    def sql(self, statement: str, *, database: str | None = None, params: Parameters | None = None) -> SqlResult:
         """Runs one SQL statement; `lakelog.sql.SqlSession` runs several, with a current database that USE changes.
 
         Args:
             statement: CREATE, DROP, SHOW, DESCRIBE, ALTER TABLE ... SET or RESET, INSERT, or a SELECT, which DuckDB
                 runs over scans (extra `lakelog[sql]`).
             database: Of tables that are named without theirs; None: all must be named with it.
+            params: Values of the `:name` places of the statement, for instance `{"id": 5}`; a list for IN.
 
         Returns:
             `.rows`, a pyarrow table, for what returns rows; else `.message`.
@@ -362,7 +371,7 @@ class Catalog:
         """
         from lakelog.sql import SqlSession
 
-        return SqlSession(self, database, is_kept=False).execute(statement)
+        return SqlSession(self, database, is_kept=False).execute(statement, params)
 
     def open_store(self, info: TableInfo) -> ObjectStore:
         """Where a table's files are."""

@@ -192,10 +192,10 @@ class Scan:
         return reader.__arrow_c_stream__(requested_schema)
 
 
-def check_limit(limit: int | None) -> None:
+def check_limit(limit: int | None, name: str = "limit") -> None:
     """Raises InvalidArgument for what is no number of rows."""
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
-        raise InvalidArgument(f"limit={limit!r:.80} is no number of rows: give 0 or more.", metadata={"field": "limit"})
+        raise InvalidArgument(f"{name}={limit!r:.80} is no number of rows: give 0 or more.", metadata={"field": name})
 
 
 def _rebuild_scan(

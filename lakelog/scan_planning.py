@@ -7,10 +7,10 @@ A snapshot that has a changelog is read from it as it stands; of the others the 
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from lakelog.annotations import OptionValue, TimeLike
 from lakelog.arguments import to_option_texts
 from lakelog.errors import InvalidArgument
 from lakelog.format.plan import AtSnapshot, PlanRequest
@@ -49,8 +49,8 @@ def plan_scan(
     filter: str | None,  # noqa: A002
     limit: int | None,
     snapshot_id: int | None,
-    timestamp: int | dt.datetime | None,
-    options: Mapping[str, Any] | None,
+    timestamp: TimeLike | None,
+    options: Mapping[str, OptionValue] | None,
     tag: str | None = None,
     files_since_ms: int | None = None,
     told: bool = False,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 
+from lakelog.annotations import Condition, OptionValue, Parameters, TimeLike, Value
 from lakelog.arguments import check_flag, to_option_texts, to_texts
+from lakelog.conditions import to_condition
 from lakelog.errors import NotFound, SnapshotExpired
 from lakelog.format.plan import PlanRequest
 from lakelog.listings import list_log_offsets, list_snapshots, to_files_table, to_snapshots_table
@@ -21,11 +21,12 @@ from lakelog.reads.complete_changes import DEFAULT_TIMEOUT_S, check_timeout, pla
 from lakelog.reads.expired_position import to_expired_position
 from lakelog.reads.reading import settle_state
 from lakelog.scan import Scan, check_limit
-from lakelog.scan_planning import plan_changes, plan_scan
+from lakelog.scan_planning import plan_changes
 from lakelog.storage.copy_cache import CacheStatistics
 from lakelog.streams.consumers import Consumers
 from lakelog.streams.subscribe import subscribe
 from lakelog.streams.subscription import Subscription
+from lakelog.table_reads import TableReads
 from lakelog.table_upkeep import TableUpkeep
 from lakelog.table_writes import TableWrites
 from lakelog.upkeep.compaction_request import plan_compaction, request_compaction
@@ -36,7 +37,7 @@ from lakelog.upkeep.expiry import ExpiryResult, expire_snapshots
 from lakelog.upkeep.tags import Tags
 
 
-class Table(TableWrites, TableUpkeep):
+class Table(TableReads, TableWrites, TableUpkeep):
     """A table; `Catalog.table` and `Catalog.create_table` make it. Threads may share it; it pickles with its catalog.
 
     A handle stays with the table it was made for: when that is dropped, also when another one gets its name, every use
@@ -53,7 +54,7 @@ class Table(TableWrites, TableUpkeep):
     def __reduce__(self) -> tuple[object, ...]:
         return (Table, (self._catalog, self._info))
 
-    def alter(self, *, set: Mapping[str, Any] | None = None, unset: Sequence[str] = ()) -> Table:  # noqa: A002
+    def alter(self, *, set: Mapping[str, OptionValue] | None = None, unset: Sequence[str] = ()) -> Table:  # noqa: A002
         """Changes options that may change.
 
         Args:
@@ -74,56 +75,14 @@ class Table(TableWrites, TableUpkeep):
         self._catalog.attempts_ahead.forget(self.uuid)
         return self
 
-    def scan(
-        self,
-        columns: Sequence[str] | None = None,
-        filter: str | None = None,  # noqa: A002
-        limit: int | None = None,
-        *,
-        snapshot_id: int | None = None,
-        timestamp: int | dt.datetime | None = None,
-        tag: str | None = None,
-        options: Mapping[str, Any] | None = None,
-    ) -> Scan:
-        """Plans a read of the table; all arguments are checked here, and the snapshot is settled.
-
-        Args:
-            columns: Names of the columns to return, in this order; None: all.
-            filter: An SQL condition, for instance `price > 9.5 AND dt = DATE '2024-05-01'`.
-            limit: At most so many rows.
-            snapshot_id: Read the state at this snapshot.
-            timestamp: Read the state at the newest snapshot committed at or before this time: a datetime with a time
-                zone, or milliseconds since the epoch. Only snapshots that are kept for all count; what has expired and
-                has a tag is read by the tag.
-            tag: Read the state at the snapshot that has this tag.
-            options: Scan options by key, for instance `{"scan.snapshot-id": "3"}`.
-
-        Raises:
-            InvalidArgument: An argument is not possible; named, with the remedy.
-            NotFound: There is no such snapshot or tag, or the table was dropped.
-            SnapshotExpired: The snapshot is no longer kept.
-        """
-        return self._ask(
-            lambda: plan_scan(
-                self._catalog,
-                self._info,
-                columns=columns,
-                filter=filter,
-                limit=limit,
-                snapshot_id=snapshot_id,
-                timestamp=timestamp,
-                tag=tag,
-                options=options,
-            )
-        )
-
     def changes(
         self,
         after: int | None = None,
         until: int | None = None,
         *,
         columns: Sequence[str] | None = None,
-        filter: str | None = None,  # noqa: A002
+        filter: Condition | None = None,  # noqa: A002
+        params: Parameters | None = None,
         limit: int | None = None,
         raw: bool = False,
         timeout: float = DEFAULT_TIMEOUT_S,
@@ -145,7 +104,8 @@ class Table(TableWrites, TableUpkeep):
             columns: Names of the columns to return, `_snapshot_id` among them if it is wanted; None: all, `_row_kind`
                 and `_snapshot_id`. Of a table with a primary key `_row_kind` always comes, last where it is not named:
                 without it nobody could tell rows that came from rows that went.
-            filter: An SQL condition on the table's columns.
+            filter: A condition on the table's columns, as of `scan`.
+            params: Values of its `:name` places.
             limit: At most so many rows.
             raw: Rows as they were written instead: the last row a key of each commit, deletes with whatever values
                 they carried. Makes no difference for append tables, whose rows are always as written.
@@ -161,6 +121,7 @@ class Table(TableWrites, TableUpkeep):
         check_range(after, until)
         timeout_s = check_timeout(timeout)
         check_flag(raw, "raw")
+        condition = to_condition(filter, params)
         if raw:
             check_raw(self._info, "raw=True")
         given = after
@@ -186,7 +147,7 @@ class Table(TableWrites, TableUpkeep):
                 after=after,
                 until=last,
                 columns=names,
-                filter=filter,
+                filter=condition,
                 limit=limit,
                 raw=raw,
                 overwrites=not raw and TableOptions(self._info.options).get(STREAMING_READ_OVERWRITE),
@@ -214,8 +175,9 @@ class Table(TableWrites, TableUpkeep):
         auto_commit: bool = True,
         *,
         columns: Sequence[str] | None = None,
-        filter: str | None = None,  # noqa: A002
-        options: Mapping[str, Any] | None = None,
+        filter: Condition | None = None,  # noqa: A002
+        params: Parameters | None = None,
+        options: Mapping[str, OptionValue] | None = None,
         reader: str | None = None,
     ) -> Subscription:
         """Subscribes to the table's changes: batches come as they are committed, without asking again and again.
@@ -232,7 +194,8 @@ class Table(TableWrites, TableUpkeep):
             auto_commit: A snapshot is done when the batch behind its last one is asked for; False: when `commit` is
                 called.
             columns: Names of the columns; None: all. With a primary key `_row_kind` comes last, named or not.
-            filter: An SQL condition on the table's columns.
+            filter: A condition on the table's columns, as of `scan`.
+            params: Values of its `:name` places.
             options: Options of subscriptions by key, for instance `{"scan.snapshot-id": "3"}`.
             reader: `host:port` of a reader service that reads for us, several replicas apart by commas; "": none;
                 None: as `lakelog.connect` was told.
@@ -242,6 +205,7 @@ class Table(TableWrites, TableUpkeep):
             NotFound: There is no such snapshot.
             SnapshotExpired: The consumer's next change is no longer kept.
         """
+        condition = to_condition(filter, params)
         info = self._refresh()
         return self._ask(
             lambda: subscribe(
@@ -251,7 +215,7 @@ class Table(TableWrites, TableUpkeep):
                 consumer_id=consumer_id,
                 auto_commit=auto_commit,
                 columns={} if columns is None else {str(info.name): columns},
-                filters={} if filter is None else {str(info.name): filter},
+                filters={} if condition is None else {str(info.name): condition},
                 options=options,
                 reader=self._catalog.reader.settle(reader),
             )
@@ -275,11 +239,13 @@ class Table(TableWrites, TableUpkeep):
     def compact(
         self,
         full: bool = False,
-        partitions: Sequence[Mapping[str, Any]] | None = None,
-        where: str | None = None,
+        partitions: Sequence[Mapping[str, Value]] | None = None,
+        where: Condition | None = None,
         wait: bool = True,
         timeout: float | None = None,
         dry_run: bool = False,
+        *,
+        params: Parameters | None = None,
     ) -> CompactionResult:
         """Has compactors put the table's files together, so that reads cost less; what they show never changes.
 
@@ -291,11 +257,12 @@ class Table(TableWrites, TableUpkeep):
             full: Compact each bucket as a whole. Else what is due is compacted, and where nothing is, what writers have
                 written since: all files of level 0, or in an append table all small files.
             partitions: Only these: dicts of values by partition column, as of `overwrite`; some columns are enough.
-            where: Only partitions that fulfil this SQL condition on partition columns.
+            where: Only partitions that fulfil this condition on partition columns.
             wait: Wait until it is done. Else the result has the jobs' ids.
             timeout: For how many seconds to wait at most while nothing goes on, that is while no job ends and no
                 compactor does one; None: 600. A compaction that goes on may take as long as it takes.
             dry_run: Only tell what would be done, and why.
+            params: Values of the `:name` places of `where`.
 
         Returns:
             What became of each bucket; `.to_arrow()` is a table of it.
@@ -309,10 +276,11 @@ class Table(TableWrites, TableUpkeep):
         for name, flag in (("full", full), ("wait", wait), ("dry_run", dry_run)):
             check_flag(flag, name)
         timeout_s = check_compaction_timeout(timeout)
+        condition = to_condition(where, params)
         info, metastore = self._refresh(), self._catalog.metastore
 
         def compact() -> CompactionResult:
-            planned = plan_compaction(metastore, info, full=bool(full), partitions=partitions, where=where)
+            planned = plan_compaction(metastore, info, full=bool(full), partitions=partitions, where=condition)
             if dry_run:
                 return planned.result
             requested = request_compaction(metastore, planned)
@@ -325,7 +293,7 @@ class Table(TableWrites, TableUpkeep):
 
     def expire_snapshots(
         self,
-        older_than: int | dt.datetime | None = None,
+        older_than: TimeLike | None = None,
         retain_last: int | None = None,
         dry_run: bool = False,
     ) -> ExpiryResult:
@@ -336,8 +304,8 @@ class Table(TableWrites, TableUpkeep):
         snapshot with a tag, by itself (docs/retention.md).
 
         Args:
-            older_than: What was replaced by this time expires: a datetime with a time zone, or milliseconds since the
-                epoch; None: as `snapshot.time-retained` and `snapshot.num-retained.max` say.
+            older_than: What was replaced by this point in time (given as `timestamp` of `scan`) expires; None: as
+                `snapshot.time-retained` and `snapshot.num-retained.max` say.
             retain_last: The newest so many are kept, however old; None: as `snapshot.num-retained.min` says.
             dry_run: Only tell what would expire.
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Unpack
+from typing import Unpack
 
+from lakelog.annotations import Rows, Value
 from lakelog.arguments import check_flag
 from lakelog.client.retry import RetryPolicy
 from lakelog.errors import CommitConflict, SnapshotExpired
@@ -20,26 +21,26 @@ from lakelog.writes.latest_deletes import MAX_TRIES, is_settled_by_looking_again
 class TableWrites(TableHandle):
     """What is written; see `lakelog.table.Table` for what all writes have in common."""
 
-    def append(self, data: Any, *, fill_missing: bool = False, **commit: Unpack[CommitOptions]) -> WriteResult:
+    def append(self, data: Rows, *, fill_missing: bool = False, **commit: Unpack[CommitOptions]) -> WriteResult:
         """Adds rows; in a table with a primary key they take the place of those of the same key, as by `upsert`.
 
         Args:
-            data: Anything with the Arrow C stream interface (pyarrow, polars, pandas, duckdb), or an iterator of
+            data: Rowsthing with the Arrow C stream interface (pyarrow, polars, pandas, duckdb), or an iterator of
                 such things, which is read piece by piece in bounded memory.
             fill_missing: Whether nullable columns that the data leaves out become NULL, also over what was there; else
-                they are an error that names them.
+                they are an error that names them. Dicts may then have different keys.
             **commit: Writer, watermark and so on: see `CommitOptions`.
         """
         return self._write("append", lambda part: part.append(data, fill_missing=fill_missing), commit, adds=True)
 
-    def upsert(self, data: Any, *, fill_missing: bool = False, **commit: Unpack[CommitOptions]) -> WriteResult:
+    def upsert(self, data: Rows, *, fill_missing: bool = False, **commit: Unpack[CommitOptions]) -> WriteResult:
         """Adds rows to a table with a primary key, or replaces those of the same key; arguments as of `append`.
 
         Of several rows of one key the last one stays, or the one with the highest `sequence.field`.
         """
         return self._write("upsert", lambda part: part.upsert(data, fill_missing=fill_missing), commit, adds=True)
 
-    def delete(self, keys: Any, *, latest: bool = False, **commit: Unpack[CommitOptions]) -> WriteResult:
+    def delete(self, keys: Rows, *, latest: bool = False, **commit: Unpack[CommitOptions]) -> WriteResult:
         """Deletes rows by their key; keys without a row are no error. Arguments as of `append`.
 
         Args:
@@ -71,7 +72,7 @@ class TableWrites(TableHandle):
             self._catalog.clock.sleep(policy.backoff_s(tries, self._catalog.draw()))
         raise AssertionError("the last try returns or raises")
 
-    def write(self, data: Any, *, fill_missing: bool = False, **commit: Unpack[CommitOptions]) -> WriteResult:
+    def write(self, data: Rows, *, fill_missing: bool = False, **commit: Unpack[CommitOptions]) -> WriteResult:
         """Writes rows of all kinds, as a column `_row_kind` of `+I -U +U -D` says, or the table's `rowkind.field`.
 
         Arguments as of `append`. `-U` and `-D` remove the row of their key and need no more than the key and the
@@ -81,8 +82,8 @@ class TableWrites(TableHandle):
 
     def overwrite(
         self,
-        data: Any,
-        partition: Mapping[str, Any] | str | None = None,
+        data: Rows,
+        partition: Mapping[str, Value] | str | None = None,
         *,
         fill_missing: bool = False,
         **commit: Unpack[CommitOptions],

@@ -14,8 +14,9 @@ import contextlib
 import warnings
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
+from lakelog.annotations import Rows, Value
 from lakelog.arguments import check_flag
 from lakelog.client.retry import RetryPolicy, call_repeatedly
 from lakelog.clock import RandomIds
@@ -305,16 +306,16 @@ class TransactionTable:
         """What the catalog knew of the table when it joined the transaction."""
         return self._part.info
 
-    def append(self, data: Any, *, fill_missing: bool = False) -> None:
+    def append(self, data: Rows, *, fill_missing: bool = False) -> None:
         """Adds rows; see `lakelog.table.Table.append`."""
         self._write(data, KindSource.INSERTS, fill_missing=fill_missing)
 
-    def upsert(self, data: Any, *, fill_missing: bool = False) -> None:
+    def upsert(self, data: Rows, *, fill_missing: bool = False) -> None:
         """Adds rows, or replaces those of the same key; see `lakelog.table.Table.upsert`."""
         self._check_has_key("upsert")
         self._write(data, KindSource.INSERTS, fill_missing=fill_missing)
 
-    def delete(self, keys: Any, *, latest: bool = False) -> None:
+    def delete(self, keys: Rows, *, latest: bool = False) -> None:
         """Deletes the rows of some keys; see `lakelog.table.Table.delete`.
 
         With `latest` the rows are looked up once, so that the transaction is refused (CommitConflict) where another
@@ -341,12 +342,12 @@ class TransactionTable:
         with catalog.held_reads.reading(part.info, max(deletes.base_snapshot_id, 1)):
             self._write(found, KindSource.FOUND_DELETES)
 
-    def write(self, data: Any, *, fill_missing: bool = False) -> None:
+    def write(self, data: Rows, *, fill_missing: bool = False) -> None:
         """Writes rows of all kinds; see `lakelog.table.Table.write`."""
         self._write(data, KindSource.COLUMN, fill_missing=fill_missing)
 
     def overwrite(
-        self, data: Any, partition: Mapping[str, Any] | str | None = None, *, fill_missing: bool = False
+        self, data: Rows, partition: Mapping[str, Value] | str | None = None, *, fill_missing: bool = False
     ) -> None:
         """Replaces the table, or partitions of it; see `lakelog.table.Table.overwrite`."""
         part = self._part
@@ -389,7 +390,7 @@ class TransactionTable:
             )
 
     def _write(
-        self, data: Any, source: KindSource, static: StaticPartition | None = None, *, fill_missing: bool = False
+        self, data: Rows, source: KindSource, static: StaticPartition | None = None, *, fill_missing: bool = False
     ) -> None:
         self._transaction._check_open()
         check_flag(fill_missing, "fill_missing")
@@ -406,10 +407,12 @@ class TransactionTable:
             self._transaction._failure = error
             raise
 
-    def _write_batches(self, data: Any, source: KindSource, static: StaticPartition | None, fill_missing: bool) -> None:
+    def _write_batches(
+        self, data: Rows, source: KindSource, static: StaticPartition | None, fill_missing: bool
+    ) -> None:
         part = self._part
         part.was_written = True
-        for batch in to_batches(data):
+        for batch in to_batches(data, fill_missing=fill_missing):
             if static is not None:
                 batch = static.fill_in(batch)
             table, kinds = part.take(batch, source, fill_missing)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from lakelog.errors import InvalidArgument
+from lakelog.time_parsing import parse_timestamp
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _CONTROL: Final = {
@@ -43,17 +44,12 @@ def parse_time(text: str) -> int:
     if _MILLISECONDS.fullmatch(text):
         return int(text)
     try:
-        moment = datetime.fromisoformat(text)
+        return parse_timestamp(text) // 1000
     except ValueError:
         raise InvalidArgument(
             f"The time {text!r} cannot be read: write it as 2013-07-01T12:00:00Z (UTC unless it says otherwise) or in "
             "milliseconds since 1970."
         ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    # Whole numbers, since a float would round the milliseconds of some times down.
-    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
 
 
 def format_age(milliseconds: int) -> str:

@@ -37,9 +37,9 @@ def cast_batch(
     """Return the rows with the table's columns, order and types (semantics 1.5). Pure.
 
     Columns are matched by name, children of structs too. Values are cast where they stay the same: widths of integers
-    and floats, whole floats to integers, integers to decimals, decimals to the floats that are written like them, units
-    of timestamps, dictionaries to their values. A delete by key alone passes a schema in which the other columns are
-    nullable.
+    and floats, whole floats to integers, integers to decimals, floats and decimals to each other where they are written
+    alike (0.1), units of timestamps, dictionaries to their values. A delete by key alone passes a schema in which the
+    other columns are nullable.
 
     Args:
         batch: The input, with any Arrow types.

@@ -6,12 +6,17 @@ for a value that does not fit. Both walk nested types; the messages for users ar
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lakelog.format.types import HARMLESS_EXTENSIONS
+
+_BEYOND_DECIMALS: Final = 1e38
+"""No decimal of 38 digits is as large."""
 
 
 class ValueLost(Exception):
@@ -44,7 +49,7 @@ def find_mismatch(given: pa.DataType, expected: pa.DataType) -> str | None:
         return "say which zone it is in with pyarrow.compute.assume_timezone"
     fits = (
         (pt.is_integer(given) and (pt.is_integer(expected) or pt.is_floating(expected) or pt.is_decimal(expected)))
-        or (pt.is_floating(given) and (pt.is_floating(expected) or pt.is_integer(expected)))
+        or (pt.is_floating(given) and (pt.is_floating(expected) or pt.is_integer(expected) or pt.is_decimal(expected)))
         or (pt.is_decimal(given) and (pt.is_decimal(expected) or pt.is_integer(expected) or pt.is_floating(expected)))
         or (_is_text(given) and pt.is_string(expected))
         or (_is_bytes(given) and pt.is_binary(expected))
@@ -100,6 +105,8 @@ def _convert(array: pa.Array, expected: pa.DataType) -> pa.Array:
         return array.cast(pa.decimal256(20 + expected.scale, expected.scale)).cast(expected)
     if pt.is_decimal(given) and pt.is_floating(expected):
         return _decimals_to_floats(array, expected)
+    if pt.is_floating(given) and pt.is_decimal(expected):
+        return _floats_to_decimals(array, expected)
     if pt.is_float32(expected) and pt.is_float64(given):
         return _narrow_floats(array)
     return array.cast(expected)
@@ -182,6 +189,18 @@ def _decimals_to_floats(array: pa.Array, expected: pa.DataType) -> pa.Array:
         if pc.any(changed).as_py():
             raise pa.ArrowInvalid(f"it has more digits than a {expected} keeps")
     return floats
+
+
+def _floats_to_decimals(array: pa.Array, expected: pa.DataType) -> pa.Array:
+    """Each float as the shortest decimal number that is that float, as 0.1, not as its exact binary value."""
+    if not pc.all(pc.less(pc.abs(array), _BEYOND_DECIMALS), skip_nulls=True, min_count=0).as_py():
+        raise ValueLost(f"{expected} has no such number; write NULL where there is none")
+    try:
+        # Of 256 bits, which hold the digits of every number below the bound with every scale.
+        texts = array.cast(pa.string())
+        return texts.cast(pa.decimal256(76, expected.scale)).cast(expected)
+    except pa.ArrowInvalid as error:
+        raise ValueLost(f"{expected} does not keep all of its digits; round it to {expected.scale} places") from error
 
 
 def _struct_mismatch(given: pa.DataType, expected: pa.DataType) -> str | None:

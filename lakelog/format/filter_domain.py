@@ -17,7 +17,6 @@ from typing import Final, cast
 import pyarrow as pa
 from pyarrow import types as pt
 
-from lakelog.format.filter_literals import DAY_US
 from lakelog.format.filter_tree import (
     AllOf,
     AnyOf,
@@ -28,6 +27,7 @@ from lakelog.format.filter_tree import (
     always_unless_null,
     never_or_null,
 )
+from lakelog.time_parsing import DAY_US
 
 _FLOAT32_INFINITY: Final = 0x7F800000
 

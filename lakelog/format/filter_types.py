@@ -10,17 +10,10 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import types as pt
 
-from lakelog.format.filter_literals import (
-    DAY_US,
-    decimal_constant,
-    fits,
-    number_constant,
-    parse_date,
-    parse_timestamp,
-    to_float32,
-)
+from lakelog.format.filter_literals import decimal_constant, fits, number_constant, to_float32
 from lakelog.format.filter_tree import Call, Constant, Node
 from lakelog.format.sql_types import to_sql_type
+from lakelog.time_parsing import DAY_US, parse_date, parse_timestamp
 
 _INTEGER_DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 19}
 _BOOLEAN_WORDS: Final = {

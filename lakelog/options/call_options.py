@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lakelog.options.option import Option, Scope
-from lakelog.options.value_types import Choice, Flag, SnapshotRange, TagName, Text, Whole
+from lakelog.options.value_types import Choice, Flag, SnapshotRange, TagName, Text, Time, Whole
 
 SCAN_SNAPSHOT_ID: Final = Option[int | None](
     "scan.snapshot-id",
@@ -17,10 +17,10 @@ SCAN_SNAPSHOT_ID: Final = Option[int | None](
 )
 SCAN_TIMESTAMP_MILLIS: Final = Option[int | None](
     "scan.timestamp-millis",
-    Whole(0, 10**18 - 1),
+    Time(10**18 - 1),
     None,
     "Read the table as it was at the newest snapshot that was committed at or before this time, in milliseconds since "
-    "1970-01-01 UTC.",
+    "1970-01-01 UTC, or as text such as 2024-05-01T12:00:00Z (UTC unless it says otherwise).",
     Scope.SCAN,
 )
 SCAN_TAG_NAME: Final = Option[str | None](

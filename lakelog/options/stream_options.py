@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lakelog.options.option import Option, Scope
-from lakelog.options.value_types import Choice, Flag, Text, Whole
+from lakelog.options.value_types import Choice, Flag, Text, Time, Whole
 
 _LAST: Final = 10**18 - 1
 
@@ -43,7 +43,7 @@ STREAM_SNAPSHOT_ID: Final = Option[int | None](
 )
 STREAM_TIMESTAMP_MILLIS: Final = Option[int | None](
     "scan.timestamp-millis",
-    Whole(0, _LAST),
+    Time(_LAST),
     None,
     "`from-timestamp`: begin with the first snapshot that was committed at or after this time, in milliseconds since "
     "1970-01-01 UTC, or, from the log, of which a record was appended then; one in the future is waited for.",
@@ -51,7 +51,7 @@ STREAM_TIMESTAMP_MILLIS: Final = Option[int | None](
 )
 STREAM_FILE_CREATION_TIME_MILLIS: Final = Option[int | None](
     "scan.file-creation-time-millis",
-    Whole(0, _LAST),
+    Time(_LAST),
     None,
     "`from-file-creation-time`: begin with the rows of files committed at or after this time, in milliseconds since "
     "1970-01-01 UTC.",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
 from lakelog.options.tag_name import find_tag_problem
+from lakelog.time_parsing import parse_timestamp
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -50,6 +51,41 @@ class ValueType(Protocol[T_co]):
     def format(self, value: Any) -> str:
         """Writes a value so that `parse` reads it back."""
         ...
+
+
+@dataclass(frozen=True)
+class Time:
+    """A point in time, in milliseconds since 1970-01-01 UTC.
+
+    Args:
+        last: The highest.
+    """
+
+    last: int
+
+    @property
+    def description(self) -> str:
+        """What values look like."""
+        return "milliseconds, or ISO 8601"
+
+    def parse(self, text: str) -> int:
+        """Reads a value; ValueError says what to give instead."""
+        if _MILLISECONDS.fullmatch(text.strip()):
+            time_ms = int(text)
+        else:
+            try:
+                time_ms = parse_timestamp(text) // 1000
+            except ValueError as error:
+                raise ValueError(
+                    f"Give milliseconds since 1970-01-01 UTC, or a time such as 2024-05-01T12:00:00Z ({error})."
+                ) from None
+        if not 0 <= time_ms <= self.last:
+            raise ValueError(f"Give a time from 1970 on, at most {self.last} milliseconds behind it.")
+        return time_ms
+
+    def format(self, value: Any) -> str:
+        """Writes a value so that `parse` reads it back."""
+        return str(value)
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
 import difflib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from lakelog.annotations import TimeLike
 from lakelog.arguments import check_snapshot, check_tag, to_epoch_ms
 from lakelog.client.metastore import Metastore
 from lakelog.errors import InvalidArgument
@@ -28,7 +28,7 @@ State = AtSnapshot | AtTime | AtTag | None
 
 def settle_state(
     snapshot_id: int | None,
-    timestamp: int | dt.datetime | None = None,
+    timestamp: TimeLike | None = None,
     options: ScanOptions | None = None,
     tag: str | None = None,
 ) -> State:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
 
+from lakelog.annotations import TimeLike
 from lakelog.client.metastore import Metastore
 from lakelog.errors import InvalidArgument
 from lakelog.format.filter import Filter, parse_filter
@@ -22,7 +22,7 @@ _UTC_NAMES: Final = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00", "UTC+00:0
 
 
 def settle_spark_state(
-    snapshot_id: int | None, timestamp: int | dt.datetime | None, options: ScanOptions, tag: str | None = None
+    snapshot_id: int | None, timestamp: TimeLike | None, options: ScanOptions, tag: str | None = None
 ) -> State:
     """As `lakelog.reads.reading.settle_state`; InvalidArgument also for ranges of snapshots."""
     if options.get(INCREMENTAL_BETWEEN) is not None:

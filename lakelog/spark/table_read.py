@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
+from lakelog.annotations import TimeLike
 from lakelog.arguments import parse_table_name, to_option_texts
 from lakelog.errors import DataCorrupted, InvalidArgument
 from lakelog.format.plan import Plan
@@ -32,7 +32,7 @@ def read_table(
     columns: Sequence[str] | None = None,
     filter: str | None = None,  # noqa: A002
     snapshot_id: int | None = None,
-    timestamp: int | dt.datetime | None = None,
+    timestamp: TimeLike | None = None,
     tag: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> DataFrame:

@@ -11,11 +11,11 @@ from typing import Any, Final, NoReturn
 from pyarrow import types as pt
 
 from lakelog.format.filter_binding import bind_constant
-from lakelog.format.filter_literals import parse_timestamp
 from lakelog.format.filter_syntax import Syntax
 from lakelog.format.filter_tokens import Source
 from lakelog.format.filter_tree import Constant
 from lakelog.sql.statements import Call
+from lakelog.time_parsing import parse_timestamp
 
 _US_PER_MS: Final = 1000
 

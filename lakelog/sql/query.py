@@ -21,11 +21,11 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from lakelog.errors import InvalidArgument
-from lakelog.format.filter_literals import parse_timestamp
 from lakelog.options.tag_name import find_tag_problem
 from lakelog.sql.dialect import ReadableQuery, marked_hint, to_readable
 from lakelog.sql.file_functions import FileUse, parse_file_use
 from lakelog.sql.statements import Name
+from lakelog.time_parsing import parse_timestamp
 
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _KEEPS_LEFT: Final = frozenset({"", "INNER", "CROSS", "LEFT", "SEMI", "ANTI"})

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from lakelog.annotations import Parameters
 from lakelog.arguments import check_text
 from lakelog.errors import InvalidArgument
+from lakelog.format.filter_parameters import bind_parameters
+from lakelog.html_table import to_html
 from lakelog.options.call_options import COMMIT_USER, DYNAMIC_PARTITION_OVERWRITE
 from lakelog.options.values import WriteOptions
 from lakelog.sql.create_as import create_table_as
@@ -39,6 +42,7 @@ from lakelog.sql.statements import (
 )
 from lakelog.sql.system_tables import describe_columns
 from lakelog.sql.values import to_rows, to_value
+from lakelog.sql.word_reader import to_source
 from lakelog.writes.commit_options import CommitOptions, Guards, read_guards
 from lakelog.writes.ingest import to_batches
 from lakelog.writes.overwrite import to_static_partition
@@ -67,6 +71,16 @@ class SqlResult:
     table: str | None = None
     snapshot_id: int | None = None
 
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows as an Arrow stream, so that a result may be given to whatever takes one, also to a write."""
+        if self.rows is None:
+            raise InvalidArgument(f"The statement returned no rows: {self.message} Only those of a query can be read.")
+        return self.rows.__arrow_c_stream__(requested_schema)
+
+    def _repr_html_(self) -> str:
+        """The first rows, for notebooks."""
+        return to_html(pa.table({}) if self.rows is None else self.rows, repr(self))
+
     def __repr__(self) -> str:
         if self.rows is None:
             return f"<sql result: {self.message}>"
@@ -90,8 +104,12 @@ class SqlSession:
         self.database = database
         self._is_kept = is_kept
 
-    def execute(self, sql: str) -> SqlResult:
+    def execute(self, sql: str, params: Parameters | None = None) -> SqlResult:
         """Runs one statement.
+
+        Args:
+            sql: The statement.
+            params: Values of its `:name` places.
 
         Raises:
             InvalidArgument: It cannot be read or does not fit; shows the place, or names table and column.
@@ -99,7 +117,7 @@ class SqlSession:
             LakelogError: Whatever the SDK's call of the same meaning raises.
         """
         check_text(sql, "statement", "SELECT * FROM shop.orders")
-        return self.run(parse_statement(sql))
+        return self.run(parse_statement(sql if params is None else bind_parameters(to_source(sql), params)))
 
     def run(self, statement: Statement) -> SqlResult:
         """Carries out a statement that has been read; errors as of `execute`."""

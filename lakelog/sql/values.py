@@ -18,12 +18,13 @@ from pyarrow import types as pt
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.filter_binding import bind_constant
-from lakelog.format.filter_literals import DAY_US, parse_date, parse_timestamp, to_float32
+from lakelog.format.filter_literals import to_float32
 from lakelog.format.filter_syntax import Syntax
 from lakelog.format.filter_tokens import Source
 from lakelog.format.filter_tree import Constant
 from lakelog.format.filter_types import cast_constant, family, type_name
 from lakelog.sql.statements import Values
+from lakelog.time_parsing import DAY_US, parse_date, parse_timestamp
 
 _NESTED: Final = {"array": "an array", "map": "a map", **dict.fromkeys(("struct", "row", "named_struct"), "a struct")}
 

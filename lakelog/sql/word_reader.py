@@ -12,6 +12,12 @@ MAX_STATEMENT_LENGTH: Final = 16 << 20
 """Characters of one statement; INSERT ... VALUES is for small amounts of rows."""
 
 
+def to_source(sql: str) -> Source:
+    """A statement's text, as messages speak of it."""
+    remedy = "Write rows by the SDK, as Arrow data."
+    return Source(sql, "The statement cannot be run", "SQL_SYNTAX", MAX_STATEMENT_LENGTH, remedy)
+
+
 class WordReader:
     """The words of one statement, and the place that reading has come to.
 
@@ -23,13 +29,7 @@ class WordReader:
     """
 
     def __init__(self, sql: str) -> None:
-        self.source: Final = Source(
-            sql,
-            "The statement cannot be run",
-            "SQL_SYNTAX",
-            MAX_STATEMENT_LENGTH,
-            "Write rows by the SDK, as Arrow data.",
-        )
+        self.source: Final = to_source(sql)
         tokens = split_tokens(self.source, with_hints=True)
         self._tokens = [token for token in tokens if token.kind != "hint"]
         self._hints = [token for token in tokens if token.kind == "hint"]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 
+from lakelog.annotations import TimeLike
 from lakelog.arguments import check_flag, to_epoch_ms
 from lakelog.client.metastore import Metastore
 from lakelog.errors import InvalidArgument
@@ -69,7 +69,7 @@ def expire_snapshots(
     metastore: Metastore,
     info: TableInfo,
     *,
-    older_than: int | dt.datetime | None = None,
+    older_than: TimeLike | None = None,
     retain_last: int | None = None,
     dry_run: bool = False,
 ) -> ExpiryResult:

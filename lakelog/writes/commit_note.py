@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from lakelog.annotations import TimeLike
 from lakelog.arguments import MAX_NUMBER, check_flag, to_epoch_ms
 from lakelog.errors import InvalidArgument, LakelogError, NotFound
 
@@ -74,9 +74,7 @@ class CommitNote:
     allow_empty: bool = False
 
 
-def make_note(
-    watermark: int | dt.datetime | None, properties: Mapping[str, str] | None, allow_empty: bool
-) -> CommitNote:
+def make_note(watermark: TimeLike | None, properties: Mapping[str, str] | None, allow_empty: bool) -> CommitNote:
     """Returns what a commit says besides its rows.
 
     Raises:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypedDict
 
+from lakelog.annotations import TimeLike
 from lakelog.arguments import MAX_NUMBER
 from lakelog.errors import InvalidArgument
 from lakelog.options.call_options import IF_SNAPSHOT, IF_UNCHANGED
@@ -21,7 +21,7 @@ class TransactionOptions(TypedDict, total=False):
         writer: Who commits. With `identifier` the commit is applied once, whoever repeats it, however late.
         identifier: The writer's own number of this commit.
         previous_identifier: What the writer's last identifier must be; otherwise the commit is refused. -1: none.
-        watermark: Milliseconds since the epoch, or a datetime with a time zone. A table's watermark never falls.
+        watermark: A point in time, as `timestamp` of `Table.scan`. A table's watermark never falls.
         properties: Texts by name, remembered with the snapshot.
         allow_empty: Make a snapshot even without rows.
     """
@@ -29,7 +29,7 @@ class TransactionOptions(TypedDict, total=False):
     writer: str | None
     identifier: int | None
     previous_identifier: int | None
-    watermark: int | dt.datetime | None
+    watermark: TimeLike | None
     properties: Mapping[str, str] | None
     allow_empty: bool
 

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
 
+from lakelog.annotations import Rows
 from lakelog.errors import InvalidArgument
+
+_DICTS_AT_ONCE: Final = 8192
+"""Rows given as dicts that become one batch."""
 
 _UNNAMED_INDEX: Final = re.compile(r"__index_level_[0-9]+__")
 
 
-def to_batches(data: Any) -> Iterator[pa.RecordBatch]:
+def to_batches(data: Rows, *, fill_missing: bool = False) -> Iterator[pa.RecordBatch]:
     """Returns the batches of `data`, read as they are asked for, so that an iterator of any length is possible.
 
     Args:
         data: Anything with the Arrow C stream interface (pyarrow, polars, pandas, duckdb ...) or array interface (one
-            batch), or an iterable of such things. An index of pandas without a name is left out.
+            batch), an iterable of such things, or of dicts, one a row. An index of pandas without a name is left out.
+        fill_missing: Dicts may have fewer keys than others: what is missing is NULL. Else all have the same keys.
 
     Yields:
         At least the schema is known from the first batch; a stream without rows gives one empty batch.
@@ -30,8 +36,13 @@ def to_batches(data: Any) -> Iterator[pa.RecordBatch]:
         yield from _read_stream(data)
     elif hasattr(data, "__arrow_c_array__"):
         yield _read_array(data)
-    elif isinstance(data, Iterable) and not isinstance(data, str | bytes | dict):
-        for number, item in enumerate(data):
+    elif isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
+        items = iter(data)
+        begin = list(itertools.islice(items, 1))
+        if begin and isinstance(begin[0], Mapping):
+            yield from _read_dicts(itertools.chain(begin, items), fill_missing)
+            return
+        for number, item in enumerate(itertools.chain(begin, items)):
             if not (hasattr(item, "__arrow_c_stream__") or hasattr(item, "__arrow_c_array__")):
                 raise _refusal(item, f"item {number} of the data")
             yield from to_batches(item)
@@ -56,6 +67,58 @@ def _read_stream(data: Any) -> Iterator[pa.RecordBatch]:
         yield batch.drop_columns(unnamed) if unnamed else batch
 
 
+def _read_dicts(rows: Iterable[Any], fill_missing: bool) -> Iterator[pa.RecordBatch]:
+    """Batches of rows that are given one by one, each a dict of values by column."""
+    names: dict[str, None] | None = None
+    start = 0
+    rows = iter(rows)
+    while chunk := list(itertools.islice(rows, _DICTS_AT_ONCE)):
+        if names is None or fill_missing:
+            names = dict.fromkeys(name for row in chunk[: None if fill_missing else 1] for name in _keys(row, start))
+        for number, row in enumerate(chunk, start):
+            if _keys(row, number) != names.keys() and not fill_missing:
+                raise _uneven(number, row.keys(), names.keys())
+        columns = [_to_array(name, [row.get(name) for row in chunk]) for name in names]
+        yield pa.RecordBatch.from_arrays(columns, names=list(names))
+        start += len(chunk)
+
+
+def _keys(row: Any, number: int) -> Any:
+    if not isinstance(row, Mapping):
+        raise _refusal(row, f"item {number} of the data, behind dicts")
+    for name in row:
+        if not isinstance(name, str):
+            raise InvalidArgument(
+                f"Row {number} of the data has the key {name!r:.80}, which is no column's name. Give names as text.",
+                metadata={"field": "data"},
+            )
+    return row.keys()
+
+
+def _uneven(number: int, given: Any, expected: Any) -> InvalidArgument:
+    missing = [name for name in expected if name not in given]
+    name = missing[0] if missing else next(name for name in given if name not in expected)
+    said = f"has no '{name}', which row 0 has" if missing else f"has '{name}', which row 0 has not"
+    return InvalidArgument(
+        f"Row {number} of the data {said}. Give each row the same keys, None where there is no value; or say "
+        "fill_missing=True: what is missing becomes NULL.",
+        reason="SCHEMA_MISMATCH",
+        metadata={"column": name, "row": str(number)},
+    )
+
+
+def _to_array(name: str, values: list[Any]) -> pa.Array:
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgument(
+            f"The values of '{name}' in the dicts given as data are of no one type: {str(error)[:300]}. Give values of "
+            "one type, or a pyarrow table.",
+            reason="VALUE_MISMATCH",
+            metadata={"column": name},
+        ) from error
+
+
 def _unnamed_index(schema: pa.Schema) -> list[str]:
     """Columns that pandas makes of an index without a name, as a filtered frame has it: nobody wrote them."""
     if b"pandas" not in (schema.metadata or {}):
@@ -74,13 +137,16 @@ def _read_array(data: Any) -> pa.RecordBatch:
 
 
 def _refusal(data: Any, what: str) -> InvalidArgument:
-    remedy = "give anything with the Arrow C stream interface (pyarrow, polars, pandas, duckdb) or an iterator of such"
+    remedy = (
+        "give anything with the Arrow C stream interface (pyarrow, polars, pandas, duckdb), an iterator of such, or a "
+        "list of dicts"
+    )
     if type(data).__name__ == "LazyFrame":
         remedy = "it is a plan that has no rows yet; call .collect() on it"
     if hasattr(data, "to_batches"):
         remedy = "it reads its rows when asked; give what its to_batches() returns"
     if isinstance(data, dict):
-        remedy = "make it a table first: pyarrow.table(data), or pyarrow.Table.from_pylist([...]) for single rows"
+        remedy = "make it a table first: pyarrow.table(data); or a list of it, [data], where it is one row"
     return InvalidArgument(
         f"Rows cannot be taken from a {type(data).__name__} ({what}): {remedy}.",
         metadata={"field": "data", "type": type(data).__name__},

@@ -158,7 +158,7 @@ def test_arguments_are_checked(catalog: Catalog) -> None:
     with pytest.raises(InvalidArgument, match=r"retain_last=0 is no number of snapshots to keep: give 1 or more"):
         table.expire_snapshots(retain_last=0)
     with pytest.raises(InvalidArgument, match="older_than"):
-        table.expire_snapshots(older_than="yesterday")  # type: ignore[arg-type]
+        table.expire_snapshots(older_than="yesterday")
     with pytest.raises(InvalidArgument, match="dry_run"):
         table.expire_snapshots(dry_run="no")  # type: ignore[arg-type]
     assert table.expire_snapshots().first_kept is None

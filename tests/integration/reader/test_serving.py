@@ -174,7 +174,7 @@ def test_overwrites_that_are_not_shown_are_told_once_over_all_replicas(
     )
     assert all("overwrote rows" in each and "'streaming-read-overwrite' = 'true' shows it" in each for each in told)
     caplog.clear()
-    options = {"scan.timestamp-millis": 0, "streaming-read-overwrite": "true"}
+    options: dict[str, str | int] = {"scan.timestamp-millis": 0, "streaming-read-overwrite": "true"}
     target = next(each for each in replicas if each.process.poll() is None).target
     with keyed.subscribe(options=options, reader=target) as stream:
         take(stream, 6)

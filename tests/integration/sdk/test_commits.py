@@ -123,7 +123,7 @@ def test_the_watermark_never_falls(table: Table) -> None:
         table.upsert(rows(number), watermark=watermark)
     assert table.snapshots().column("watermark").to_pylist() == [None, 1024, 1024, 1024, 2048]
     with pytest.raises(InvalidArgument, match="watermark="):
-        table.upsert(rows(9), watermark="now")  # type: ignore[arg-type]
+        table.upsert(rows(9), watermark="now")
 
 
 # Transactions

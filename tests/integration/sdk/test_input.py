@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -55,14 +57,14 @@ def test_an_unnamed_index_of_pandas_is_left_out(catalog: Catalog) -> None:
     ("data", "message"),
     [
         ({"n": [1]}, r"pyarrow\.table\(data\)"),
-        ([{"n": 1}], "from_pylist"),
+        ({"n": 1}, r"\[data\], where it is one row"),
         ("rows", "Rows cannot be taken from a str"),
         (5, "Rows cannot be taken from a int"),
         (pa.array([1]), "holds no rows with named columns"),
         (pa.chunked_array([[1]]), "no stream of rows"),
     ],
 )
-def test_other_input_is_refused_with_the_remedy(catalog: Catalog, data: object, message: str) -> None:
+def test_other_input_is_refused_with_the_remedy(catalog: Catalog, data: Any, message: str) -> None:
     table = make_log(catalog)
     with pytest.raises(InvalidArgument, match=message):
         table.append(data)

@@ -217,7 +217,6 @@ def test_all_schema_problems_are_shown_together() -> None:
         (pa.int8(), pa.bool_()),
         (pa.int64(), pa.timestamp("us")),
         (pa.date32(), pa.timestamp("us")),
-        (pa.float64(), pa.decimal128(10, 2)),
         (pa.time64("us"), pa.int64()),
         (pa.list_(pa.string()), pa.list_(pa.int8())),
         (pa.map_(pa.string(), pa.int8()), pa.map_(pa.int8(), pa.int8())),
@@ -319,3 +318,56 @@ def test_a_column_in_other_case_is_recognized() -> None:
 )
 def test_values_are_shown_as_people_write_them(value: object, shown: str) -> None:
     assert show_value(pa.scalar(value)) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "data_type", "kept"),
+    [
+        (1.25, pa.decimal128(10, 2), "1.25"),
+        (0.1, pa.decimal128(3, 1), "0.1"),
+        (-0.0, pa.decimal128(3, 1), "0.0"),
+        (1e-7, pa.decimal128(10, 7), "0.0000001"),
+        (1e16, pa.decimal128(19, 2), "10000000000000000.00"),
+        (9.999e37, pa.decimal128(38, 0), "99990000000000000000000000000000000000"),
+        (123456789.12, pa.decimal128(11, 2), "123456789.12"),
+        (None, pa.decimal128(10, 2), None),
+    ],
+)
+def test_a_float_becomes_the_decimal_that_it_is_written_as(
+    value: float | None, data_type: pa.DataType, kept: str | None
+) -> None:
+    wanted = pa.array([None if kept is None else Decimal(kept)], data_type)
+    assert cast(pa.array([value], pa.float64()), data_type).equals(wanted)
+
+
+def test_a_short_float_becomes_the_decimal_that_it_is_written_as() -> None:
+    assert cast(pa.array([0.1, 1.5], pa.float32()), pa.decimal128(3, 1)).to_pylist() == [Decimal("0.1"), Decimal("1.5")]
+    nested = cast(pa.array([[1.25, None]]), pa.list_(pa.decimal128(4, 2)))
+    assert nested.to_pylist() == [[Decimal("1.25"), None]]
+
+
+@pytest.mark.parametrize(
+    ("value", "data_type", "why"),
+    [
+        (1.255, pa.decimal128(10, 2), r"1\.255 in row 1: decimal128\(10, 2\) .*round it to 2 places"),
+        (0.1 + 0.2, pa.decimal128(10, 2), "round it to 2 places"),
+        (1e-7, pa.decimal128(10, 6), "round it to 6 places"),
+        (100.5, pa.decimal128(3, 1), "100.5 in row 1"),
+        (1e16, pa.decimal128(17, 2), "1e\\+16 in row 1"),
+        (1e38, pa.decimal128(38, 0), "has no such number"),
+        (1e308, pa.decimal128(38, 0), "has no such number"),
+        (math.inf, pa.decimal128(10, 2), "inf in row 1: .*has no such number; write NULL"),
+        (-math.inf, pa.decimal128(10, 2), "has no such number"),
+        (math.nan, pa.decimal128(10, 2), "nan in row 1: .*write NULL"),
+    ],
+)
+def test_a_float_that_would_lose_digits_is_refused(value: float, data_type: pa.DataType, why: str) -> None:
+    with pytest.raises(InvalidArgument, match=why) as error:
+        cast(pa.array([1.0, value]), data_type)
+    assert error.value.metadata == {"column": "c", "row": "1"}
+
+
+@given(st.decimals(min_value=-(10**8), max_value=10**8, places=6))
+def test_decimals_of_fifteen_digits_come_back_from_floats(value: Decimal) -> None:
+    data_type = pa.decimal128(20, 6)
+    assert cast(pa.array([float(value)]), data_type).to_pylist() == [value]

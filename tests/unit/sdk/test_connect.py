@@ -77,7 +77,11 @@ def test_points_in_time() -> None:
     assert to_epoch_ms(1234, "t") == 1234
     assert to_epoch_ms(dt.datetime(1969, 12, 31, 19, 0, 1, 999, tzinfo=eastern), "t") == 1000
     assert to_epoch_ms(dt.datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=dt.UTC), "t") == -1
-    for wrong in (True, 1.5, "1970-01-01", None, dt.date(1970, 1, 1)):
+    for text in ("1970-01-02", "1970-01-02 00:00", "1970-01-02T00:00:00Z", "1970-01-02T05:00:00.000+05:00"):
+        assert to_epoch_ms(text, "t") == 86_400_000
+    assert to_epoch_ms(dt.date(1970, 1, 2), "t") == 86_400_000
+    assert to_epoch_ms("1969-12-31T23:59:59.9999Z", "t") == -1
+    for wrong in (True, 1.5, "1970", "5000", "1970-13-01", "soon", "", None, dt.datetime(1970, 1, 1)):  # noqa: DTZ001
         with pytest.raises(InvalidArgument, match="t="):
             to_epoch_ms(wrong, "t")
 

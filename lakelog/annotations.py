@@ -1,0 +1,60 @@
+"""Types of the arguments that users give, each named once, for annotations."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Protocol, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+class ArrowStream(Protocol):
+    """Anything that hands out record batches: tables of pyarrow, polars, pandas and duckdb, scans, SQL results."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """A PyCapsule of the Arrow C stream interface."""
+
+
+class ArrowArray(Protocol):
+    """Anything that is one record batch."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> object:
+        """Two PyCapsules of the Arrow C data interface."""
+
+
+class ArrowSchema(Protocol):
+    """Anything that is a schema."""
+
+    def __arrow_c_schema__(self) -> object:
+        """A PyCapsule of the Arrow C data interface."""
+
+
+Row: TypeAlias = Mapping[str, object]
+"""One row: values by column."""
+
+Rows: TypeAlias = ArrowStream | ArrowArray | Iterable[ArrowStream | ArrowArray | Row]
+"""Rows to write: anything that speaks Arrow, an iterator of such things, or dicts, one a row.
+
+pyarrow has no types of its own: named here, its tables would make a type checker take anything.
+"""
+
+SchemaLike: TypeAlias = ArrowSchema | Mapping[str, pa.DataType] | Iterable[pa.Field]
+"""Columns and their types."""
+
+Condition: TypeAlias = str | pc.Expression
+"""Which rows: an SQL condition, or an expression of pyarrow such as `pc.field("id") == 5`."""
+
+Value: TypeAlias = str | int | float | Decimal | bool | bytes | dt.date | dt.datetime | None
+"""One value. A datetime without a time zone counts as UTC, as in SQL."""
+
+Parameters: TypeAlias = Mapping[str, Value | Sequence[Value]]
+"""Values of the `:name` places of a condition or statement; a sequence stands for the values of IN."""
+
+OptionValue: TypeAlias = str | int | bool
+"""The value of an option."""
+
+TimeLike: TypeAlias = int | dt.datetime | dt.date | str
+"""A point in time: see `lakelog.arguments.to_epoch_ms`."""

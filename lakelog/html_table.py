@@ -1,0 +1,73 @@
+"""Rows as HTML for notebooks: escaped, and no more than a person looks at. Pure."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+from typing import Final
+
+import pyarrow as pa
+
+MAX_ROWS: Final = 20
+MAX_COLUMNS: Final = 30
+MAX_CHARACTERS: Final = 200
+"""Of one value; longer ones are cut."""
+
+
+def to_html(rows: pa.Table, title: str, *, is_all: bool = True) -> str:
+    """Returns a title and a table of the first rows and columns.
+
+    Args:
+        rows: What is shown.
+        title: Stands above it, as text.
+        is_all: Whether these are all rows there are, so that their number is worth saying.
+    """
+    shown = rows.slice(0, MAX_ROWS).select(rows.schema.names[:MAX_COLUMNS] if _are_distinct(rows) else _first(rows))
+    header = "".join(
+        f"<th>{_escape(field.name)}<br><small>{_escape(str(field.type))}</small></th>" for field in shown.schema
+    )
+    columns = [_to_texts(column) for column in shown.columns]
+    body = "".join(f"<tr>{_to_cells(texts)}</tr>" for texts in zip(*columns, strict=True))
+    notes = []
+    if is_all:
+        notes.append(f"{rows.num_rows} rows" + (f", the first {MAX_ROWS} shown" if rows.num_rows > MAX_ROWS else ""))
+    else:
+        notes.append(f"{shown.num_rows} rows shown")
+    if rows.num_columns > MAX_COLUMNS:
+        notes.append(f"{MAX_COLUMNS} of {rows.num_columns} columns shown")
+    return (
+        f"<div><p><code>{_escape(title, 1000)}</code></p><table><thead><tr>{header}</tr></thead>"
+        f"<tbody>{body}</tbody></table><p>{'; '.join(notes)}</p></div>"
+    )
+
+
+def describe_error(title: str, error: BaseException) -> str:
+    """Returns a title, and why there are no rows."""
+    return f"<div><p><code>{_escape(title, 1000)}</code></p><p>{_escape(str(error), 1000)}</p></div>"
+
+
+def _are_distinct(rows: pa.Table) -> bool:
+    return len(set(rows.schema.names)) == rows.num_columns
+
+
+def _first(rows: pa.Table) -> list[int]:
+    return list(range(min(rows.num_columns, MAX_COLUMNS)))
+
+
+def _to_texts(column: pa.ChunkedArray) -> list[str]:
+    texts = []
+    for value in column:
+        try:
+            texts.append("NULL" if not value.is_valid else str(value.as_py()))
+        except (ValueError, OverflowError):
+            # Dates and times that Python does not have.
+            texts.append(str(value))
+    return texts
+
+
+def _to_cells(texts: Iterable[str]) -> str:
+    return "".join(f"<td>{_escape(text)}</td>" for text in texts)
+
+
+def _escape(text: str, longest: int = MAX_CHARACTERS) -> str:
+    return html.escape(text if len(text) <= longest else text[: longest - 3] + "...")
