@@ -14,6 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.dataset as ds
+from pyarrow import fs
 from sqlglot import exp
 
 from lakelog.errors import InvalidArgument, LakelogError
@@ -25,6 +26,13 @@ _OPTIONS: Final[Mapping[str, Mapping[str, type]]] = {
     "read_csv": {"delim": str, "header": bool, "all_varchar": bool},
     "read_json": {},
 }
+_BATCH_ROWS: Final = 32 * 1024
+_AHEAD: Final = 4
+"""Batches of a file that are read before DuckDB asks for them."""
+
+_BUFFER_BYTES: Final = 1 << 20
+"""Of a column chunk of a local file."""
+
 _EXAMPLE: Final = "read_csv('exports/*.csv', delim => ';')"
 
 
@@ -128,10 +136,11 @@ def open_files(use: FileUse, stores: Stores) -> OpenFiles:
         LakelogError: Their place cannot be reached.
     """
     filesystem, files = open_paths(use.paths, stores)
-    path = files[0]
+    path, file_format = files[0], _format(use, is_local=isinstance(filesystem, fs.LocalFileSystem))
     try:
-        schema = _to_schema(use, ds.dataset([path], filesystem=filesystem, format=_format(use)).schema)
-        dataset = ds.dataset(files, schema=schema, filesystem=filesystem, format=_format(use))
+        schema = _to_schema(use, ds.dataset([path], filesystem=filesystem, format=file_format).schema)
+        whole = ds.dataset(files, schema=schema, filesystem=filesystem, format=file_format)
+        dataset = _BoundedDataset(list(whole.get_fragments()), schema, whole.format, filesystem)
         names = set(schema.names)
         for fragment in dataset.get_fragments():
             path = fragment.path
@@ -143,9 +152,26 @@ def open_files(use: FileUse, stores: Stores) -> OpenFiles:
     return OpenFiles(use, dataset)
 
 
-def _format(use: FileUse) -> ds.FileFormat:
+class _BoundedDataset(ds.FileSystemDataset):  # type: ignore[misc]
+    """Files that are scanned in bounded memory.
+
+    SUBTLE: a scan with threads reads up to 1 GiB ahead of a slow query, whatever its settings are; one without threads
+    reads when it is asked, and is not slower, since the query works beside it.
+    """
+
+    def scanner(self, **settings: Any) -> ds.Scanner:
+        """DuckDB calls it with the columns and the conditions that it needs."""
+        return super().scanner(
+            batch_size=_BATCH_ROWS, batch_readahead=_AHEAD, fragment_readahead=1, use_threads=False, **settings
+        )
+
+
+def _format(use: FileUse, *, is_local: bool) -> ds.FileFormat:
     if use.function == "read_parquet":
-        return ds.ParquetFileFormat()
+        if not is_local:
+            # Column chunks at once, which costs few requests and, of the columns that are needed, the memory of a file.
+            return ds.ParquetFileFormat(pre_buffer=True)
+        return ds.ParquetFileFormat(pre_buffer=False, use_buffered_stream=True, buffer_size=_BUFFER_BYTES)
     if use.function == "read_json":
         return ds.JsonFileFormat()
     return ds.CsvFileFormat(

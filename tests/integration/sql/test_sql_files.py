@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
 from lakelog.errors import AlreadyExists, InvalidArgument, LakelogError, NotFound
 from lakelog.sql import SqlSession
+from lakelog.sql.file_functions import open_files
+from lakelog.sql.query import plan_select
+from lakelog.storage.stores import LocationStores
 from lakelog.table_writes import TableWrites
 
 from .test_sql_session import rows
@@ -108,6 +113,29 @@ def test_only_what_is_needed_of_parquet_is_read(session: SqlSession, files: Path
         session.execute(f"SELECT sum(id) FROM read_parquet('{path}')")
     assert rows(session, f"SELECT count(*) FROM read_parquet('{path}') WHERE id >= 900") == [(100,)]
     assert rows(session, f"SELECT count(v) FROM read_parquet('{path}')") == [(0,)]
+
+
+@pytest.mark.parametrize("function", ["read_parquet", "read_csv"])
+def test_little_is_read_ahead(tmp_path: Path, function: str) -> None:
+    rows = pa.table(
+        {"id": pa.array(range(200_000), pa.int64()), "text": pa.repeat("forty characters of text" * 2, 200_000)}
+    )
+    for number in range(6):
+        if function == "read_csv":
+            pa_csv.write_csv(rows, tmp_path / f"{number}.csv")
+        else:
+            pq.write_table(rows, tmp_path / f"{number}.parquet", use_dictionary=False, row_group_size=50_000)
+    (use,) = plan_select(f"SELECT * FROM {function}('{tmp_path}')").files
+    dataset = open_files(use, LocationStores()).dataset
+    before = pa.total_allocated_bytes()
+    reader = dataset.scanner(columns=["id", "text"]).to_reader()
+    held = []
+    for _ in range(3):
+        assert reader.read_next_batch().num_rows
+        # What is read ahead is there by then.
+        time.sleep(0.1)
+        held.append(pa.total_allocated_bytes() - before)
+    assert max(held) < rows.nbytes * 3, f"{max(held)} bytes, of {6 * rows.nbytes}"
 
 
 def test_insert_from_files(session: SqlSession, files: Path) -> None:
