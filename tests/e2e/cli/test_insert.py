@@ -17,8 +17,8 @@ from .conftest import COMMAND, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
-_FILES = 60
-_ROWS = 500
+_FILES = 150
+_ROWS = 100
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
