@@ -56,5 +56,8 @@ Parameters: TypeAlias = Mapping[str, Value | Sequence[Value]]
 OptionValue: TypeAlias = str | int | bool
 """The value of an option."""
 
+SnapshotLike: TypeAlias = int | str | dt.datetime | dt.date
+"""A snapshot by its id, by the name of a tag, or by a time: the newest that was committed at or before it."""
+
 TimeLike: TypeAlias = int | dt.datetime | dt.date | str
 """A point in time: see `lakelog.arguments.to_epoch_ms`."""

@@ -21,8 +21,8 @@ def to_condition(condition: Condition | None, params: Parameters | None) -> str 
     Raises:
         InvalidArgument: Parameters and places do not fit together, or the expression is not translated.
     """
-    if isinstance(condition, str) and params is not None:
-        return bind_parameters(Source(condition), params)
+    if isinstance(condition, str) and (params is not None or ":" in condition):
+        return bind_parameters(Source(condition), {} if params is None else params)
     if params:
         raise InvalidArgument(
             "params are the values of the :names in a filter that is given as SQL text, which is missing here. Give "

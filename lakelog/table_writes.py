@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Unpack
 
-from lakelog.annotations import Rows, Value
+from lakelog.annotations import Rows, SnapshotLike, Value
 from lakelog.arguments import check_flag
 from lakelog.client.retry import RetryPolicy
 from lakelog.errors import CommitConflict, SnapshotExpired
@@ -101,7 +101,7 @@ class TableWrites(TableHandle):
 
     def rollback_to(
         self,
-        snapshot_id_or_tag: int | str,
+        snapshot_id_or_tag: SnapshotLike,
         **commit: Unpack[CommitOptions],
     ) -> WriteResult:
         """Makes the rows of an earlier snapshot the rows again, as they are when the commit takes effect.
@@ -111,7 +111,8 @@ class TableWrites(TableHandle):
         says otherwise (semantics 7.3, 5.2).
 
         Args:
-            snapshot_id_or_tag: A snapshot that is kept, by its id or by a tag.
+            snapshot_id_or_tag: A snapshot that is kept, by its id or by a tag; or a datetime with a time zone or a
+                date: the newest snapshot that was committed at or before it. A text is always a tag.
             **commit: Writer, properties and so on: see `CommitOptions`.
 
         Returns:

@@ -11,12 +11,13 @@ Every write of the SDK is one, so that the rules stand here only:
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import warnings
 from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from lakelog.annotations import Rows, Value
+from lakelog.annotations import Rows, SnapshotLike, Value
 from lakelog.arguments import check_flag
 from lakelog.client.retry import RetryPolicy, call_repeatedly
 from lakelog.clock import RandomIds
@@ -31,6 +32,7 @@ from lakelog.format.commit import (
 )
 from lakelog.format.table import TableInfo
 from lakelog.options.values import TableOptions
+from lakelog.reads.reading import find_snapshot_at
 from lakelog.results import TransactionResult
 from lakelog.storage.intake import Intake, KindSource
 from lakelog.table_part import TablePart
@@ -368,7 +370,7 @@ class TransactionTable:
             part.removal = RemovePartitionValues(static.encoded)
         self._write(data, KindSource.INSERTS, static, fill_missing=fill_missing)
 
-    def rollback_to(self, snapshot_id_or_tag: int | str) -> None:
+    def rollback_to(self, snapshot_id_or_tag: SnapshotLike) -> None:
         """Makes an earlier state of the table its state again; see `lakelog.table.Table.rollback_to`."""
         self._transaction._check_open()
         part = self._part
@@ -378,7 +380,11 @@ class TransactionTable:
                 "own.",
                 metadata={"table": str(part.info.name)},
             )
-        part.removal = to_restore(snapshot_id_or_tag)
+        wanted = snapshot_id_or_tag
+        if isinstance(wanted, dt.date):
+            metastore = self._transaction._catalog.metastore
+            wanted = find_snapshot_at(metastore, part.info.table_uuid, wanted, "snapshot_id_or_tag")
+        part.removal = to_restore(wanted)
         part.was_written = True
 
     def _check_has_key(self, verb: str) -> None:

@@ -200,7 +200,10 @@ def _floats_to_decimals(array: pa.Array, expected: pa.DataType) -> pa.Array:
         texts = array.cast(pa.string())
         return texts.cast(pa.decimal256(76, expected.scale)).cast(expected)
     except pa.ArrowInvalid as error:
-        raise ValueLost(f"{expected} does not keep all of its digits; round it to {expected.scale} places") from error
+        whole, scale = expected.precision - expected.scale, expected.scale
+        raise ValueLost(
+            f"{expected} keeps {whole} digits before the point and {scale} behind it; round it, or take a wider decimal"
+        ) from error
 
 
 def _struct_mismatch(given: pa.DataType, expected: pa.DataType) -> str | None:

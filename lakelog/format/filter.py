@@ -84,7 +84,8 @@ def parse_filter(sql: str, schema: pa.Schema) -> Filter:
     """
     if not isinstance(sql, str):
         raise InvalidArgument(
-            f'A filter is an SQL condition given as text, such as "id > 5", not a {type(sql).__name__}.',
+            f'A filter is an SQL condition given as text, such as "id > 5", or an expression of pyarrow, not a '
+            f"{type(sql).__name__}.",
             reason="FILTER_INVALID",
         )
     try:

@@ -8,7 +8,8 @@ Comparisons mean what they mean in SQL: with NULL they are NULL, and NaN equals 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
 import pyarrow as pa
@@ -41,11 +42,9 @@ def to_sql_condition(expression: pc.Expression) -> str:
     """
     try:
         batch = pa.ipc.open_file(expression.__reduce__()[1][0]).get_batch(0)
-        return _Words(_read_words(batch.schema), batch).take()
+        return _write(_read_words(batch.schema), batch)
     except pa.ArrowNotImplementedError:
         _refuse("a column that is named by its place instead of its name")
-    except RecursionError:
-        _refuse("more levels than can be read")
 
 
 def _read_words(schema: pa.Schema) -> list[tuple[str, str]]:
@@ -76,53 +75,70 @@ def _read_words(schema: pa.Schema) -> list[tuple[str, str]]:
     return [(take_text(), take_text()) for _ in range(take_number())]
 
 
-class _Words:
-    def __init__(self, words: list[tuple[str, str]], constants: pa.RecordBatch) -> None:
-        self._words = words
-        self._constants = constants
-        self._next = 0
-
-    def take(self) -> str:
-        """The next part."""
-        kind, value = self._take_word()
-        if kind == "literal":
-            return _to_text(self._constants.column(int(value))[0])
-        if kind == "field_ref":
-            return _to_name(value)
-        if kind == "nested_field_ref":
-            return ".".join(_to_name(self._take_word()[1]) for _ in range(int(value)))
-        if kind != "call":
+def _write(words: Iterable[tuple[str, str]], constants: pa.RecordBatch) -> str:
+    """The words as SQL. Calls that are open stand on a stack, since expressions in a chain are nested by thousands."""
+    stack: list[_Call] = [_Call("")]
+    path: list[str] = []
+    left_of_path = 1
+    for kind, value in words:
+        if kind == "call":
+            stack.append(_Call(value))
+        elif kind == "options":
+            options = constants.column(int(value))[0]
+            stack[-1].options = {name: each for name, each in options.items() if name != "_type_name"}
+        elif kind == "nested_field_ref":
+            left_of_path = int(value)
+        elif kind == "field_ref":
+            path.append("`" + value.replace("`", "``") + "`")
+            if len(path) == left_of_path:
+                stack[-1].arguments.append(_Part(".".join(path)))
+                path, left_of_path = [], 1
+        elif kind == "literal":
+            stack[-1].arguments.append(_Part(_to_text(constants.column(int(value))[0])))
+        elif kind == "end":
+            part = stack.pop().write()
+            stack[-1].arguments.append(part)
+        else:
             _refuse(f"a {kind}")
-        return self._call(value)
+    return stack[0].arguments[0].text
 
-    def _call(self, name: str) -> str:
-        arguments: list[str] = []
-        options: Mapping[str, object] = {}
-        while self._words[self._next][0] != "end":
-            if self._words[self._next][0] == "options":
-                options = self._options(int(self._take_word()[1]))
-            else:
-                arguments.append(self.take())
-        self._take_word()
-        if name in _JOINS:
-            left, right = arguments
-            return f"({left} {_JOINS[name]} {right})"
-        write = _CALLS.get(name)
+
+@dataclass(frozen=True)
+class _Part:
+    """A part of a condition.
+
+    Args:
+        text: In SQL.
+        joined_by: AND or OR where it is a chain of these, which needs no parentheses among its like.
+    """
+
+    text: str
+    joined_by: str = ""
+
+    def within(self, operator: str) -> str:
+        """The part as one of several that an operator joins."""
+        return f"({self.text})" if self.joined_by and self.joined_by != operator else self.text
+
+
+@dataclass
+class _Call:
+    """A function whose arguments are being read."""
+
+    name: str
+    arguments: list[_Part] = field(default_factory=list)
+    options: Mapping[str, pa.Scalar] = field(default_factory=dict)
+
+    def write(self) -> _Part:
+        """It as SQL, when its arguments are complete."""
+        operator = _JOINS.get(self.name)
+        if operator is not None:
+            left, right = (each.within(operator) for each in self.arguments)
+            joined = f"{left} {operator} {right}"
+            return _Part(joined, operator) if operator in ("AND", "OR") else _Part(f"({joined})")
+        write = _CALLS.get(self.name)
         if write is None:
-            _refuse(f"'{name}'")
-        return write(arguments[0], options, name)
-
-    def _options(self, column: int) -> Mapping[str, object]:
-        scalar = self._constants.column(column)[0]
-        return {name: value for name, value in scalar.items() if name != "_type_name"}
-
-    def _take_word(self) -> tuple[str, str]:
-        self._next += 1
-        return self._words[self._next - 1]
-
-
-def _to_name(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+            _refuse(f"'{self.name}'")
+        return _Part(write(self.arguments[0].within(""), self.options, self.name))
 
 
 def _to_text(scalar: pa.Scalar) -> str:

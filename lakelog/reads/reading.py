@@ -66,6 +66,25 @@ def settle_state(
     return None if moment is None else AtTime(to_epoch_ms(moment, "timestamp"))
 
 
+def find_snapshot_at(metastore: Metastore, table_uuid: str, moment: TimeLike, name: str) -> int:
+    """Asks for the newest snapshot that was committed at or before a time; only such as are kept count.
+
+    Args:
+        metastore: Who knows.
+        table_uuid: The table.
+        moment: The time; see `to_epoch_ms`.
+        name: The argument, for messages.
+
+    Raises:
+        InvalidArgument: It is no point in time.
+        NotFound: There is no such snapshot.
+    """
+    # One bucket, since no file is wanted.
+    plan = metastore.plan(PlanRequest(table_uuid, AtTime(to_epoch_ms(moment, name)), buckets=(0,)))
+    assert plan.snapshot is not None, "a time before the first snapshot is an error"
+    return plan.snapshot.snapshot_id
+
+
 def plan_files(
     metastore: Metastore,
     info: TableInfo,

@@ -7,8 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakelog.annotations import TimeLike
 from lakelog.arguments import check_snapshot, check_tag
 from lakelog.client.metastore import Metastore
+from lakelog.errors import InvalidArgument
+from lakelog.reads.reading import find_snapshot_at
 
 _SCHEMA = pa.schema(
     [
@@ -35,12 +38,14 @@ class Tags:
         self._table_uuid = table_uuid
         self._ask = ask
 
-    def create(self, name: str, snapshot_id: int | None = None) -> int:
+    def create(self, name: str, snapshot_id: int | None = None, *, timestamp: TimeLike | None = None) -> int:
         """Gives a snapshot a name, by which it can be read however old it is.
 
         Args:
             name: 1 to 128 letters, digits, `_`, `-` and `.`; never digits only, which would be a snapshot's id.
             snapshot_id: None: the newest.
+            timestamp: Instead: the newest that was committed at or before this time, given as `timestamp` of
+                `Table.scan`.
 
         Returns:
             The snapshot.
@@ -54,6 +59,13 @@ class Tags:
         check_tag(name, "name")
         if snapshot_id is not None:
             check_snapshot(snapshot_id, "snapshot_id")
+        if timestamp is not None:
+            if snapshot_id is not None:
+                raise InvalidArgument(
+                    "snapshot_id and timestamp both say which snapshot gets the tag. Give one of them.",
+                    reason="CONTRADICTING_OPTIONS",
+                )
+            snapshot_id = self._ask(lambda: find_snapshot_at(self._metastore, self._table_uuid, timestamp, "timestamp"))
         made = self._ask(lambda: self._metastore.create_tag(self._table_uuid, name, snapshot_id or 0))
         found: int = made.snapshot_id
         return found

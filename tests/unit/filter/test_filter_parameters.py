@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
+import operator
 from decimal import Decimal
 from typing import Any
 
@@ -166,6 +168,12 @@ _ID, _NAME, _X = pc.field("id"), pc.field("name"), pc.field("x")
         (_X < -1e-9, [2]),
         (pc.scalar(True), [0, 1, 2, 3]),
         ((_ID == 1) & (_ID == 1) & (_ID == 1), [0]),
+        (((_ID == 1) | (_ID == 2)) & (_NAME == "a"), [0]),
+        ((_ID == 1) | (_ID == 2) & (_NAME == "a"), [0]),
+        (~((_ID == 1) | (_ID == 2)), [2]),
+        (((_ID == 1) | (_ID == 2)).is_null(), [3]),
+        (((_ID == 1) & (_ID == 1)) == pc.field("ok"), [0, 1]),
+        (functools.reduce(operator.or_, [n == _ID for n in range(2, 2000)]), [1]),
     ],
 )
 def test_an_expression_of_pyarrow_selects_what_it_selects_there(expression: pc.Expression, rows: list[int]) -> None:

@@ -15,7 +15,9 @@ import pytest
 
 import lakelog
 from lakelog.sql import SqlSession
+from lakelog.streams.consumers import Consumers
 from lakelog.transaction import TransactionTable
+from lakelog.upkeep.tags import Tags
 from tests.unit.sdk import typed_program
 
 _CLASSES = (
@@ -28,6 +30,8 @@ _CLASSES = (
     lakelog.StreamBatch,
     lakelog.Transaction,
     TransactionTable,
+    Consumers,
+    Tags,
     SqlSession,
 )
 _EXCEPTIONS: dict[str, str] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 from lakelog.catalog import Catalog
 from lakelog.errors import InvalidArgument, NotFound
+from lakelog.scan import Scan
 from lakelog.storage import parquet_reader
 from lakelog.table import Table
 
@@ -52,14 +54,24 @@ def test_a_keyed_table_counts_its_rows_after_merging(catalog: Catalog) -> None:
         table.count("nam = 1")
 
 
-def test_a_count_with_a_filter_reads_only_the_columns_it_names(catalog: Catalog) -> None:
+def test_a_count_with_a_filter_reads_only_the_columns_it_names(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = catalog.create_table("shop.t", pa.schema([("n", pa.int64()), ("wide", pa.string())]))
     table.append(pa.table({"n": range(1000), "wide": [f"{n:0500d}" for n in range(1000)]}))
     all_read = table.scan(filter="n < 10")
     all_read.to_arrow()
-    counted = table.scan([], "n < 10")
-    assert counted.count() == table.count("n < 10") == 10
-    assert counted.metrics.bytes_read * 2 < all_read.metrics.bytes_read
+    scans: list[Scan] = []
+    count = Scan.count
+
+    def note(scan: Scan) -> int:
+        scans.append(scan)
+        return count(scan)
+
+    monkeypatch.setattr(Scan, "count", note)
+    assert table.count("n < 10") == 10
+    (counted,) = scans
+    assert 0 < counted.metrics.bytes_read * 2 < all_read.metrics.bytes_read
 
 
 def test_head_ends_reading_when_there_are_enough(catalog: Catalog) -> None:
@@ -168,6 +180,10 @@ def test_every_condition_takes_parameters_and_expressions(catalog: Catalog) -> N
             batch = stream.read(5)
             assert batch is not None
             assert batch.data.column("id").to_pylist() == [1]
+    with pytest.raises(InvalidArgument, match=r"There is no value for :id. Give params=\{'id': ...\}"):
+        table.scan(filter="id = :id")
+    with pytest.raises(InvalidArgument, match="or an expression of pyarrow, not a int"):
+        table.scan(filter=5)
     for ask in (table.scan, table.changes, table.subscribe, table.count, table.head, table.to_pandas):
         with pytest.raises(InvalidArgument, match="no place for the value of :no"):
             ask(filter="id = :id", params={"id": 1, "no": 2})
@@ -255,5 +271,25 @@ def test_floats_of_pandas_and_dicts_become_decimals(catalog: Catalog) -> None:
         transaction.table("shop.p").append([{"id": 5, "price": 8}])
     prices = table.scan().to_arrow().sort_by("id").column("price").to_pylist()
     assert prices == [Decimal("3.50"), None, Decimal("1000000.00"), Decimal("0.10"), Decimal("8.00")]
-    with pytest.raises(InvalidArgument, match=r"Column 'price' has 1\.255 in row 1: .*round it to 2 places"):
+    with pytest.raises(InvalidArgument, match=r"Column 'price' has 1\.255 in row 1: .*2 behind it; round it"):
         table.upsert(pd.DataFrame({"id": [1, 2], "price": [1.5, 1.255]}))
+
+
+def test_rollbacks_and_tags_find_a_snapshot_by_its_time(catalog: Catalog) -> None:
+    table = _make(catalog, keyed=True)
+    table.upsert(_rows(0, 1))
+    (first,) = table.snapshots().column("committed_at").to_pylist()
+    time.sleep(0.005)
+    table.upsert(_rows(1, 3))
+    assert table.tags.create("begun", timestamp=first) == 1
+    assert table.tags.create("now", timestamp=dt.datetime.now(dt.UTC) + dt.timedelta(days=1)) == 2
+    with pytest.raises(InvalidArgument, match="Give one of them"):
+        table.tags.create("both", 1, timestamp=first)
+    with pytest.raises(NotFound, match="no snapshot at or before 1970-01-01"):
+        table.rollback_to(dt.date(1970, 1, 1))
+    with pytest.raises(InvalidArgument, match="has no time zone"):
+        table.rollback_to(first.replace(tzinfo=None))
+    with pytest.raises(NotFound, match="2024-05-01"):
+        table.rollback_to("2024-05-01")
+    assert table.rollback_to(first).snapshot_id == 3
+    assert table.count() == 1
