@@ -1,4 +1,4 @@
-"""`python -m compactor run`: the command line of the service."""
+"""`lakelog compactor run`: the command line of the service."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def read_environment() -> Mapping[str, str]:
 def _parser() -> OneLineParser:
     kind = argparse.RawDescriptionHelpFormatter
     parser = OneLineParser(
-        prog="python -m compactor",
+        prog="lakelog compactor",
         description="Does what commits leave to be done.",
         epilog=_EPILOG,
         formatter_class=kind,

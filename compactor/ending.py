@@ -9,7 +9,7 @@ from lakelog.serving.ending import ExitCode, to_exit_code
 
 
 class Ending(enum.IntEnum):
-    """Exit codes of `python -m compactor`."""
+    """Exit codes of `lakelog compactor`."""
 
     FINE = ExitCode.FINE
     """Stopped by a signal after the step in hand, or with `--once` all that was due is done."""

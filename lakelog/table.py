@@ -249,7 +249,7 @@ class Table(TableReads, TableWrites, TableUpkeep):
     ) -> CompactionResult:
         """Has compactors put the table's files together, so that reads cost less; what they show never changes.
 
-        Jobs are asked for where something is to be done, one a bucket, and compactors (`python -m compactor run`) do
+        Jobs are asked for where something is to be done, one a bucket, and compactors (`lakelog compactor run`) do
         them, before what is due by itself. Writers go on meanwhile. What was asked for is done also when nobody waits
         for it any more.
 

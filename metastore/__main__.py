@@ -1,4 +1,4 @@
-"""`python -m metastore serve | migrate | check`."""
+"""`lakelog metastore serve | migrate | check`."""
 
 from __future__ import annotations
 

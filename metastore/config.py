@@ -191,7 +191,7 @@ _INSECURE: Final = (
 
 
 def _parser() -> OneLineParser:
-    parser = OneLineParser(prog="python -m metastore", description="The metastore service of lakelog.")
+    parser = OneLineParser(prog="lakelog metastore", description="The metastore service of lakelog.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="serve | migrate | check")
     serve = commands.add_parser("serve", help="Run the service.", description="Runs the service until SIGTERM.")
     check = commands.add_parser(

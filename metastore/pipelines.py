@@ -58,7 +58,7 @@ class Pipelines:
             found = next((pipeline for pipeline in await tx.list_pipelines() if pipeline.name == name), None)
             if found is None:
                 raise NotFound(
-                    f"No pipeline '{name}' has reported. `lakelog pipelines` lists those that have.",
+                    f"No pipeline '{name}' has reported. `lakelog pipelines list` lists those that have.",
                     reason="PIPELINE_NOT_FOUND",
                     metadata={"pipeline": name},
                 )

@@ -41,7 +41,7 @@ async def alter_producer(tx: Transaction, head: TableHead, options: Mapping[str,
         raise CommitConflict(
             f"The changelog of {head.name} does not tell yet what has changed since it was last compacted as a whole, "
             f"and with another '{CHANGELOG_PRODUCER.key}' it never would. Compact it as a whole (compact(full=True); "
-            "in a shell `lakelog compact --full`), then alter it, while nobody writes to it.",
+            "in a shell `lakelog table compact --full`), then alter it, while nobody writes to it.",
             reason="CHANGES_UNTOLD",
             metadata={"table": head.name, "option": CHANGELOG_PRODUCER.key, "retry": "never"},
         )

@@ -1,4 +1,4 @@
-"""`python -m reader serve | run | check`: the command line of the service."""
+"""`lakelog reader serve | run | check`: the command line of the service."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ def _to_run(given: argparse.Namespace, values: Values, environment: Mapping[str,
 def _parser() -> OneLineParser:
     kind = argparse.RawDescriptionHelpFormatter
     parser = OneLineParser(
-        prog="python -m reader", description="Reads tables of lakelog for others.", epilog=_EPILOG, formatter_class=kind
+        prog="lakelog reader", description="Reads tables of lakelog for others.", epilog=_EPILOG, formatter_class=kind
     )
     commands = parser.add_subparsers(
         dest="command", required=True, metavar="serve | run | check", parser_class=OneLineParser

@@ -1,4 +1,4 @@
-"""`python -m writer run | check | publish`: the command line of the service."""
+"""The command line of the service: `run | check | publish`; see `lakelog.cli.services`."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def read_environment() -> Mapping[str, str]:
 def _parser() -> OneLineParser:
     kind = argparse.RawDescriptionHelpFormatter
     parser = OneLineParser(
-        prog="python -m writer",
+        prog="lakelog writer",
         description="Fills tables of lakelog from sources, and publishes what is committed to their logs.",
         epilog=_EPILOG,
         formatter_class=kind,
@@ -147,6 +147,7 @@ def _parser() -> OneLineParser:
     )
     publish = commands.add_parser(
         "publish",
+        prog="lakelog publisher run",
         help="Publish tables to their logs in Kafka.",
         description="Brings what is committed to tables with a log into their topics, each snapshot once and behind "
         "its commit, until SIGTERM. Any number of instances share the tables.",

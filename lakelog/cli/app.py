@@ -26,6 +26,8 @@ from lakelog.cli.log import log
 from lakelog.cli.pipelines import pipelines
 from lakelog.cli.printer import OutputFormat
 from lakelog.cli.scan import scan
+from lakelog.cli.service_commands import make_service_command
+from lakelog.cli.services import SERVICES
 from lakelog.cli.snapshots import snapshots
 from lakelog.cli.sql import sql
 from lakelog.cli.status import status
@@ -74,14 +76,16 @@ for _command in (
     tags,
     snapshots,
     files,
-    compact,
     pipelines,
     jobs,
     log,
     sql,
 ):
     app.add_command(_command)
+for _service in SERVICES:
+    app.add_command(make_service_command(_service))
 table.add_command(expire)
+table.add_command(compact)
 
 
 def run(arguments: Sequence[str], invocation: Invocation | None = None) -> int:

@@ -1,4 +1,4 @@
-"""`lakelog compact`: have compactors put a table's files together, and wait for them."""
+"""`lakelog table compact`: have compactors put a table's files together, and wait for them."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ _TELL_EVERY_S: Final = 1.0
 @click.command(
     cls=LakelogCommand,
     example=(
-        "lakelog compact shop.orders",
-        "lakelog compact shop.visits --full --partition day=2024-05-01",
-        "lakelog compact shop --dry-run",
+        "lakelog table compact shop.orders",
+        "lakelog table compact shop.visits --full --partition day=2024-05-01",
+        "lakelog table compact shop --dry-run",
     ),
 )
 @click.argument("name", metavar="DATABASE[.TABLE]")
@@ -90,7 +90,7 @@ def compact(
 ) -> None:
     """Have a table's files, or those of all tables of a database, put together.
 
-    Compactors do it (python -m compactor run), one job a bucket, and what reads show never changes. Without --full
+    Compactors do it (lakelog compactor run), one job a bucket, and what reads show never changes. Without --full
     what is due is compacted, and where nothing is, what was written since the last time. After Ctrl-C it goes on.
     """
     infos = _find_tables(invocation, name)

@@ -7,12 +7,16 @@ import signal
 import sys
 from typing import NoReturn
 
+from lakelog.cli.services import SERVICES, become
+
 _INTERRUPTED = 130
 """`lakelog.cli.failures.ExitCode.INTERRUPTED`, which cannot be imported before Ctrl-C is looked after."""
 
 
 def main() -> None:
     """Runs the command line of this process and exits with one of the codes of `lakelog.cli.failures`."""
+    if sys.argv[1:2] and sys.argv[1] in SERVICES:
+        become(sys.argv[1], sys.argv[2:])
     # Where Ctrl-C is ignored, as below nohup, it stays so.
     takes_interrupts = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if takes_interrupts:

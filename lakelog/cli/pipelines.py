@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
+from lakelog.cli.invocation import Invocation, LakelogGroup, pass_invocation
 from lakelog.cli.printer import Column
 from lakelog.cli.text import format_age, format_count, format_time
 from lakelog.format.work import Pipeline
@@ -32,20 +32,27 @@ COLUMNS: Final = (
 )
 
 
-@click.command(cls=LakelogCommand, example=("lakelog pipelines", "lakelog pipelines --forget flights"))
-@click.option(
-    "--forget", metavar="NAME", help="Take a pipeline that has ended out of the list; nothing else is changed."
-)
+@click.group(cls=LakelogGroup)
+def pipelines() -> None:
+    """Where ingestion pipelines are, and streams to other places."""
+
+
+@pipelines.command(example=("lakelog pipelines forget flights",))
+@click.argument("pipeline")
 @pass_invocation
-def pipelines(invocation: Invocation, forget: str | None) -> None:
+def forget(invocation: Invocation, pipeline: str) -> None:
+    """Take a pipeline that has ended out of the list; nothing else is changed."""
+    invocation.metastore.forget_pipeline(pipeline)
+    invocation.printer.done(f"Forgot pipeline {pipeline}.", {"pipeline": pipeline, "forgotten": True})
+
+
+@pipelines.command("list", example=("lakelog pipelines list",))
+@pass_invocation
+def list_(invocation: Invocation) -> None:
     """List the pipelines: position, lag, last error.
 
     A pipeline whose writer was killed is abandoned once its lease is over.
     """
-    if forget is not None:
-        invocation.metastore.forget_pipeline(forget)
-        invocation.printer.done(f"Forgot pipeline {forget}.", {"pipeline": forget, "forgotten": True})
-        return
     now_ms = time.time_ns() // 1_000_000
     records = [describe_pipeline(pipeline, now_ms) for pipeline in invocation.metastore.list_pipelines()]
     invocation.printer.records(

@@ -45,7 +45,7 @@ def status(invocation: Invocation) -> ExitCode:
     """Show how lakelog is and what it holds.
 
     Snapshots are overdue that would have expired but for somebody who needs them: a consumer, a reader, the publisher
-    of a log, or a changelog that is still to be made. 'lakelog consumers' deletes consumers that nobody reads as.
+    of a log, or a changelog that is still to be made. 'lakelog consumers delete' forgets one.
 
     Ends with exit code 5 when it does not serve.
     """

@@ -231,10 +231,10 @@ def _blame(metastore: Metastore) -> str:
         held = 0
     if held:
         return (
-            f"Compactors are busy with {held} other jobs: start more by `python -m compactor run`, or wait with a "
+            f"Compactors are busy with {held} other jobs: start more by `lakelog compactor run`, or wait with a "
             "longer timeout."
         )
-    return "No compactor does any job: start one by `python -m compactor run`."
+    return "No compactor does any job: start one by `lakelog compactor run`."
 
 
 def _show(found: Sequence[tuple[str, BucketCompaction, str]]) -> str:

@@ -63,7 +63,7 @@ def check_current(url: str) -> None:
         if current != wanted:
             raise InvalidArgument(
                 f"The database has the tables of revision {current or '(none)'}, this metastore needs {wanted}. Run "
-                "`python -m metastore migrate` first.",
+                "`lakelog metastore migrate` first.",
                 reason="MIGRATION_NEEDED",
                 metadata={"current": current or "", "needed": wanted or ""},
             )

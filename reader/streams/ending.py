@@ -11,7 +11,7 @@ from lakelog.serving.ending import ExitCode, to_stream_exit_code
 
 
 class Ending(enum.IntEnum):
-    """Exit codes of `python -m reader run`; of several streams the largest."""
+    """Exit codes of `lakelog reader run`; of several streams the largest."""
 
     FINE = ExitCode.FINE
     """Stopped by a signal after the batch in hand, or all that was there is read; also: the check found nothing."""

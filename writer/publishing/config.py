@@ -1,4 +1,4 @@
-"""What `python -m writer publish` is told by its command line and its environment."""
+"""What `lakelog publisher run` is told by its command line and its environment."""
 
 from __future__ import annotations
 

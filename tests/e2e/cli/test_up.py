@@ -218,16 +218,16 @@ def test_status_and_consumers_say_who_keeps_snapshots_from_expiring(up: Up) -> N
     with table.subscribe(consumer_id="forgotten") as stream:
         stream.read(10)
         stream.commit()
-        (reading,) = up.json("consumers", "held.t")
+        (reading,) = up.json("consumers", "list", "held.t")
     for number in range(2, 5):
         table.append(pa.table({"id": [number]}))
     (overdue,) = up.json("status")["overdue"]
     assert (overdue["table"], overdue["kind"], overdue["holder"]) == ("held.t", "consumer", "forgotten")
     assert overdue["count"] == 3
     assert [part for part in ("held.t", "forgotten", "OVERDUE") if part not in up.run("status").stdout] == []
-    (closed,) = up.json("consumers", "held.t")
+    (closed,) = up.json("consumers", "list", "held.t")
     assert (bool(reading["holder"]), closed["holder"], closed["behind"], closed["expired"]) == (True, None, 3, False)
-    assert up.run("consumers", "held.t", "--delete", "forgotten", "--yes").returncode == 0
+    assert up.run("consumers", "delete", "held.t", "forgotten", "--yes").returncode == 0
     assert up.json("status")["overdue"] == []
 
 

@@ -1,4 +1,4 @@
-"""`python -m reader run` as processes of their own, beside the metastore of all tests."""
+"""`lakelog reader run` as processes of their own, beside the metastore of all tests."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Reader:
 
 @pytest.fixture
 def start_reader(stack: EmbeddedStack, tmp_path: Path) -> Iterator[Callable[..., Reader]]:
-    """Starts `python -m reader <arguments>`; all end with the test."""
+    """Starts `lakelog reader <arguments>`; all end with the test."""
     started: list[Reader] = []
 
     def start(*arguments: str | Path) -> Reader:

@@ -66,7 +66,7 @@ def database(catalog: Catalog) -> str:
 
 
 def launch_replica(metastore: str, log: Path, arguments: Sequence[str], listen: str) -> Replica:
-    """Starts `python -m reader serve` and waits until it serves."""
+    """Starts `lakelog reader serve` and waits until it serves."""
     insecure = () if "--tls-cert" in arguments else ("--insecure-dev",)
     command = [sys.executable, "-m", "reader", "serve", "--listen", listen, "--metrics-port", "0", *insecure]
     environment = {**os.environ, "LAKELOG_TARGET": metastore, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}

@@ -219,7 +219,7 @@ def test_without_a_compactor_the_wait_ends_and_says_what_to_start(catalog: Catal
     table = make_append(catalog, commits=3)
     began = time.monotonic()
     with pytest.raises(
-        Unavailable, match=r"start one by `python -m compactor run`.*job \d+ \(shop.events, bucket 0\)"
+        Unavailable, match=r"start one by `lakelog compactor run`.*job \d+ \(shop.events, bucket 0\)"
     ) as error:
         table.compact(timeout=0.5)
     assert 0.4 < time.monotonic() - began < 5

@@ -1,4 +1,4 @@
-"""`lakelog compact`, over a metastore in this process and a worker that takes jobs as a compactor does."""
+"""`lakelog table compact`, over a metastore in this process and a worker that takes jobs as a compactor does."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def call(catalog: Catalog, capsys: pytest.CaptureFixture[str], *arguments: str) 
     )
     # The metastore is the fixture's to close.
     invocation.close = lambda: None  # type: ignore[method-assign]
-    code = run(["compact", *arguments], invocation)
+    code = run(["table", "compact", *arguments], invocation)
     captured = capsys.readouterr()
     return code, captured.out + out.getvalue(), captured.err + err.getvalue()
 
@@ -124,7 +124,7 @@ def test_who_does_not_wait_is_told_the_jobs(catalog: Catalog, capsys: pytest.Cap
 def test_what_goes_wrong_is_one_line_with_an_exit_code(catalog: Catalog, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = call(catalog, capsys, "shop.visits", "--timeout", "0")
     assert code == 5
-    assert "start one by `python -m compactor run`" in err
+    assert "start one by `lakelog compactor run`" in err
 
     def fail(job: Job) -> str:
         raise ValueError("x.parquet is damaged")

@@ -133,7 +133,7 @@ def failure(*arguments: str, **variables: str) -> str:
     assert "Traceback" not in ended.stderr
     assert "sekret" not in ended.stderr + ended.stdout
     (line,) = ended.stderr.splitlines()
-    assert line.startswith(("metastore: ", "python -m metastore"))
+    assert line.startswith(("metastore: ", "lakelog metastore"))
     return line
 
 
@@ -164,8 +164,8 @@ def test_a_database_that_does_not_answer(tmp_path: Path) -> None:
 
 def test_a_database_that_was_not_migrated(postgres_url: str, tmp_path: Path) -> None:
     arguments = ["--insecure-dev", "--warehouse", str(tmp_path / "w"), "--database-url", postgres_url]
-    assert "Run `python -m metastore migrate` first" in failure("serve", *arguments)
-    assert "Run `python -m metastore migrate` first" in failure("check", *arguments)
+    assert "Run `lakelog metastore migrate` first" in failure("serve", *arguments)
+    assert "Run `lakelog metastore migrate` first" in failure("check", *arguments)
     migrated = run("migrate", "--database-url", postgres_url)
     assert migrated.stdout.startswith("the database is up to date")
     checked = run("check", *arguments)

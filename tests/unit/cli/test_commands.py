@@ -278,7 +278,7 @@ def test_files_leave_out_columns_that_say_nothing(lake: Lake) -> None:
 
 
 def test_pipelines_show_lag_and_last_error(lake: Lake) -> None:
-    assert "No pipeline has reported yet" in lake.run("pipelines").out
+    assert "No pipeline has reported yet" in lake.run("pipelines", "list").out
     running = Pipeline(
         "flights", "air.flights", "folder /in", "running", 7, "120 of 365 files", 245, 9000, 2, "", 1, "me"
     )
@@ -287,16 +287,16 @@ def test_pipelines_show_lag_and_last_error(lake: Lake) -> None:
         replace(running, name="weather", state="failed", last_error="bad line 3", holder=""),
         replace(running, name="killed", holder=""),
     ]
-    shown = lake.run("pipelines", width=200)
+    shown = lake.run("pipelines", "list", width=200)
     assert "120 of 365 files" in shown.out
     assert shown.err == "weather: bad line 3\n"
-    document = json.loads(lake.run("pipelines", "-o", "json").out)
+    document = json.loads(lake.run("pipelines", "list", "-o", "json").out)
     assert (document[0]["lag"], document[0]["last_error"], document[1]["holder"]) == (245, None, None)
     assert [record["state"] for record in document] == ["running", "failed", "abandoned"]
 
 
 def test_a_pipeline_is_forgotten(lake: Lake) -> None:
-    done = lake.run("pipelines", "--forget", "flights")
+    done = lake.run("pipelines", "forget", "flights")
     assert (done.code, done.out, lake.metastore.forgotten) == (0, "Forgot pipeline flights.\n", ["flights"])
 
 

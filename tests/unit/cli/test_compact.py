@@ -1,4 +1,4 @@
-"""What `lakelog compact` tells while it waits."""
+"""What `lakelog table compact` tells while it waits."""
 
 from __future__ import annotations
 

@@ -1,0 +1,28 @@
+"""How the services are listed among the commands; `lakelog.cli.main` runs them before any of these is imported."""
+
+from __future__ import annotations
+
+import click
+
+from lakelog.cli.services import SERVICES, become
+
+
+def make_service_command(service: str) -> click.Command:
+    """Makes the command of a service, which takes whatever the service takes."""
+
+    @click.pass_context
+    def run(context: click.Context, arguments: tuple[str, ...]) -> None:
+        if context.parent is not None and any(
+            context.parent.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
+            for parameter in context.parent.command.params
+        ):
+            raise click.UsageError(f"Options of a service come behind its name: lakelog {service} ... --help.", context)
+        become(service, arguments)
+
+    return click.Command(
+        service,
+        callback=run,
+        params=[click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED)],
+        context_settings={"ignore_unknown_options": True, "help_option_names": []},
+        help=SERVICES[service],
+    )

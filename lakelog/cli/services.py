@@ -1,0 +1,39 @@
+"""`lakelog metastore | writer | publisher | compactor | reader`: the services, each by its name.
+
+A service is a program of its own, with options of its own. The command gives its process away to it, so that signals,
+exit codes and the list of processes are those of the service.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final, NoReturn
+
+SERVICES: Final = {
+    "metastore": "Run the metastore, or bring its database up to date: serve, check, migrate.",
+    "pipeline": "Run an ingestion pipeline, or check its file: run, check.",
+    "writer": "As 'pipeline': the service that runs pipelines.",
+    "publisher": "Publish tables to their logs in Kafka: run.",
+    "compactor": "Compact tables, let snapshots expire, clear away files: run.",
+    "reader": "Serve subscriptions, or run streams from tables to other places: serve, run, check.",
+}
+"""What each does, by its name."""
+
+_MODULES: Final = {"pipeline": "writer", "publisher": "writer"}
+
+
+def become(service: str, arguments: Sequence[str]) -> NoReturn:
+    """Lets this process go on as a service.
+
+    Args:
+        service: Its name.
+        arguments: What the command line says behind the name.
+    """
+    words = list(arguments)
+    if service == "publisher":
+        # One program runs pipelines and publishes.
+        words = ["publish", *(words[1:] if words[:1] == ["run"] else words)]
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-m", _MODULES.get(service, service), *words])

@@ -1,0 +1,54 @@
+"""`lakelog SERVICE`: the command becomes the service, with its options, exit codes and signals."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "lakelog.cli.main", *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "usage"),
+    [
+        (("metastore", "serve", "--help"), "usage: lakelog metastore serve"),
+        (("metastore", "migrate", "--help"), "usage: lakelog metastore migrate"),
+        (("compactor", "run", "--help"), "usage: lakelog compactor run"),
+        (("publisher", "run", "--help"), "usage: lakelog publisher run"),
+        (("publisher", "--help"), "usage: lakelog publisher run"),
+        (("pipeline", "run", "--help"), "PIPELINE.yaml"),
+        (("writer", "check", "--help"), "usage: lakelog writer check"),
+        (("reader", "serve", "--help"), "usage: lakelog reader serve"),
+    ],
+)
+def test_each_service_has_a_name(arguments: tuple[str, ...], usage: str) -> None:
+    done = run(*arguments)
+    assert done.returncode == 0, done.stderr
+    assert usage in done.stdout
+
+
+def test_what_a_service_says_and_how_it_ends_is_its_own() -> None:
+    done = run("metastore", "serve", "--no-such-option")
+    assert done.returncode == 2
+    assert "lakelog metastore" in done.stderr
+    missing = run("pipeline", "check", "no-such-file.yaml")
+    assert missing.returncode != 0
+    assert "no-such-file.yaml" in missing.stderr
+
+
+def test_options_of_the_command_are_none_of_a_service() -> None:
+    done = run("--target", "other:1", "compactor", "run")
+    assert done.returncode == 2
+    assert "Options of a service come behind its name: lakelog compactor ... --help" in done.stderr
+
+
+def test_services_are_listed_with_the_commands() -> None:
+    listed = run("--help").stdout
+    assert [name for name in ("metastore", "pipeline", "publisher", "compactor", "reader") if name not in listed] == []
+    assert "Did you mean 'compactor'" in run("compacter").stderr
