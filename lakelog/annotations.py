@@ -53,8 +53,8 @@ Value: TypeAlias = str | int | float | Decimal | bool | bytes | dt.date | dt.dat
 Parameters: TypeAlias = Mapping[str, Value | Sequence[Value]]
 """Values of the `:name` places of a condition or statement; a sequence stands for the values of IN."""
 
-OptionValue: TypeAlias = str | int | bool
-"""The value of an option."""
+OptionValue: TypeAlias = str | int | bool | dt.datetime | dt.date
+"""The value of an option; times only for those that are points in time."""
 
 SnapshotLike: TypeAlias = int | str | dt.datetime | dt.date
 """A snapshot by its id, by the name of a tag, or by a time: the newest that was committed at or before it."""

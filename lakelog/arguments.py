@@ -167,7 +167,7 @@ def to_schema(schema: Any) -> pa.Schema:
 
 
 def to_option_texts(options: Mapping[str, Any]) -> dict[str, str]:
-    """Options as text: numbers and booleans are taken as people mean them; InvalidArgument for other values."""
+    """Options as text: numbers, booleans and times are taken as people mean them; InvalidArgument for other values."""
     if not isinstance(options, Mapping):
         raise InvalidArgument(
             f"options={options!r:.80} is a {type(options).__name__}: give a dict of values by key, as "
@@ -180,6 +180,8 @@ def to_option_texts(options: Mapping[str, Any]) -> dict[str, str]:
             texts[str(key)] = "true" if value else "false"
         elif isinstance(value, str | int):
             texts[str(key)] = str(value)
+        elif isinstance(value, dt.date) and str(key).endswith("-millis"):
+            texts[str(key)] = str(to_epoch_ms(value, str(key)))
         else:
             raise InvalidArgument(
                 f"Option '{key}' is a {type(value).__name__}: give its value as text.", metadata={"option": str(key)}

@@ -51,8 +51,8 @@ def read_table(
         filter: Spark SQL's condition on the table's columns, by which also partitions, files and row groups are left
             out where its meaning is clear; the rows are those of `.where(filter)`.
         snapshot_id: Read the state at this snapshot.
-        timestamp: Read the state at the newest snapshot committed at or before this time: a datetime with a time zone,
-            or milliseconds since the epoch.
+        timestamp: Read the state at the newest snapshot committed at or before this time: as of
+            `lakelog.table.Table.scan`.
         tag: Read the state at the snapshot that has this tag.
         options: Scan options by key, for instance `{"scan.snapshot-id": "3"}`.
 

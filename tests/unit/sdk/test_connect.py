@@ -88,6 +88,13 @@ def test_points_in_time() -> None:
 
 def test_options_may_be_numbers_and_booleans() -> None:
     assert to_option_texts({"a": 1, "b": True, "c": "x"}) == {"a": "1", "b": "true", "c": "x"}
+    moment = dt.datetime(1970, 1, 2, tzinfo=dt.UTC)
+    times = {"scan.timestamp-millis": moment, "scan.file-creation-time-millis": moment.date()}
+    assert set(to_option_texts(times).values()) == {"86400000"}
+    with pytest.raises(InvalidArgument, match=r"scan\.timestamp-millis=.* has no time zone"):
+        to_option_texts({"scan.timestamp-millis": moment.replace(tzinfo=None)})
+    with pytest.raises(InvalidArgument, match="'bucket' is a datetime"):
+        to_option_texts({"bucket": moment})
     with pytest.raises(InvalidArgument, match="'a' is a float"):
         to_option_texts({"a": 1.5})
 

@@ -204,6 +204,11 @@ def test_times_are_taken_in_one_way(catalog: Catalog) -> None:
     for moment in (tomorrow, text, tomorrow.date() + dt.timedelta(days=1), int(tomorrow.timestamp() * 1000)):
         assert table.scan(timestamp=moment).count() == 3
     assert table.scan(options={"scan.timestamp-millis": text}).count() == 3
+    assert table.scan(options={"scan.timestamp-millis": tomorrow}).count() == 3
+    hint = f"/*+ OPTIONS('scan.timestamp-millis' = '{text}') */"
+    counted = catalog.sql(f"SELECT count(*) AS n FROM shop.t {hint}").rows
+    assert counted is not None
+    assert counted.to_pydict() == {"n": [3]}
     with pytest.raises(NotFound):
         table.scan(timestamp="1970-01-02")
     with pytest.raises(InvalidArgument, match="Give milliseconds since 1970-01-01 UTC, or a time such as"):
