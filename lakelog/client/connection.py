@@ -26,6 +26,7 @@ from typing import Final
 
 import grpc
 
+from lakelog.client.channels import note_opened
 from lakelog.client.retry import CLOSED, NOT_CONNECTED, Deadlines, RetryPolicy
 from lakelog.client.target import Target, TlsFiles, check_token
 from lakelog.clock import Clock
@@ -204,6 +205,7 @@ class Connection:
             return self._session
         if self._session is not None:
             _LEFT_BY_FORK.append(self._session)
+        note_opened()
         if self._tls is None:
             channel = grpc.insecure_channel(str(self.target), options=_OPTIONS)
         else:

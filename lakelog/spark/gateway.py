@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
+from lakelog.client import channels
 from lakelog.errors import InternalError
 from lakelog.spark.java_options import spark_submit_options
 
@@ -157,6 +158,21 @@ def java_for_spark(conf: Mapping[str, str], begun: StartingJava | None = None) -
     finally:
         # Not to be inherited by child processes, whose Spark needs a Java of its own.
         del os.environ[PORT_VARIABLE], os.environ[SECRET_VARIABLE]
+
+
+def was_forked_beside_channels() -> bool:
+    """Whether PySpark itself started the Java of this process, by a fork, when a channel of lakelog had been opened."""
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None or channels.first_opened_s is None:
+        return False
+    try:
+        # Behind the name, which stands in parentheses and may hold anything, the 20th: ticks since the machine began.
+        started = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        return False
+    return int(started) / os.sysconf("SC_CLK_TCK") > channels.first_opened_s
 
 
 def start_java(conf: Mapping[str, str]) -> JavaProcess:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import uuid
+import warnings
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +19,7 @@ from lakelog.errors import InvalidArgument
 from lakelog.spark.connection import SparkConnection, make_connection, open_metastore
 from lakelog.spark.data_source import register_data_source
 from lakelog.spark.frames import FrameCache
+from lakelog.spark.gateway import was_forked_beside_channels
 from lakelog.spark.positions import PositionsCache
 from lakelog.spark.stream.marking import mark_streams
 
@@ -65,7 +67,7 @@ def install(
     """Makes lakelog's tables known to a Spark session: `format("lakelog")`, `read_table`, `write`, `write_stream`.
 
     Nothing is asked of the metastore yet: as `lakelog.connect` it connects when it is first used, so a wrong target is
-    told by the first read or write.
+    told by the first read or write. Warns where PySpark started Java, by a fork, beside an open connection of lakelog.
 
     Sets `spark.sql.parquet.fieldId.read.enabled`, by which columns are found in files that are older than a rename; it
     has no effect on reads whose schema has no field ids. A token given here is put into a private file of this process,
@@ -85,6 +87,13 @@ def install(
             fit.
     """
     _check_session(spark)
+    if was_forked_beside_channels():
+        warnings.warn(
+            "PySpark started Java while a connection of lakelog was open. That fails now and then, with "
+            "JAVA_GATEWAY_EXITED: make the session by lakelog.spark.build_session, or before lakelog.connect.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     connection = make_connection(target, tls=tls, tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key, token=token)
     name = uuid.uuid4().hex
     _INSTALLATIONS[name] = Installation(connection, PositionsCache(_CACHE_BYTES), FrameCache())

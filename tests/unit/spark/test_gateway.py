@@ -9,13 +9,21 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pyspark import SparkContext
 
+from lakelog.client import channels
 from lakelog.errors import InternalError
 from lakelog.spark import gateway
-from lakelog.spark.gateway import PORT_VARIABLE, StartingJava, java_for_spark, start_java
+from lakelog.spark.gateway import (
+    PORT_VARIABLE,
+    StartingJava,
+    java_for_spark,
+    start_java,
+    was_forked_beside_channels,
+)
 
 SUBMIT = r"""#!/bin/sh
 printf '%s\n' "$@" > "$SPARK_HOME/arguments"
@@ -111,3 +119,20 @@ def test_java_starts_beside_what_is_done_meanwhile_and_is_ended_where_nobody_wan
     assert not unwanted._folder.exists()
     assert wanted.wait().port == 12345
     assert not wanted._folder.exists()
+
+
+@pytest.mark.parametrize("opened", ["before", "after", "never"])
+def test_java_that_was_forked_beside_an_open_channel_is_told(opened: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channels, "first_opened_s", None)
+    if opened == "before":
+        channels.note_opened()
+        time.sleep(0.05)
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as java:
+        if opened == "after":
+            time.sleep(0.05)
+            channels.note_opened()
+        monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=java))
+        assert was_forked_beside_channels() is (opened == "before")
+        # One that lakelog has started has no process of PySpark's.
+        monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace())
+        assert not was_forked_beside_channels()
