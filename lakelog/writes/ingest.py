@@ -73,11 +73,12 @@ def _read_dicts(rows: Iterable[Any], fill_missing: bool) -> Iterator[pa.RecordBa
     start = 0
     rows = iter(rows)
     while chunk := list(itertools.islice(rows, _DICTS_AT_ONCE)):
+        keys = [_keys(row, number) for number, row in enumerate(chunk, start)]
         if names is None or fill_missing:
-            names = dict.fromkeys(name for row in chunk[: None if fill_missing else 1] for name in _keys(row, start))
-        for number, row in enumerate(chunk, start):
-            if _keys(row, number) != names.keys() and not fill_missing:
-                raise _uneven(number, row.keys(), names.keys())
+            names = dict.fromkeys(itertools.chain.from_iterable(keys if fill_missing else keys[:1]))
+        for number, given in enumerate(keys, start):
+            if not fill_missing and given != names.keys():
+                raise _uneven(number, given, names.keys())
         columns = [_to_array(name, [row.get(name) for row in chunk]) for name in names]
         yield pa.RecordBatch.from_arrays(columns, names=list(names))
         start += len(chunk)
@@ -86,6 +87,12 @@ def _read_dicts(rows: Iterable[Any], fill_missing: bool) -> Iterator[pa.RecordBa
 def _keys(row: Any, number: int) -> Any:
     if not isinstance(row, Mapping):
         raise _refusal(row, f"item {number} of the data, behind dicts")
+    if not row:
+        # SUBTLE: a batch without columns has no rows in Arrow, so that this one would be lost.
+        raise InvalidArgument(
+            f"Row {number} of the data is an empty dict. Give it at least one column, None where there is no value.",
+            metadata={"field": "data", "row": str(number)},
+        )
     for name in row:
         if not isinstance(name, str):
             raise InvalidArgument(
@@ -112,8 +119,8 @@ def _to_array(name: str, values: list[Any]) -> pa.Array:
         return pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidArgument(
-            f"The values of '{name}' in the dicts given as data are of no one type: {str(error)[:300]}. Give values of "
-            "one type, or a pyarrow table.",
+            f"The values of '{name}' in the dicts given as data are no column: {str(error)[:300]}. Give values of one "
+            "type, whole numbers beyond 64 bits as Decimal; or give a pyarrow table.",
             reason="VALUE_MISMATCH",
             metadata={"column": name},
         ) from error

@@ -252,6 +252,8 @@ def test_dicts_are_rows(catalog: Catalog) -> None:
         ([{"id": 1, 5: "a"}], "Row 0 of the data has the key 5"),
         ([{"id": 1, "name": "a"}, 5], "Rows cannot be taken from a int"),
         ([None], "Rows cannot be taken from a NoneType"),
+        ([{}], "Row 0 of the data is an empty dict"),
+        ([{"id": 10**30, "name": "a"}], "The values of 'id' in the dicts .* beyond 64 bits as Decimal"),
     ],
 )
 def test_dicts_that_do_not_fit_are_refused_by_key(catalog: Catalog, rows: Any, message: str) -> None:
@@ -298,3 +300,12 @@ def test_rollbacks_and_tags_find_a_snapshot_by_its_time(catalog: Catalog) -> Non
         table.rollback_to("2024-05-01")
     assert table.rollback_to(first).snapshot_id == 3
     assert table.count() == 1
+
+
+def test_no_empty_dict_is_lost_where_what_is_missing_is_filled(catalog: Catalog) -> None:
+    table = catalog.create_table("shop.n", pa.schema([("n", pa.int64())]))
+    with pytest.raises(InvalidArgument, match="Row 1 of the data is an empty dict"):
+        table.append([{"n": 1}, {}], fill_missing=True)
+    with pytest.raises(InvalidArgument, match="Row 0 of the data is an empty dict"):
+        table.append([{}, {}], fill_missing=True)
+    assert table.count() == 0
