@@ -51,6 +51,12 @@ _RESERVED_WORDS: Final = frozenset(
     {*(word for word in _LEVELS if word.isalpha()), "ESCAPE", "AS", "WHEN", "THEN", "ELSE", "END", "FROM", "WHERE"}
 )
 _CONSTANTS: Final = frozenset({"number", "text", "hex", "typed_text", "null", "truth"})
+_LISTS: Final = " Lists of values are written ARRAY(...), MAP(...) and STRUCT(...)."
+_REMEDIES: Final = {
+    "[": _LISTS,
+    "{": _LISTS,
+    ":": " A place such as :id takes its value from params={'id': ...}, in the SDK.",
+}
 _UNSUPPORTED: Final = {
     "SELECT": "Subqueries are not possible in a filter. Read the values first and give them in an IN list.",
     "WITH": "Subqueries are not possible in a filter. Read the values first and give them in an IN list.",
@@ -240,10 +246,8 @@ class ExpressionParser:
             self._expect(")", "A parenthesis is not closed.")
             return tree
         if token.kind not in ("name", "quoted"):
-            lists = (
-                " Lists of values are written ARRAY(...), MAP(...) and STRUCT(...)." if token.word in ("[", "{") else ""
-            )
-            self._fail(f"Here stands a column, a constant or a function.{lists}", token)
+            remedy = _REMEDIES.get(token.word, "")
+            self._fail(f"Here stands a column, a constant or a function.{remedy}", token)
         return self._named(token)
 
     def _named(self, token: Token) -> Syntax:

@@ -199,6 +199,8 @@ def _to_own_error(
     if columns and _MISSING_COLUMN.search(first):
         tables = "; ".join(f"{name} has {', '.join(names[:_MAX_SHOWN])}" for name, names in columns.items())
         first = f"{first.rstrip('!.')}. The columns: {tables}."
+    if "Values were not provided" in first:
+        first = f"{first.rstrip('.')}. Give them as params={{'name': value}}, in the SDK."
     return InvalidArgument(f"The query cannot be run: {first}", reason="QUERY_FAILED")
 
 

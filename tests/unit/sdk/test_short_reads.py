@@ -159,6 +159,10 @@ def test_statements_take_parameters(catalog: Catalog) -> None:
     assert ids("DATE '2020-01-01' < :t", t=dt.date(2021, 1, 1)) == [1, 2, 3]
     with pytest.raises(InvalidArgument, match="There is no value for :n"):
         ids("name = :n")
+    with pytest.raises(InvalidArgument, match=r"Values were not provided.*: n\. Give them as params="):
+        catalog.sql("SELECT id FROM shop.t WHERE name = :n")
+    with pytest.raises(InvalidArgument, match="takes its value from params="):
+        catalog.sql("INSERT INTO shop.t VALUES (:id, NULL)")
     with pytest.raises(InvalidArgument, match="no place for the value of :n"):
         ids("id = 1", n=1)
 
