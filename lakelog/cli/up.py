@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 import click
 
@@ -68,7 +69,22 @@ _CHECK_WITHIN_S: Final = 60.0
     envvar="LAKELOG_DATABASE_URL",
     show_envvar=True,
     metavar="URL",
-    help="A Postgres of your own, as postgresql+psycopg://user@host/database.  [default: one in DIR]",
+    help="A Postgres of your own, as postgresql://user@host/database.  [default: one in DIR]",
+)
+@click.option(
+    "--warehouse", metavar="URI", help="Where new tables are kept, as s3://bucket/prefix.  [default: a folder in DIR]"
+)
+@click.option("--s3-endpoint", envvar="LAKELOG_S3_ENDPOINT", show_envvar=True, metavar="URL", help="Of such a store.")
+@click.option("--s3-region", envvar="LAKELOG_S3_REGION", show_envvar=True, metavar="REGION", help="Of its bucket.")
+@click.option(
+    "--s3-access-key-id", envvar="LAKELOG_S3_ACCESS_KEY_ID", show_envvar=True, metavar="KEY", help="For signing in."
+)
+@click.option(
+    "--s3-secret-access-key",
+    envvar="LAKELOG_S3_SECRET_ACCESS_KEY",
+    show_envvar=True,
+    metavar="SECRET",
+    help="Rather by its variable: others on this machine see options.",
 )
 @click.option(
     "--pipelines",
@@ -96,6 +112,11 @@ def up(
     host: str,
     metrics_port: int | None,
     database_url: str | None,
+    warehouse: str | None,
+    s3_endpoint: str | None,
+    s3_region: str | None,
+    s3_access_key_id: str | None,
+    s3_secret_access_key: str | None,
     pipelines: tuple[Path, ...],
     no_compactor: bool,
     reader: bool,
@@ -115,6 +136,13 @@ def up(
             f"--host {host} can be reached from elsewhere, and `lakelog up` has no TLS. Use a loopback address such as "
             "127.0.0.1; to serve others run the services with certificates, as docs/operations.md tells."
         )
+    s3 = {
+        "LAKELOG_S3_ENDPOINT": s3_endpoint,
+        "LAKELOG_S3_REGION": s3_region,
+        "LAKELOG_S3_ACCESS_KEY_ID": s3_access_key_id,
+        "LAKELOG_S3_SECRET_ACCESS_KEY": s3_secret_access_key,
+    }
+    warehouse = _to_warehouse(warehouse)
     kafka_choice = choose_kafka(kafka, kafka_port, kafka_bootstrap_servers)
     files = find_pipeline_files(pipelines)
     check_pipeline_files(files)
@@ -150,6 +178,8 @@ def up(
             kafka=kafka_choice.port is not None,
             kafka_port=kafka_choice.port,
             kafka_bootstrap_servers=kafka_choice.servers,
+            environment=os.environ | {name: value for name, value in s3.items() if value},
+            warehouse=warehouse,
         )
         is_ready = False
         began_s = time.monotonic()
@@ -177,6 +207,20 @@ def up(
             events.tell("stopping", "Stopping.")
             stack.stop()
             events.tell("stopped", f"Stopped; the data is in {data}.")
+
+
+def _to_warehouse(given: str | None) -> str | None:
+    """The URI of the warehouse that was given; a folder may be named by its path."""
+    if given is None or given.startswith("s3://"):
+        return given
+    if "://" in given and not given.startswith("file:///"):
+        raise InvalidArgument(
+            f"--warehouse {given}: give s3://bucket/prefix, or a folder of this machine.",
+            metadata={"field": "warehouse"},
+        )
+    folder = Path(unquote(given.removeprefix("file://"))).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder.as_uri()
 
 
 def find_pipeline_files(places: Sequence[Path]) -> list[Path]:
@@ -252,7 +296,8 @@ def _facts(stack: EmbeddedStack, own_postgres: bool, files: Sequence[Path]) -> d
         "data": str(stack.folder),
         "warehouse": stack.warehouse,
         # An address given by the user may hold a password.
-        "database_url": stack.database_url if own_postgres else None,
+        # As psql takes it, too.
+        "database_url": stack.database_url.replace("+psycopg", "", 1) if own_postgres else None,
         "logs": {name: str(path) for name, path in stack.logs.items()},
         "pipelines": [str(file) for file in files],
     }
@@ -306,15 +351,17 @@ class _Events:
         self.tell("ready", f"lakelog {lakelog.__version__} runs, after {seconds:.1f} s.", **facts)
         if self._printer.is_json:
             return
-        target = facts["target"]
+        target, is_s3 = facts["target"], facts["warehouse"].startswith("s3:")
         where = "" if facts["target"].endswith(f":{DEFAULT_PORT}") else f"-t {target} "
-        postgres = facts["database_url"] or "the one given by --database-url"
+        url = facts["database_url"]
+        postgres = "the one given by --database-url" if url is None else f"psql '{url}'"
         lines = [
             "",
             f"  Metastore  {target}  (no TLS, this machine only)",
             f"  Metrics    {facts['metrics_url']}",
             f"  Postgres   {postgres}",
             f"  Tables     {facts['warehouse']}",
+            *(["             others need LAKELOG_S3_* or AWS_* in their environment"] if is_s3 else []),
             f"  Logs       {Path(facts['data']) / 'logs'}",
             *([f"  Reader     {facts['reader']}"] if facts["reader"] else []),
             *([f"  Kafka      {facts['kafka']}"] if facts["kafka"] else []),

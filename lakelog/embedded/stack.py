@@ -46,6 +46,7 @@ class EmbeddedStack:
         kafka_port: Its port; None: a free one, the same whenever this folder is used.
         kafka_bootstrap_servers: A Kafka of somebody else's, as `host:port` with commas between; no own one runs then.
         environment: The services' environment variables; None: ours.
+        warehouse: The URI of the place for new tables' files; None: a folder in the folder.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class EmbeddedStack:
         kafka_port: int | None = None,
         kafka_bootstrap_servers: str | None = None,
         environment: Mapping[str, str] | None = None,
+        warehouse: str | None = None,
     ) -> None:
         unknown = [service for service in services if service not in _BY_NAME]
         if unknown:
@@ -84,6 +86,7 @@ class EmbeddedStack:
             else EmbeddedPostgres(self.folder / "postgres", log=self.folder / "logs" / "postgres.log")
         )
         self._foreign_database_url = database_url
+        self._warehouse = warehouse
         self._environment = dict(os.environ if environment is None else environment)
         self._kafka = self._make_kafka(kafka_port) if kafka and not kafka_bootstrap_servers else None
         self._kafka_servers = kafka_bootstrap_servers or (self._kafka.bootstrap_servers if self._kafka else "")
@@ -141,8 +144,8 @@ class EmbeddedStack:
 
     @property
     def warehouse(self) -> str:
-        """The URI of the folder that holds the tables' files."""
-        return (self.folder / "warehouse").as_uri()
+        """Where new tables' files are."""
+        return self._warehouse or (self.folder / "warehouse").as_uri()
 
     @property
     def logs(self) -> dict[str, Path]:
@@ -163,7 +166,7 @@ class EmbeddedStack:
             DataCorrupted: A jar of Kafka is not the one that it must be.
             AlreadyExists: Another living process uses the folder.
         """
-        (self.folder / "warehouse").mkdir(parents=True, exist_ok=True)
+        (self.folder / "warehouse" if self._warehouse is None else self.folder).mkdir(parents=True, exist_ok=True)
         try:
             if self.postgres is not None:
                 self._add("postgres", self.postgres)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import uuid
 from collections.abc import Awaitable, Callable
@@ -14,7 +15,9 @@ import pyarrow as pa
 import pyarrow.fs
 
 from lakelog.clock import Clock
+from lakelog.config import read_s3_settings
 from lakelog.errors import InvalidArgument, LakelogError, Unavailable
+from lakelog.storage.store import ObjectStore, open_store
 
 _WAIT_PAUSE_S: Final = 0.5
 _SCHEMES: Final = ("file", "s3")
@@ -44,7 +47,7 @@ def normalize_warehouse(text: str) -> str:
     if parts.username or parts.password or parts.query or parts.fragment:
         raise StartupFailure(
             f"The warehouse {shown} must hold no credentials, query or fragment: give S3 credentials and the endpoint "
-            "by AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_ENDPOINT_URL."
+            "by AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_ENDPOINT_URL, or by LAKELOG_S3_*."
         )
     if parts.scheme == "file" and (parts.netloc or not parts.path.startswith("/")):
         raise StartupFailure(f"The warehouse {shown} must be an absolute path: write three slashes, file:///path.")
@@ -68,8 +71,11 @@ def check_warehouse(uri: str) -> None:
             folder.mkdir(parents=True, exist_ok=True)
             _probe(pa.fs.LocalFileSystem(), str(folder))
         else:
-            filesystem, path = pa.fs.FileSystem.from_uri(uri)
-            _probe(filesystem, path)
+            _probe_store(open_store(f"{uri}/", read_s3_settings(os.environ)))
+    except LakelogError as error:
+        raise StartupFailure(
+            f"The warehouse {uri} cannot be written to: {one_line(error.message)} (--warehouse)."
+        ) from error
     except (OSError, pa.ArrowException) as error:
         problem = error.strerror if isinstance(error, OSError) and error.strerror else one_line(str(error))
         raise StartupFailure(
@@ -83,6 +89,14 @@ def _probe(filesystem: pa.fs.FileSystem, folder: str) -> None:
     with filesystem.open_output_stream(path) as stream:
         stream.write(b"May be deleted.")
     filesystem.delete_file(path)
+
+
+def _probe_store(store: ObjectStore) -> None:
+    path = f"probe-{uuid.uuid4().hex}"
+    writer = store.create(path)
+    writer.sink.write(b"May be deleted.")
+    writer.commit()
+    store.delete(path)
 
 
 async def wait_for_database(ping: Callable[[], Awaitable[object]], shown_url: str, wait_s: float, clock: Clock) -> None:
