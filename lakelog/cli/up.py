@@ -129,7 +129,7 @@ def up(
 
     That is Postgres, the metastore, a compactor, a writer for each pipeline, and what options ask for.
     What dies is started again, unless that cannot help.
-    The data stays in DIR, and the next `lakelog up` goes on with it.
+    The data stays in DIR, and the next `lakelog up` goes on with it. Logs are in DIR/logs, large ones in parts.
     """
     if not Target(host, port).is_loopback:
         raise InvalidArgument(

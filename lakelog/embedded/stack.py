@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from lakelog.embedded.kafka import EmbeddedKafka
+from lakelog.embedded.log_rotation import rotate_logs
 from lakelog.embedded.ports import free_ports
 from lakelog.embedded.postgres import EmbeddedPostgres
 from lakelog.embedded.processes import ManagedProcess
@@ -247,8 +248,9 @@ class EmbeddedStack:
         self._supervisor.run(stop)
 
     def step(self) -> None:
-        """Looks once for what died, and begins to start it again; see `Supervisor.step`."""
+        """Looks once for what died, and begins to start it again; see `Supervisor.step`. Puts large logs aside."""
         self._supervisor.step()
+        rotate_logs(self.folder / "logs")
 
     def restart(self, name: str) -> None:
         """Stops a component, if it runs, and starts it again; raises NotFound for an unknown name, else as `start`."""

@@ -19,7 +19,8 @@ _EXPIRY: Final = (
     "what expires goes by 'snapshot.time-retained' and 'snapshot.num-retained.*', and compactors do it in small steps"
 )
 _NO_STREAM_READS: Final = "subscriptions have options of their own, which the page on options lists"
-_NO_ENGINE: Final = "the only merge engine is deduplicate, which has no settings of its own"
+_NO_ENGINE: Final = "the merge engines are deduplicate and first-row"
+_FIRST_ROW: Final = "of the merge engine first-row nothing can be set but 'ignore-delete'"
 _NO_BRANCHES: Final = "there are no branches; use tags, snapshot ids or times"
 _BY_HAND: Final = "tags are made by hand: table.tags.create(name)"
 _BETWEEN_TAGS: Final = "give 'incremental-between' with two tags"
@@ -40,7 +41,7 @@ _BITMAPS: Final = "what a read leaves out is found by the reader itself, without
 REFUSED_OPTIONS: Final[dict[str, str]] = {
     "aggregation.*": _NO_ENGINE,
     "fields.*": _NO_ENGINE,
-    "first-row.*": _NO_ENGINE,
+    "first-row.*": _FIRST_ROW,
     "partial-update.*": _NO_ENGINE,
     "sequence.auto-padding": "the order of arrival decides between equal sequence fields",
     "record-level.*": "rows do not expire by themselves",
