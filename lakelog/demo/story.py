@@ -169,7 +169,7 @@ class Story:
         batches = -(-366 // FILES_PER_BATCH)
         done, since_s = None, time.monotonic()
         with self._console.status("starting Spark ...") as status:
-            told_s = time.monotonic()
+            told_s, told = time.monotonic(), ""
             while True:
                 time.sleep(0.5)
                 found = {p.name: p for p in self._catalog.metastore.list_pipelines()}.get("flights")
@@ -184,8 +184,8 @@ class Story:
                         break
                 if not self._console.is_terminal and time.monotonic() - told_s >= _TELL_EVERY_S:
                     # Where no line can be rewritten, as in a file, each is a sign of life.
-                    told_s = time.monotonic()
-                    self._say(_describe(found))
+                    told_s, before, told = time.monotonic(), told, _describe(found)
+                    self._say(told if told != before else f"... for {told_s - since_s:.0f} s")
                 if time.monotonic() - since_s > _PATIENCE_S:
                     words = "\n".join(self._stack.last_log_lines("writer-flights"))
                     raise Unavailable(f"The pipeline stands still for {_PATIENCE_S:.0f} s. It said last:\n{words}")
