@@ -11,6 +11,9 @@ import sys
 from collections.abc import Sequence
 from typing import Final, NoReturn
 
+from lakelog.embedded.services import service_command, service_environment
+from lakelog.errors import NotFound
+
 SERVICES: Final = {
     "metastore": "Run the metastore, or bring its database up to date: serve, check, migrate.",
     "pipeline": "Run an ingestion pipeline, or check its file: run, check.",
@@ -35,5 +38,10 @@ def become(service: str, arguments: Sequence[str]) -> NoReturn:
     if service == "publisher":
         # One program runs pipelines and publishes.
         words = ["publish", *(words[1:] if words[:1] == ["run"] else words)]
+    module = _MODULES.get(service, service)
+    try:
+        command, environment = service_command(module, words), service_environment(module, os.environ)
+    except NotFound as error:
+        sys.exit(error.message)
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", _MODULES.get(service, service), *words])
+    os.execve(command[0], command, environment)

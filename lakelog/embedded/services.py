@@ -8,9 +8,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import grpc
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-
 from lakelog.errors import NotFound
 
 
@@ -67,6 +64,10 @@ def service_environment(service: str, environment: Mapping[str, str]) -> dict[st
 
 def is_serving(target: str) -> bool:
     """Asks a gRPC server's health service whether it serves; False also where nobody answers within a second."""
+    # Not above: a command that becomes a service needs neither.
+    import grpc
+    from grpc_health.v1 import health_pb2, health_pb2_grpc
+
     try:
         with grpc.insecure_channel(target) as channel:
             answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=1.0)

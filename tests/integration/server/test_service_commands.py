@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from lakelog.cli.services import become
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -46,6 +49,19 @@ def test_options_of_the_command_are_none_of_a_service() -> None:
     done = run("--target", "other:1", "compactor", "run")
     assert done.returncode == 2
     assert "Options of a service come behind its name: lakelog compactor ... --help" in done.stderr
+
+
+def test_a_service_is_the_one_of_this_installation(monkeypatch: pytest.MonkeyPatch) -> None:
+    became: list[list[str]] = []
+    monkeypatch.setattr("os.execve", lambda program, command, environment: became.append([program, *command]))
+    monkeypatch.setattr(
+        "lakelog.embedded.services._find", lambda name: Path("/a/b/c/d/e") if "services" in name else None
+    )
+    become("publisher", ["run", "--x"])
+    assert became == [[sys.executable, sys.executable, "-m", "lakelog.services.writer", "publish", "--x"]]
+    monkeypatch.setattr("lakelog.embedded.services._find", lambda name: None)
+    with pytest.raises(SystemExit, match="The service reader is not part of this installation"):
+        become("reader", [])
 
 
 def test_services_are_listed_with_the_commands() -> None:
