@@ -188,12 +188,12 @@ def test_a_consumer_that_is_used_while_snapshots_expire_keeps_what_it_needs_or_l
     metastore: Metastore,
 ) -> None:
     """Whichever comes first: it is never told that it goes on, and finds the next change gone."""
-    for number in range(10):
+    for number in range(5):
         table = make_history(metastore, 4)
         expire_soon(metastore, table)
         metastore.open_consumer("etl", [table.table_uuid], "")
         metastore.advance_consumer("etl", [position(table, 1, 1)])
-        time.sleep(0.4 - number * 0.002)
+        time.sleep(0.4 - number * 0.004)
         expiring = threading.Thread(target=expire, args=(metastore, table))
         expiring.start()
         (again,) = metastore.open_consumer("etl", [table.table_uuid], "")

@@ -21,10 +21,8 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     ("arguments", "usage"),
     [
         (("metastore", "serve", "--help"), "usage: lakelog metastore serve"),
-        (("metastore", "migrate", "--help"), "usage: lakelog metastore migrate"),
         (("compactor", "run", "--help"), "usage: lakelog compactor run"),
         (("publisher", "run", "--help"), "usage: lakelog publisher run"),
-        (("publisher", "--help"), "usage: lakelog publisher run"),
         (("pipeline", "run", "--help"), "PIPELINE.yaml"),
         (("writer", "check", "--help"), "usage: lakelog writer check"),
         (("reader", "serve", "--help"), "usage: lakelog reader serve"),
