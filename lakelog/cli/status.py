@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections import Counter
 from typing import Any, Final
@@ -14,8 +15,9 @@ from lakelog.cli.health import check_health
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.pipelines import describe_pipeline
 from lakelog.cli.printer import Column
-from lakelog.cli.text import format_count, format_time
+from lakelog.cli.text import format_age, format_count, format_time, plural
 from lakelog.format.expiry import OverdueSnapshots
+from lakelog.upkeep.log_status import LogStatus, load_log_status
 
 _FACTS: Final = (
     Column("target", "Target"),
@@ -26,6 +28,8 @@ _FACTS: Final = (
     Column("databases", "Databases", format_count),
     Column("tables", "Tables", format_count),
     Column("pipelines", "Pipelines", lambda found: "" if found is None else _count_states(found)),
+    Column("jobs", "Jobs", lambda found: "" if found is None else _sum_up_jobs(found)),
+    Column("logs", "Logs", lambda found: "" if found is None else _sum_up_logs(found)),
 )
 
 
@@ -44,6 +48,9 @@ _OVERDUE: Final = (
 def status(invocation: Invocation) -> ExitCode:
     """Show how lakelog is and what it holds.
 
+    Jobs are what commits leave for compactors to do: those that are due, and for how long. Of external logs the one is
+    shown that is behind for longest.
+
     Snapshots are overdue that would have expired but for somebody who needs them: a consumer, a reader, the publisher
     of a log, or a changelog that is still to be made. 'lakelog consumers delete' forgets one.
 
@@ -60,6 +67,8 @@ def status(invocation: Invocation) -> ExitCode:
         "databases": None,
         "tables": None,
         "pipelines": None,
+        "jobs": None,
+        "logs": None,
         "overdue": None,
     }
     if health.is_serving:
@@ -68,6 +77,8 @@ def status(invocation: Invocation) -> ExitCode:
         record["databases"] = len(databases)
         record["tables"] = sum(found.table_count for found in databases)
         record["pipelines"] = [describe_pipeline(found, now_ms) for found in invocation.metastore.list_pipelines()]
+        record["jobs"] = [dataclasses.asdict(queue) for queue in invocation.metastore.describe_queue()]
+        record["logs"] = [_describe_log(found) for found in load_log_status(invocation.metastore, (), now_ms)]
         record["overdue"] = [_describe_overdue(found) for found in invocation.metastore.list_overdue_snapshots()]
     if invocation.printer.is_json:
         invocation.printer.document(record)
@@ -84,6 +95,43 @@ def status(invocation: Invocation) -> ExitCode:
             f"Is lakelog running there{tls}? Another place is named by --target or LAKELOG_TARGET.", style=""
         )
     return ExitCode.UNAVAILABLE
+
+
+def _describe_log(found: LogStatus) -> dict[str, Any]:
+    return {
+        "table": str(found.info.name),
+        "snapshots_behind": found.snapshots_behind,
+        "behind_ms": found.behind_ms,
+        "problem": found.problem or None,
+    }
+
+
+def _sum_up_jobs(found: list[dict[str, Any]]) -> str:
+    """`3 compact due for 2 s, 1 being done`."""
+    parts = []
+    for queue in found:
+        counts = {
+            "being done": queue["leased_count"],
+            "resting": queue["resting_count"],
+            "failed": queue["failed_count"],
+        }
+        due = f"{queue['due_count']} due for {format_age(queue['oldest_due_ms'])}" if queue["due_count"] else ""
+        said = [due, *(f"{count} {state}" for state, count in counts.items() if count)]
+        parts += [f"{queue['kind']}: {', '.join(filter(None, said))}"] if any(said) else []
+    return "; ".join(parts) or "none"
+
+
+def _sum_up_logs(found: list[dict[str, Any]]) -> str:
+    """`3, shop.orders 2 snapshots behind for 4 s`."""
+    if not found:
+        return "none"
+    slowest = max(found, key=lambda log: (log["problem"] is not None, log["behind_ms"]))
+    if slowest["problem"]:
+        return f"{len(found)}; {slowest['table']}: {slowest['problem']}"
+    if not slowest["snapshots_behind"]:
+        return f"{len(found)}, all published"
+    behind = plural(slowest["snapshots_behind"], "snapshot")
+    return f"{len(found)}, {slowest['table']} {behind} behind for {format_age(slowest['behind_ms'])}"
 
 
 def _describe_overdue(found: OverdueSnapshots) -> dict[str, Any]:

@@ -206,7 +206,9 @@ def test_status_knows_whether_it_serves(up: Up) -> None:
     record = up.json("status")
     assert record["serving"]
     assert record["latency_ms"] < 1000
-    assert record["pipelines"] == []
+    assert record["pipelines"] == record["logs"] == []
+    assert all({"kind", "due_count", "leased_count", "oldest_due_ms"} <= queue.keys() for queue in record["jobs"])
+    assert [line for line in up.run("status").stdout.splitlines() if line.startswith(("Jobs ", "Logs "))]
     assert run_command("-t", "127.0.0.1:1", "status").returncode == 5
 
 
