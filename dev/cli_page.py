@@ -55,17 +55,21 @@ def render_page() -> str:
     parts = [_INTRODUCTION]
     parts += [f"| {int(code)} | {meaning} |\n" for code, meaning in EXIT_CODE_MEANINGS.items()]
     parts.append("\n`lakelog up` ends with 0 when Ctrl-C or SIGTERM stops it while everything runs.\n")
-    for path, command in _walk("lakelog", app):
+    for path, command in walk_commands("lakelog", app):
         context = click.Context(command, info_name=path, terminal_width=_WIDTH, help_option_names=["-h", "--help"])
         parts.append(f"\n## {path}\n\n```text\n{command.get_help(context).rstrip()}\n```\n")
     return "".join(parts)
 
 
-def _walk(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+def walk_commands(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    """A command and all below it, with what is typed to call each."""
     yield path, command
     if isinstance(command, click.Group):
-        for name, child in command.commands.items():
-            yield from _walk(f"{path} {name}", child)
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None, f"{path} lists {name} and has it not"
+            yield from walk_commands(f"{path} {name}", child)
 
 
 if __name__ == "__main__":

@@ -6,35 +6,18 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Any
+from importlib import import_module
+from typing import Any, Final
 
 import click
 
 import lakelog
-from lakelog.cli.changes import changes
-from lakelog.cli.compact import compact
-from lakelog.cli.consumers import consumers
-from lakelog.cli.database import database
-from lakelog.cli.demo import demo
-from lakelog.cli.expire import expire
 from lakelog.cli.failures import ExitCode, describe_error, exit_code_of
-from lakelog.cli.files import files
-from lakelog.cli.insert import insert
+from lakelog.cli.interrupts import silent_interrupts
 from lakelog.cli.invocation import Invocation, LakelogGroup, shared_options
-from lakelog.cli.jobs import jobs
-from lakelog.cli.log import log
-from lakelog.cli.pipelines import pipelines
-from lakelog.cli.printer import OutputFormat
-from lakelog.cli.scan import scan
+from lakelog.cli.output_format import OutputFormat
 from lakelog.cli.service_commands import make_service_command
 from lakelog.cli.services import SERVICES
-from lakelog.cli.snapshots import snapshots
-from lakelog.cli.sql import sql
-from lakelog.cli.status import status
-from lakelog.cli.table import table
-from lakelog.cli.tags import tags
-from lakelog.cli.tail import tail
-from lakelog.cli.up import up
 from lakelog.errors import InternalError, LakelogError
 
 
@@ -42,7 +25,61 @@ class _PipeClosedError(Exception):
     """Whoever read our output has seen enough; click would make a failure of the error itself."""
 
 
+COMMANDS: Final = {
+    "up": "Run lakelog on this machine until Ctrl-C.",
+    "demo": "Run a year of real flights through a pipeline, the SDK and Spark.",
+    "status": "Show how lakelog is and what it holds.",
+    "database": "Make, list and drop databases.",
+    "table": "Make, list, describe, alter, roll back and drop tables.",
+    "insert": "Write the rows of files.",
+    "scan": "Show the rows of a table.",
+    "changes": "Show what some snapshots changed.",
+    "tail": "Show a table's changes.",
+    "consumers": "Named readers whose position the metastore keeps.",
+    "tags": "Name snapshots, which are kept for as long as they have a name.",
+    "snapshots": "List a table's snapshots, the newest last.",
+    "files": "List the data files that a read looks at.",
+    "pipelines": "Where ingestion pipelines are, and streams to other places.",
+    "jobs": "List jobs, which a compactor does, or try one again.",
+    "log": "Look after the external logs of tables.",
+    "sql": "Run SQL statements.",
+}
+"""What each does, by its name; its module is called like it."""
+
+
 class _RootGroup(LakelogGroup):
+    """Imports a command when it runs or shows its own help: all of them take a second of CPU."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*COMMANDS, *SERVICES]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in SERVICES:
+            return make_service_command(cmd_name)
+        if cmd_name not in COMMANDS:
+            return None
+        with silent_interrupts():
+            # Before the command's module makes an array.
+            from lakelog.without_pandas import leave_pandas_out
+
+            leave_pandas_out()
+            command: click.Command = getattr(import_module(f"lakelog.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            # click looks for a name like it among those that are imported.
+            names = self.list_commands(ctx)
+            raise click.NoSuchCommand(error.command_name, possibilities=names, ctx=ctx) from None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([*COMMANDS.items(), *SERVICES.items()])
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
@@ -60,32 +97,6 @@ class _RootGroup(LakelogGroup):
 @click.version_option(lakelog.__version__, prog_name="lakelog")
 def app() -> None:
     """Tables of plain Parquet files behind one commit gate. Begin with: lakelog up."""
-
-
-for _command in (
-    up,
-    demo,
-    status,
-    database,
-    table,
-    insert,
-    scan,
-    changes,
-    tail,
-    consumers,
-    tags,
-    snapshots,
-    files,
-    pipelines,
-    jobs,
-    log,
-    sql,
-):
-    app.add_command(_command)
-for _service in SERVICES:
-    app.add_command(make_service_command(_service))
-table.add_command(expire)
-table.add_command(compact)
 
 
 def run(arguments: Sequence[str], invocation: Invocation | None = None) -> int:

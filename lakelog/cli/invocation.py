@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from lakelog.cli.printer import OutputFormat, Printer
-from lakelog.client.target import TlsFiles
+from lakelog.cli.interrupts import silent_interrupts
+from lakelog.cli.output_format import OutputFormat
 
 if TYPE_CHECKING:
     from lakelog.catalog import Catalog
+    from lakelog.cli.printer import Printer
     from lakelog.client.metastore import Metastore
+    from lakelog.client.target import TlsFiles
 
 DEFAULT_TARGET: Final = "localhost:7450"
 """Where `lakelog up` listens unless told otherwise."""
@@ -46,7 +48,7 @@ class Invocation:
     output: OutputFormat = OutputFormat.TABLE
     verbose: bool = False
     open_catalog: Callable[[Invocation], Catalog] = field(default=lambda invocation: _connect(invocation), repr=False)
-    make_printer: Callable[[OutputFormat], Printer] = field(default=Printer, repr=False)
+    make_printer: Callable[[OutputFormat], Printer] = field(default=lambda output: _make_printer(output), repr=False)
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -58,6 +60,8 @@ class Invocation:
         """The files for TLS; None: plaintext."""
         if not (self.use_tls or self.tls_ca or self.tls_cert or self.tls_key):
             return None
+        from lakelog.client.target import TlsFiles
+
         return TlsFiles(self.tls_ca, self.tls_cert, self.tls_key)
 
     @property
@@ -79,8 +83,15 @@ class Invocation:
 pass_invocation = click.make_pass_decorator(Invocation)
 
 
+def _make_printer(output: OutputFormat) -> Printer:
+    from lakelog.cli.printer import Printer
+
+    return Printer(output)
+
+
 def _connect(invocation: Invocation) -> Catalog:
-    import lakelog
+    with silent_interrupts():
+        import lakelog.catalog
 
     return lakelog.connect(
         invocation.target,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import errno
 import json
 import os
@@ -16,14 +15,8 @@ from rich.console import Console
 from rich.style import Style
 
 from lakelog.cli.layout import LEAST_WIDTH, Cell, Layout, measure, plan_layout
+from lakelog.cli.output_format import OutputFormat
 from lakelog.cli.text import clean_text
-
-
-class OutputFormat(enum.Enum):
-    """For whom the output is."""
-
-    TABLE = "table"
-    JSON = "json"
 
 
 @dataclass(frozen=True)

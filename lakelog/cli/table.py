@@ -10,8 +10,10 @@ import pyarrow as pa
 from lakelog.arguments import parse_table_name
 from lakelog.cli.arguments import parse_options, split_names
 from lakelog.cli.check import check
+from lakelog.cli.compact import compact
 from lakelog.cli.confirmation import confirm
 from lakelog.cli.dropped import list_dropped, restore
+from lakelog.cli.expire import expire
 from lakelog.cli.expire_partitions import expire_partitions
 from lakelog.cli.invocation import Invocation, LakelogGroup, pass_invocation
 from lakelog.cli.printer import Column
@@ -65,14 +67,6 @@ _FACTS = (
 @click.group(cls=LakelogGroup)
 def table() -> None:
     """Make, list, describe, alter, roll back and drop tables."""
-
-
-table.add_command(rollback)
-
-
-table.add_command(check)
-table.add_command(expire_partitions)
-table.add_command(restore)
 
 
 @table.command(
@@ -261,3 +255,7 @@ def _summary(info: TableInfo) -> dict[str, Any]:
         "created_at": format_time(info.created_at_ms),
         "comment": info.comment,
     }
+
+
+for _command in (rollback, check, expire, expire_partitions, compact, restore):
+    table.add_command(_command)

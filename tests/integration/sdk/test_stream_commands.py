@@ -14,7 +14,8 @@ import pytest
 from lakelog.catalog import Catalog
 from lakelog.cli.app import run
 from lakelog.cli.invocation import Invocation
-from lakelog.cli.printer import OutputFormat, Printer
+from lakelog.cli.output_format import OutputFormat
+from lakelog.cli.printer import Printer
 
 from .shop import make_orders, orders
 

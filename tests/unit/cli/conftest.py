@@ -11,7 +11,8 @@ import pytest
 from lakelog.catalog import Catalog
 from lakelog.cli.app import run
 from lakelog.cli.invocation import Invocation
-from lakelog.cli.printer import OutputFormat, Printer
+from lakelog.cli.output_format import OutputFormat
+from lakelog.cli.printer import Printer
 from lakelog.client.metastore import SnapshotPage, WatchEvent
 from lakelog.errors import AlreadyExists, NotFound
 from lakelog.format.job import Job

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 
 from lakelog.cli.compact import _Progress
-from lakelog.cli.printer import OutputFormat, Printer
+from lakelog.cli.output_format import OutputFormat
+from lakelog.cli.printer import Printer
 from lakelog.upkeep.compaction_wait import CompactionProgress
 
 

@@ -1,33 +1,33 @@
-"""What the help shows to type can be typed."""
+"""What the help shows to type can be typed, and the list of commands says what each says of itself."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 
 import click
 
-from lakelog.cli.app import app
+from dev.cli_page import walk_commands
+from lakelog.cli.app import COMMANDS, app
 from lakelog.cli.invocation import LakelogCommand
-
-
-def list_commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    for name, command in group.commands.items():
-        yield (*path, name), command
-        if isinstance(command, click.Group):
-            yield from list_commands(command, (*path, name))
 
 
 def test_examples_are_lines_of_their_command() -> None:
     lines = [
         (path, line)
-        for path, command in list_commands(app)
+        for path, command in walk_commands("lakelog", app)
         if isinstance(command, LakelogCommand)
         for line in command.example
     ]
     assert len(lines) > 20
     for path, line in lines:
-        words = shlex.split(line)
-        assert words[0] == "lakelog", (path, line)
         # `lakelog table options set` stands as an example of its neighbours, too.
-        assert words[1] == path[0], (path, line)
+        assert shlex.split(line)[:2] == path.split()[:2], (path, line)
+
+
+def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
+    context = click.Context(app)
+    for name, help_line in COMMANDS.items():
+        command = app.get_command(context, name)
+        assert command is not None
+        assert command.name == name
+        assert command.get_short_help_str(200) == help_line

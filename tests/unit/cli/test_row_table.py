@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from lakelog.cli.invocation import Invocation
-from lakelog.cli.printer import OutputFormat, Printer
+from lakelog.cli.output_format import OutputFormat
+from lakelog.cli.printer import Printer
 from lakelog.cli.row_table import RowTable, _cells
 from lakelog.cli.sql import StatementRunner
 from lakelog.cli.statements import split_statements

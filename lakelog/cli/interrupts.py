@@ -1,0 +1,35 @@
+"""Ctrl-C while modules are imported, when there is nothing to clean up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+_INTERRUPTED = 130
+"""`lakelog.cli.failures.ExitCode.INTERRUPTED`, which cannot be imported before Ctrl-C is looked after."""
+
+
+@contextmanager
+def silent_interrupts() -> Iterator[None]:
+    """Ends the process at once on Ctrl-C, without a word.
+
+    Imports take up to a second, and a KeyboardInterrupt inside of one may come out of it as anything. Where Ctrl-C is
+    ignored, as below nohup, or handled by somebody else, it stays so.
+    """
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, _leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _leave(_signal: int, _frame: object) -> NoReturn:
+    os._exit(_INTERRUPTED)
