@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import multiprocessing
-import os
 import pickle
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -228,40 +228,36 @@ def test_a_client_pickles_as_its_parameters(start_server: Start, connect: Connec
         again.close()
 
 
-def _use_in_child(client: GrpcMetastore, report: multiprocessing.SimpleQueue[object]) -> None:
-    try:
-        report.put((os.getpid(), [found.name for found in client.list_databases()]))
-        with ThreadPoolExecutor(4) as pool:
-            report.put(list(pool.map(lambda _: client.list_tables("shop"), range(8))))
-    except Exception as error:  # Whatever it is, the parent shows it.
-        report.put(repr(error))
+# In a process of its own: a fork takes along what the threads of this one, such as Spark's, hold at that moment.
+_FORKING_PROGRAM = """
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from lakelog.client.grpc_metastore import GrpcMetastore
+from lakelog.client.retry import Deadlines
+
+client = GrpcMetastore(sys.argv[1], deadlines=Deadlines(connect_s=5, call_s=10))
+
+def check():
+    assert [found.name for found in client.list_databases()] == ["x"]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda _: client.list_tables("shop"), range(8))) == [["orders"]] * 8
+
+assert client.create_database("x")
+for _ in range(2):
+    child = os.fork()
+    if not child:
+        check()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    check()
+client.close()
+print("used on both sides")
+"""
 
 
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_forked_child_uses_the_client_and_so_does_the_parent(start_server: Start, connect: Connect) -> None:
-    # The server must live in another process: its event loop would not survive the fork.
-    context = multiprocessing.get_context("fork")
-    ports: multiprocessing.SimpleQueue[int] = multiprocessing.get_context("spawn").SimpleQueue()
-    server = multiprocessing.get_context("spawn").Process(target=_serve_in_child, args=(ports,), daemon=True)
-    server.start()
-    client = connect(f"127.0.0.1:{ports.get()}", deadlines=Deadlines(connect_s=5, call_s=10))
-    try:
-        assert client.create_database("x")
-        for _ in range(2):
-            report: multiprocessing.SimpleQueue[object] = context.SimpleQueue()
-            child = context.Process(target=_use_in_child, args=(client, report))
-            child.start()
-            assert report.get() == (child.pid, ["x"])
-            assert report.get() == [["orders"]] * 8
-            child.join(10)
-            assert child.exitcode == 0
-            assert [found.name for found in client.list_databases()] == ["x"]
-    finally:
-        server.terminate()
-        server.join()
-
-
-def _serve_in_child(ports: multiprocessing.SimpleQueue[int]) -> None:
-    server = RunningServer(ScriptedUseCases())
-    ports.put(server.port)
-    threading.Event().wait()
+def test_a_forked_child_uses_the_client_and_so_does_the_parent(start_server: Start) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", _FORKING_PROGRAM, start_server().target], capture_output=True, text=True, timeout=60
+    )
+    assert (ran.returncode, ran.stdout) == (0, "used on both sides\n"), ran.stderr

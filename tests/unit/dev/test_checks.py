@@ -233,7 +233,7 @@ def test_lock_file(tree: Path) -> None:
     assert any("click" in problem and "not in the lock" in problem for problem in lock_file.find_problems(tree))
     version = after.split(" ")[0]
     write(tree, "requirements.lock", lock.replace(f"click=={version}", "click==8.0.0"))
-    assert any("click 8.0.0 in the lock is not click>=8.3" in problem for problem in lock_file.find_problems(tree))
+    assert any("click 8.0.0 in the lock is not click>=" in problem for problem in lock_file.find_problems(tree))
     assert entry
 
 
